@@ -1,0 +1,64 @@
+/* What every allocator of addresses offers: device memory (caching.c), pinned memory (pinned.c), host memory (host.c).
+   Each is thread-safe and is handed what it allocates from, so that layers stack and fakes fit. The contract suite in
+   tests/contract/ runs on all of them. */
+#ifndef DAO_ALLOCATORS_ALLOCATOR_H
+#define DAO_ALLOCATORS_ALLOCATOR_H
+
+#include <dao/stats.h>
+
+typedef struct dao_allocator dao_allocator_t;
+
+/* A live block. */
+typedef struct dao_block {
+    void *address;
+    size_t requested_bytes; /* what the caller asked for */
+    size_t block_bytes;     /* what it takes, roundings included */
+} dao_block_t;
+
+/* Sees one live block. Called with the allocator's lock held: it must not call the allocator. */
+typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
+
+typedef struct dao_allocator_ops {
+    const char *name; /* "caching", "pinned", "host" */
+
+    /* size_bytes is at least 1. DAO_ERR_OVERFLOW, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, with a
+       message that gives request, used, reserved and largest hole. A failure changes nothing but failed_count. */
+    dao_status_t (*alloc)(dao_allocator_t *allocator, size_t size_bytes, void **out_address);
+
+    /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE
+       (the address is the start of a range that is free now, or the address of the latest frees). Never needs memory. */
+    dao_status_t (*free)(dao_allocator_t *allocator, void *address);
+
+    /* Finds the live block that an address lies in. DAO_ERR_FOREIGN_POINTER if there is none. */
+    dao_status_t (*query)(dao_allocator_t *allocator, const void *address, dao_block_t *out_block);
+
+    /* Gives cached memory back until at most keep_bytes of it are left, as far as nothing lives in it. */
+    dao_status_t (*trim)(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes);
+
+    /* 0 is no limit. DAO_ERR_LIMIT if live blocks hold more: nothing is changed. */
+    dao_status_t (*limit_set)(dao_allocator_t *allocator, size_t limit_bytes);
+
+    void (*stats_get)(dao_allocator_t *allocator, dao_stats_t *out_stats);
+    void (*stats_reset_peaks)(dao_allocator_t *allocator);
+    void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+
+    /* Walks every structure and recounts every counter. */
+    bool (*is_valid)(dao_allocator_t *allocator);
+
+    /* Gives everything back, live blocks too. */
+    void (*destroy)(dao_allocator_t *allocator);
+} dao_allocator_ops_t;
+
+/* The first member of every allocator. */
+struct dao_allocator {
+    const dao_allocator_ops_t *ops;
+};
+
+/* The counters that every allocator keeps, guarded by its lock. */
+void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
+void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
+void dao_stats_count_grow(dao_stats_t *stats, size_t bytes);
+void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes);
+void dao_stats_peaks_to_now(dao_stats_t *stats);
+
+#endif

@@ -1,0 +1,24 @@
+/* Pinned host memory of one device, cut from large regions, no rounding to powers of two. A free made while another
+   device is the caller's current one is put on a lock-free queue, drained at every alloc, free, trim and activate. */
+#ifndef DAO_ALLOCATORS_PINNED_H
+#define DAO_ALLOCATORS_PINNED_H
+
+#include "allocators/allocator.h"
+#include "backends/backend.h"
+
+/* Smallest region that is taken from the backend. */
+#define DAO_PINNED_REGION_BYTES (UINT64_C(64) << 20)
+
+/* As dao_caching_create(). */
+DAO_NODISCARD dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
+                                             dao_allocator_t **out_allocator);
+
+/* Puts a live block on the queue of deferred frees: for callers that must not take the allocator's lock or whose current
+   device is another one. The block counts as live until the queue is drained; errors in the address are found then, and
+   logged. Lock-free; the link is kept in a table outside of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
+void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address);
+
+/* Carries out deferred frees. */
+void dao_pinned_drain(dao_allocator_t *allocator);
+
+#endif

@@ -1,0 +1,106 @@
+/* The table that a backend fills. Everything above knows a backend only through it, so that tests can wrap it, delay it
+   and make its n-th call fail.
+
+   A backend translates: one vendor call, one mapped status. It keeps no cache, no policy, and no lock but for its own
+   bookkeeping. The core has checked the arguments: pointers are not NULL, sizes are at least 1, handles belong to the
+   device. Every call makes the device it needs current for itself and leaves the caller's current device as it was.
+   A call that fails leaves everything as it was, its out parameters included, and has called dao_error().
+
+   Threads: any call from any thread, except that one stream, event or page handle is used by one thread at a time.
+   No call of this table is made from inside a host function. */
+#ifndef DAO_BACKENDS_BACKEND_H
+#define DAO_BACKENDS_BACKEND_H
+
+#include <dao/context.h>
+#include <dao/status.h>
+#include <dao/stream.h>
+
+#define DAO_BACKEND_OPS_VERSION 1
+
+typedef struct dao_backend dao_backend_t;               /* the driver, opened */
+typedef struct dao_backend_device dao_backend_device_t; /* a device, opened */
+typedef struct dao_backend_stream dao_backend_stream_t;
+typedef struct dao_backend_event dao_backend_event_t;
+typedef struct dao_backend_pages dao_backend_pages_t; /* physical memory without an address */
+
+/* Which way a copy goes; "host" is pinned or ordinary host memory. */
+typedef enum dao_copy_kind {
+    DAO_COPY_KIND_H2H = 0,
+    DAO_COPY_KIND_H2D = 1,
+    DAO_COPY_KIND_D2H = 2,
+    DAO_COPY_KIND_D2D = 3, /* on the stream's own device */
+} dao_copy_kind_t;
+
+typedef struct dao_backend_ops {
+    uint32_t version; /* DAO_BACKEND_OPS_VERSION; fields are only ever appended */
+    const char *name; /* "cpu", "cuda", "hip" */
+
+    /* Opens the driver. DAO_ERR_NO_DEVICE without a driver or a device, which the message says. */
+    dao_status_t (*open)(const dao_config_t *config, dao_backend_t **out_backend);
+    void (*close)(dao_backend_t *backend); /* all devices are closed */
+    dao_status_t (*device_count)(dao_backend_t *backend, int32_t *out_count);
+    dao_status_t (*device_open)(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device);
+    void (*device_close)(dao_backend_device_t *device); /* all its memory, streams and events are gone */
+    dao_status_t (*device_query)(dao_backend_device_t *device, dao_device_info_t *out_info);
+    dao_status_t (*device_synchronize)(dao_backend_device_t *device);
+
+    /* Device memory, aligned to the device's alignment_bytes. Free may wait for the device; no work uses the memory.
+       DAO_ERR_NO_DEVICE_MEMORY when the device is full. */
+    dao_status_t (*memory_alloc)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+    dao_status_t (*memory_free)(dao_backend_device_t *device, void *address, size_t size_bytes);
+
+    /* Page-locked host memory, aligned to at least 256 bytes. DAO_ERR_NO_HOST_MEMORY when refused. */
+    dao_status_t (*pinned_alloc)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+    dao_status_t (*pinned_free)(dao_backend_device_t *device, void *address, size_t size_bytes);
+
+    /* Streams run their work in order; different streams are independent. Destroy waits for the work. */
+    dao_status_t (*stream_create)(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
+    void (*stream_destroy)(dao_backend_stream_t *stream);
+    dao_status_t (*stream_synchronize)(dao_backend_stream_t *stream);
+    dao_status_t (*stream_wait_event)(dao_backend_stream_t *stream, dao_backend_event_t *event);
+    void *(*stream_native)(dao_backend_stream_t *stream);
+
+    /* An event stands for the work before its latest record; never recorded counts as finished. Waiting for it binds to
+       that record, whatever is recorded later. Query answers DAO_OK or DAO_ERR_NOT_READY, or the work's error. */
+    dao_status_t (*event_create)(dao_backend_device_t *device, dao_backend_event_t **out_event);
+    void (*event_destroy)(dao_backend_event_t *event);
+    dao_status_t (*event_record)(dao_backend_event_t *event, dao_backend_stream_t *stream);
+    dao_status_t (*event_query)(dao_backend_event_t *event);
+    dao_status_t (*event_synchronize)(dao_backend_event_t *event);
+    dao_status_t (*event_elapsed)(dao_backend_event_t *begin, dao_backend_event_t *end, int64_t *out_elapsed_ns);
+
+    /* Work on a stream. None of these waits. The ranges of a copy do not overlap. */
+    dao_status_t (*copy)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src, size_t size_bytes);
+    dao_status_t (*fill)(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+    dao_status_t (*host_func)(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
+
+    /* Optional: copies between two devices, queued on a stream of either. NULL: the core goes through pinned memory. */
+    dao_status_t (*copy_peer)(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
+                              dao_backend_device_t *src_device, const void *src, size_t size_bytes);
+
+    /* Optional, all seven or none: virtual memory. Sizes and addresses are multiples of the device's page_bytes.
+       A handle of pages is mapped as a whole, at one address at a time, and keeps its bytes while it is not mapped.
+       Unmap and destroy happen only when no work uses the pages. DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
+    dao_status_t (*address_reserve)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+    dao_status_t (*address_release)(dao_backend_device_t *device, void *address, size_t size_bytes);
+    dao_status_t (*pages_create)(dao_backend_device_t *device, size_t size_bytes, dao_backend_pages_t **out_pages);
+    dao_status_t (*pages_destroy)(dao_backend_device_t *device, dao_backend_pages_t *pages);
+    dao_status_t (*pages_map)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+    dao_status_t (*pages_unmap)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+    size_t (*pages_size)(const dao_backend_pages_t *pages);
+} dao_backend_ops_t;
+
+/* Checks a table: its version, that nothing required is missing, that optional groups are whole.
+   DAO_ERR_INVALID with a message that names the slot. */
+DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);
+
+/* Tells whether a table has virtual memory. */
+static inline bool dao_backend_has_pages(const dao_backend_ops_t *ops)
+{
+    return ops->pages_map != NULL;
+}
+
+/* The table of the backend that this build was made for. */
+const dao_backend_ops_t *dao_backend_ops(void);
+
+#endif

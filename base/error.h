@@ -1,0 +1,33 @@
+/* The thread's own last error: code, vendor's code, and a message that names place, request, limit and what to do. */
+#ifndef DAO_BASE_ERROR_H
+#define DAO_BASE_ERROR_H
+
+#include <dao/status.h>
+
+/* Most bytes of a message, the closing zero included; longer ones are cut. */
+#define DAO_ERROR_MESSAGE_BYTES 512
+
+/* Stores a failure for this thread and gives `status` back: `return dao_error(DAO_ERR_INVALID, "size is %zu", size);`.
+   The vendor's code is reset to 0. `status` is not DAO_OK. */
+DAO_PRINTF(2, 3) dao_status_t dao_error(dao_status_t status, const char *format, ...);
+
+/* As dao_error(), with the vendor's own code behind it. */
+DAO_PRINTF(3, 4) dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...);
+
+/* Puts text before this thread's message, keeping the codes: "step 3: copy failed". */
+DAO_PRINTF(1, 2) void dao_error_prefix(const char *format, ...);
+
+/* A failure that is kept to be reported later or by another thread. */
+typedef struct dao_error_record {
+    dao_status_t status;
+    int vendor_code;
+    char message[DAO_ERROR_MESSAGE_BYTES];
+} dao_error_record_t;
+
+/* Copies this thread's last error into a record, with `status` as its code. */
+void dao_error_save(dao_error_record_t *record, dao_status_t status);
+
+/* Makes a record this thread's last error, and gives its status back. */
+dao_status_t dao_error_restore(const dao_error_record_t *record);
+
+#endif

@@ -1,0 +1,49 @@
+/* Fault points: numbered places where the library takes something that can run out. A test arms one, and the n-th time
+   it is reached the call fails as if the system had refused. In release builds the points cost nothing. */
+#ifndef DAO_BASE_FAULT_H
+#define DAO_BASE_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DAO_FAULT_LIST(X)                                                                                    \
+    X(HOST_MEMORY, "host-memory")                                                                            \
+    X(THREAD, "thread")                                                                                      \
+    X(SYSTEM_MEMORY, "system-memory")                                                                        \
+    X(FILE_READ, "file-read")
+
+typedef enum dao_fault {
+#define DAO_FAULT_ENUMERATOR(name, text) DAO_FAULT_##name,
+    DAO_FAULT_LIST(DAO_FAULT_ENUMERATOR)
+#undef DAO_FAULT_ENUMERATOR
+    DAO_FAULT_COUNT,
+} dao_fault_t;
+
+/* Armed with this, every point counts together. */
+#define DAO_FAULT_ANY DAO_FAULT_COUNT
+
+#if defined(DAO_FAULTS)
+
+/* Tells whether the call that asks has to fail now. Threads: any. */
+bool dao_fault_fires(dao_fault_t fault);
+
+/* Makes the `skip_count`-th next call (0: the very next) of a point fail; with `persistent` all after it too. */
+void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent);
+
+/* Lets everything succeed again. Gives the number of calls that failed since dao_fault_arm(). */
+uint64_t dao_fault_disarm(void);
+
+/* Gives a point's text, for messages of tests. */
+const char *dao_fault_text(dao_fault_t fault);
+
+#else
+
+static inline bool dao_fault_fires(dao_fault_t fault)
+{
+    (void)fault;
+    return false;
+}
+
+#endif
+
+#endif

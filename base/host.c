@@ -1,0 +1,76 @@
+/* malloc and mmap, each behind a fault point. */
+#define _GNU_SOURCE
+#include "base/host.h"
+
+#include "base/assert.h"
+#include "base/fault.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+void *dao_host_calloc(size_t count, size_t size_bytes)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : calloc(count, size_bytes);
+}
+
+void *dao_host_realloc(void *address, size_t count, size_t size_bytes)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : reallocarray(address, count, size_bytes);
+}
+
+char *dao_host_strdup(const char *text)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : strdup(text);
+}
+
+void dao_host_free(void *address)
+{
+    free(address);
+}
+
+/* Maps with room to spare and cuts off what lies before and after the aligned part. */
+static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protection)
+{
+    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT((alignment_bytes & (alignment_bytes - 1)) == 0);
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > SIZE_MAX / 2 - alignment_bytes) {
+        return NULL;
+    }
+    size_t mapped_bytes = size_bytes + alignment_bytes;
+    char *mapped = mmap(NULL, mapped_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return NULL;
+    }
+    size_t before = (alignment_bytes - (uintptr_t)mapped % alignment_bytes) % alignment_bytes;
+    size_t after = mapped_bytes - before - size_bytes;
+    if (before > 0) {
+        (void)munmap(mapped, before);
+    }
+    if (after > 0) {
+        (void)munmap(mapped + before + size_bytes, after);
+    }
+    return mapped + before;
+}
+
+void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes)
+{
+    return map_aligned(size_bytes, alignment_bytes, PROT_NONE);
+}
+
+void *dao_host_map(size_t size_bytes, size_t alignment_bytes)
+{
+    void *address = map_aligned(size_bytes, alignment_bytes, PROT_READ | PROT_WRITE);
+    if (address != NULL) {
+        (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
+    }
+    return address;
+}
+
+void dao_host_unmap(void *address, size_t size_bytes)
+{
+    int result = munmap(address, size_bytes);
+    DAO_ASSERT(result == 0);
+    (void)result;
+}

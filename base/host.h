@@ -1,0 +1,29 @@
+/* The library's own small allocations and the system's large ones, each behind a fault point. */
+#ifndef DAO_BASE_HOST_H
+#define DAO_BASE_HOST_H
+
+#include <stddef.h>
+
+/* Gives zeroed memory, or NULL. Both arguments at least 1; their product may overflow, which gives NULL. */
+void *dao_host_calloc(size_t count, size_t size_bytes);
+
+/* Changes the size of what dao_host_calloc() gave (NULL: nothing yet); new bytes are not zeroed. NULL leaves it as it was. */
+void *dao_host_realloc(void *address, size_t count, size_t size_bytes);
+
+/* Copies a string, or gives NULL. */
+char *dao_host_strdup(const char *text);
+
+/* Frees what the three above gave; NULL is allowed. */
+void dao_host_free(void *address);
+
+/* Reserves address space without memory behind it, aligned to `alignment_bytes` (a power of two); NULL if refused. */
+void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
+
+/* Gives zeroed pages, aligned, taken from the system when they are touched, in huge pages where the system has them;
+   NULL if refused. */
+void *dao_host_map(size_t size_bytes, size_t alignment_bytes);
+
+/* Gives back what dao_host_reserve() or dao_host_map() gave. */
+void dao_host_unmap(void *address, size_t size_bytes);
+
+#endif

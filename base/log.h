@@ -1,0 +1,13 @@
+/* The log: lines handed to the program's callback; the library itself prints nothing. */
+#ifndef DAO_BASE_LOG_H
+#define DAO_BASE_LOG_H
+
+#include <dao/context.h>
+
+/* Sets where lines go; callback NULL silences the log. Not while other threads log. */
+void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level);
+
+/* Writes one line. The caller holds no lock. */
+DAO_PRINTF(2, 3) void dao_log(dao_log_level_t level, const char *format, ...);
+
+#endif

@@ -1,0 +1,75 @@
+/* Threads, locks, conditions and the clock. Nothing outside this layer calls pthread or reads a clock. */
+#ifndef DAO_BASE_SYNC_H
+#define DAO_BASE_SYNC_H
+
+#include "base/assert.h"
+
+#include <dao/status.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check it. */
+typedef enum dao_rank {
+    DAO_RANK_CONTEXT = 1,
+    DAO_RANK_EXECUTOR = 2,
+    DAO_RANK_RUNTIME = 3,
+    DAO_RANK_ALLOCATOR = 4,
+    DAO_RANK_UPSTREAM = 5, /* an allocator that another allocator takes from */
+    DAO_RANK_BACKEND = 6,
+    DAO_RANK_LEAF = 7, /* nothing is taken under it */
+} dao_rank_t;
+
+typedef struct dao_mutex {
+    pthread_mutex_t handle;
+    dao_rank_t rank;
+} dao_mutex_t;
+
+typedef struct dao_cond {
+    pthread_cond_t handle;
+} dao_cond_t;
+
+typedef struct dao_thread {
+    pthread_t handle;
+} dao_thread_t;
+
+void dao_mutex_init(dao_mutex_t *mutex, dao_rank_t rank);
+void dao_mutex_finish(dao_mutex_t *mutex);
+void dao_mutex_lock(dao_mutex_t *mutex);
+void dao_mutex_unlock(dao_mutex_t *mutex);
+
+/* A mutex with static storage: `static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);` */
+#define DAO_MUTEX_INITIALIZER(mutex_rank) {.handle = PTHREAD_MUTEX_INITIALIZER, .rank = (mutex_rank)}
+
+void dao_cond_init(dao_cond_t *cond);
+void dao_cond_finish(dao_cond_t *cond);
+void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);
+void dao_cond_signal(dao_cond_t *cond);
+void dao_cond_broadcast(dao_cond_t *cond);
+
+/* Starts a thread named `name` (at most 15 characters are kept). DAO_ERR_THREAD if the system refuses. */
+DAO_NODISCARD dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user);
+void dao_thread_join(dao_thread_t *thread);
+
+/* A number that is this thread's own while it lives; never 0. */
+uintptr_t dao_thread_self(void);
+
+/* Gives the other threads a turn. */
+void dao_thread_yield(void);
+
+/* Nanoseconds of a clock that never goes back. */
+uint64_t dao_clock_ns(void);
+
+/* Sleeps until dao_clock_ns() is at least `time_ns`. */
+void dao_sleep_until(uint64_t time_ns);
+
+#if defined(DAO_ASSERTS)
+/* The number of dao_mutex locks that this thread holds. */
+unsigned dao_mutex_held_count(void);
+#define DAO_ASSERT_UNLOCKED() DAO_ASSERT(dao_mutex_held_count() == 0)
+#else
+#define DAO_ASSERT_UNLOCKED() ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,130 @@
+/**
+ * @file
+ * Starting and stopping the library, its devices, and the log.
+ */
+#ifndef DAO_CONTEXT_H
+#define DAO_CONTEXT_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+/** Most devices that the library handles; one more is refused by name. */
+#define DAO_DEVICE_COUNT_MAX 64
+
+typedef enum dao_log_level {
+    DAO_LOG_LEVEL_ERROR = 0,
+    DAO_LOG_LEVEL_WARNING = 1,
+    DAO_LOG_LEVEL_INFO = 2,
+    DAO_LOG_LEVEL_DEBUG = 3,
+} dao_log_level_t;
+
+/** Takes one line of the log, without a line end. May call any function of the library; no lock is held. */
+typedef void (*dao_log_callback_t)(dao_log_level_t level, const char *message, void *user);
+
+/** Virtual devices of the cpu backend; the other backends ignore this. 0 means the default or the environment's. */
+typedef struct dao_cpu_config {
+    int32_t device_count;             /**< DAO_CPU_DEVICES; default 2 */
+    uint64_t device_bytes;            /**< capacity of each, DAO_CPU_DEVICE_BYTES; default 4 GiB; may be far beyond the
+                                           machine's memory: pages are taken when they are touched */
+    uint64_t h2d_bytes_per_second;    /**< DAO_CPU_H2D_BYTES_PER_SECOND; 0: as fast as memcpy */
+    uint64_t d2h_bytes_per_second;    /**< DAO_CPU_D2H_BYTES_PER_SECOND; 0: as fast as memcpy */
+    uint64_t copy_latency_ns;         /**< DAO_CPU_COPY_LATENCY_NS; added to every copy */
+    bool no_page_mapping;             /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
+} dao_cpu_config_t;
+
+/** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
+typedef struct dao_config {
+    dao_cpu_config_t cpu;
+    dao_log_callback_t log_callback;  /**< NULL: nothing is logged */
+    void *log_user;                   /**< handed to log_callback */
+    dao_log_level_t log_level;        /**< the least important level that is logged; default DAO_LOG_LEVEL_ERROR */
+} dao_config_t;
+
+/**
+ * Starts the library. Calls after the first one do nothing and answer DAO_OK; each is undone by one dao_finalize().
+ * Any other call starts it too, with defaults, unless it was finalized.
+ * Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none (bytes, bytes per second, nanoseconds).
+ *
+ * @param config  Borrowed for the call; NULL means all defaults.
+ * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that is not valid, which the message names;
+ *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED.
+ *
+ * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first used.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
+
+/**
+ * Stops the library once every dao_init() is undone. Live blocks and handles are reported to the log, one line each.
+ * Blocks of dao_alloc() are given back with their places. Handles stay valid, and what they need stays with them
+ * until the last one is released.
+ *
+ * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
+ *         DAO_ERR_SHUTDOWN if it was not started.
+ *
+ * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
+ */
+DAO_API dao_status_t dao_finalize(void);
+
+/**
+ * Gives the name of the backend that the library was built with: "cpu", "cuda" or "hip".
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const char *dao_backend_name(void);
+
+/**
+ * Gives the number of devices.
+ *
+ * @param out_count  Written only on DAO_OK; may be 0.
+ * @return DAO_OK; DAO_ERR_NO_DEVICE if there is no driver; DAO_ERR_INVALID; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_device_count(int32_t *out_count);
+
+/** What a device is. */
+typedef struct dao_device_info {
+    char name[128];
+    uint64_t total_bytes;       /**< capacity */
+    uint64_t free_bytes;        /**< not taken by anybody, now */
+    uint64_t page_bytes;        /**< granularity of page mapping; 0 without virtual memory */
+    uint64_t alignment_bytes;   /**< of every address */
+    bool host_accessible;       /**< host functions on its streams may touch its memory (cpu backend) */
+} dao_device_info_t;
+
+/**
+ * Asks a device what it is.
+ *
+ * @param out_info  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_NO_DEVICE; DAO_ERR_INVALID; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: a backend call; the first use of a device starts it.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info);
+
+/**
+ * Sets the device that this thread's calls without a place mean. Every thread begins with device 0.
+ * No other call of the library changes it.
+ *
+ * @return DAO_OK; DAO_ERR_NO_DEVICE: it stays as it was; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any, each has its own. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_device_set_current(int32_t device_index);
+
+/** Gives this thread's current device. Threads: any, each has its own. Waits: never. Cost: O(1). */
+DAO_API int32_t dao_device_get_current(void);
+
+/**
+ * Waits until all work on a device has finished.
+ *
+ * @return DAO_OK; DAO_ERR_NO_DEVICE; the first error of that work; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: for the device. Cost: one wait a stream.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_device_synchronize(int32_t device_index);
+
+DAO_END_DECLS
+
+#endif

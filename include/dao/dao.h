@@ -1,0 +1,19 @@
+/**
+ * @file
+ * All of libdao for C. Each header is about one noun and can be included alone.
+ */
+#ifndef DAO_DAO_H
+#define DAO_DAO_H
+
+#include <dao/api.h>
+#include <dao/context.h>
+#include <dao/executor.h>
+#include <dao/memory.h>
+#include <dao/place.h>
+#include <dao/stats.h>
+#include <dao/status.h>
+#include <dao/step.h>
+#include <dao/stream.h>
+#include <dao/tensor.h>
+
+#endif

@@ -1,0 +1,263 @@
+/**
+ * @file
+ * The executor: runs kernels whose tensors do not all fit on the device.
+ *
+ *     generator threads --push(kernel)--> bounded queue --> executor thread --> compute, H2D, D2H streams
+ *
+ * The program creates managed tensors, pushes kernels that name what they read and write, and drops its handles.
+ * The executor brings every operand onto the device before its kernel, moves others to pinned host memory to make
+ * room, and frees a tensor as soon as it has neither a handle nor a pending access.
+ *
+ * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears it.
+ * A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
+ */
+#ifndef DAO_EXECUTOR_H
+#define DAO_EXECUTOR_H
+
+#include <dao/stream.h>
+
+DAO_BEGIN_DECLS
+
+typedef struct dao_executor dao_executor_t;
+
+/** A counted handle to a tensor whose bytes the executor moves. It has a size but no address of its own. */
+typedef struct dao_managed dao_managed_t;
+
+/** How a kernel uses an operand. */
+typedef enum dao_access {
+    DAO_ACCESS_READ = 0,       /**< reads it; must have been written */
+    DAO_ACCESS_WRITE = 1,      /**< overwrites all of it: what it held is not fetched */
+    DAO_ACCESS_READ_WRITE = 2, /**< changes it in place; must have been written, or be zeroed on first touch */
+} dao_access_t;
+
+typedef struct dao_operand {
+    dao_managed_t *tensor; /**< borrowed for the call; the queue takes a reference of its own */
+    dao_access_t access;
+} dao_operand_t;
+
+/** What a kernel's function gets when it is launched. Valid during the call. */
+typedef struct dao_launch {
+    const char *name;
+    uint64_t index;         /**< logical time: kernels before this one */
+    int32_t device_index;
+    dao_stream_t *stream;   /**< queue all work here */
+    void *const *addresses; /**< device addresses, one an operand, in the kernel's order */
+    uint32_t operand_count;
+    void *workspace;        /**< device address of the workspace; NULL if none was asked for */
+} dao_launch_t;
+
+/**
+ * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
+ * Addresses are good for work queued on that stream before the function returns.
+ */
+typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
+
+/** A kernel. All zero but `launch` is a kernel without operands. The executor copies what it needs. */
+typedef struct dao_kernel {
+    const char *name;               /**< for messages; NULL is "kernel" */
+    dao_launch_func_t launch;       /**< required */
+    void *user;                     /**< handed to launch and to drop */
+    void (*drop)(void *user);       /**< may be NULL; called once when the executor is done with the kernel, launched or not */
+    const dao_operand_t *operands;  /**< a tensor named twice counts once; reads and writes are joined */
+    uint32_t operand_count;         /**< at most DAO_OPERAND_COUNT_MAX */
+    size_t workspace_bytes;         /**< device memory for this kernel alone, not kept */
+    uint64_t cost_ns;               /**< hint: how long it computes; 0 is unknown */
+} dao_kernel_t;
+
+/** Most operands of one kernel. */
+#define DAO_OPERAND_COUNT_MAX 4096
+
+/** Who has to leave when room is needed. */
+#define DAO_POLICY_LIST(X)                                                                                   \
+    X(0, LRU, "lru", "least recently used first")                                                            \
+    X(1, BELADY, "belady", "furthest next use first, as far as the queue or the step tells")                 \
+    X(2, WEIGHTED_LRU, "weighted_lru", "window with the greatest mean age, weighted by bytes")               \
+    X(3, WEIGHTED_BELADY, "weighted_belady", "window with the greatest mean distance, weighted by bytes")    \
+    X(4, WINDOW, "window", "consecutive window with the least score: bytes to move over distance")           \
+    X(5, SIZE, "size", "largest first")                                                                      \
+    X(6, USER, "user", "the program's own score")
+
+typedef enum dao_policy {
+#define DAO_POLICY_ENUMERATOR(number, name, text, meaning) DAO_POLICY_##name = number,
+    DAO_POLICY_LIST(DAO_POLICY_ENUMERATOR)
+#undef DAO_POLICY_ENUMERATOR
+} dao_policy_t;
+
+/** What a policy sees of one tensor on the device. Times are logical: a kernel is one. */
+typedef struct dao_victim {
+    uint64_t id;
+    const char *name;
+    size_t size_bytes;
+    uint64_t now;
+    uint64_t last_use; /**< of the latest kernel that used it; 0 if none did */
+    uint64_t next_use; /**< UINT64_MAX if none is known */
+    bool clean;        /**< the host has a valid copy: leaving costs no copy */
+} dao_victim_t;
+
+/** The program's own policy: a higher score leaves sooner. Reads only its arguments. Called on the executor's thread. */
+typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
+
+/** Settings of an executor. All zero means defaults. */
+typedef struct dao_executor_config {
+    int32_t device_index;
+    size_t capacity_bytes;         /**< device memory to use, a multiple of 256 or rounded down to one; 0: what is free */
+    size_t host_bytes;             /**< most pinned host memory to use; 0: no limit of its own */
+    uint32_t queue_kernels;        /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
+    dao_policy_t policy;           /**< DAO_POLICY_LRU is the default */
+    dao_policy_score_t score;      /**< for DAO_POLICY_USER */
+    void *score_user;              /**< handed to score */
+    bool check;                    /**< walk and check all structures after every kernel; for tests */
+} dao_executor_config_t;
+
+/** Kernels that wait in the queue before push waits, by default. */
+#define DAO_EXECUTOR_QUEUE_DEFAULT 1024
+
+/**
+ * Creates an executor, its device arena and its thread.
+ *
+ * @param config        Borrowed for the call; NULL means all defaults.
+ * @param out_executor  The caller owns it, until dao_executor_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be
+ *         had; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: reserves the arena.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config_t *config,
+                                                       dao_executor_t **out_executor);
+
+/**
+ * Runs what is queued, stops the thread and gives back all memory. Handles to its tensors stay valid and may only be released.
+ *
+ * @param executor  NULL is allowed.
+ * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
+ *
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty.
+ */
+DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
+
+/** Settings of a managed tensor. */
+typedef struct dao_managed_config {
+    const char *name;        /**< for messages, copied; NULL gives "tensor ID" */
+    size_t size_bytes;       /**< at least 1 */
+    bool zero_first_touch;   /**< reading it before it was written gives zeros instead of an error */
+} dao_managed_config_t;
+
+/**
+ * Creates a managed tensor. It takes no memory until it is first touched.
+ *
+ * @param out_tensor  The caller owns one reference, until dao_managed_release().
+ * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
+                                                      dao_managed_t **out_tensor);
+
+/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references. Threads: any. Waits: never. Cost: O(1). */
+DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
+
+/**
+ * Drops a reference. The last one travels through the queue: kernels pushed before still use the tensor, then it is freed.
+ *
+ * @param tensor  NULL is allowed.
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_managed_release(dao_managed_t *tensor);
+
+/** Gives the size in bytes. Threads: any. Waits: never. Cost: O(1). */
+DAO_API size_t dao_managed_size(const dao_managed_t *tensor);
+
+/** Gives the number by which messages and policies name it. Threads: any. Waits: never. Cost: O(1). */
+DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
+
+/**
+ * Puts bytes into a tensor, after all kernels pushed before.
+ *
+ * @param source      `size_bytes` bytes on the host; free for reuse when the call returns.
+ * @param size_bytes  The size of the tensor.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread;
+ *         DAO_ERR_BUSY after a failure that dao_executor_sync() has not reported yet. On failure the tensor is unchanged.
+ *
+ * Threads: any. Waits: until the executor gets there. Cost: one copy on the host.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes);
+
+/**
+ * Reads a tensor's bytes, after all kernels pushed before.
+ *
+ * @param destination  `size_bytes` bytes on the host.
+ * @param size_bytes   The size of the tensor.
+ * @return As dao_managed_write(); DAO_ERR_NEVER_WRITTEN; DAO_ERR_COPY_FAILED. On failure `destination` may be partly written.
+ *
+ * Threads: any. Waits: until the bytes are there. Cost: at most one copy from the device and one on the host.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes);
+
+/**
+ * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
+ *
+ * @param kernel  Borrowed for the call.
+ * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called.
+ *         What goes wrong later is reported by dao_executor_sync().
+ *
+ * Threads: any. Waits: while the queue is full. Cost: O(operands).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *kernel);
+
+/**
+ * Waits until everything pushed by this call's begin has run on the device, and reports the first error since the last sync.
+ *
+ * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE, DAO_ERR_HOST_FULL, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_COPY_FAILED,
+ *         DAO_ERR_NEVER_WRITTEN, DAO_ERR_KERNEL_FAILED, with a message that names the kernel, the tensor and the figures;
+ *         the device's own error; DAO_ERR_STOPPED; DAO_ERR_REENTRANT.
+ *
+ * Threads: any. Waits: for the queue and the device. Cost: one item in the queue.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
+
+/** The fields of dao_executor_stats_t. */
+#define DAO_EXECUTOR_STATS_LIST(X)                                                                           \
+    X(uint64_t, kernel_count, "kernels launched")                                                            \
+    X(uint64_t, skipped_count, "kernels skipped after a failure")                                            \
+    X(uint64_t, eviction_count, "tensors moved off the device")                                              \
+    X(uint64_t, clean_eviction_count, "of these, without a copy")                                            \
+    X(uint64_t, fetch_count, "tensors brought back")                                                         \
+    X(uint64_t, in_bytes, "bytes copied to the device")                                                      \
+    X(uint64_t, out_bytes, "bytes copied to the host")                                                       \
+    X(uint64_t, compaction_count, "times all tensors left the device to undo fragmentation")                 \
+    X(uint64_t, throttle_count, "times the host waited for the device because too much was in flight")       \
+    X(uint64_t, capacity_bytes, "size of the device arena")                                                  \
+    X(uint64_t, device_used_bytes, "bytes of it in use")                                                     \
+    X(uint64_t, peak_device_used_bytes, "most bytes of it in use")                                           \
+    X(uint64_t, host_used_bytes, "pinned host bytes in use")                                                 \
+    X(uint64_t, peak_host_used_bytes, "most pinned host bytes in use")                                       \
+    X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")
+
+typedef struct dao_executor_stats {
+#define DAO_EXECUTOR_STATS_FIELD(type, name, text) type name; /**< see DAO_EXECUTOR_STATS_LIST */
+    DAO_EXECUTOR_STATS_LIST(DAO_EXECUTOR_STATS_FIELD)
+#undef DAO_EXECUTOR_STATS_FIELD
+} dao_executor_stats_t;
+
+/**
+ * Reads an executor's counters, as they were after its latest kernel.
+ *
+ * @param out_stats  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats);
+
+/** Gives the text of a policy, such as "weighted_belady"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_policy_text(dao_policy_t policy);
+
+/** Finds a policy by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+DAO_API DAO_NODISCARD dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy);
+
+DAO_END_DECLS
+
+#endif

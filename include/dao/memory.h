@@ -1,0 +1,202 @@
+/**
+ * @file
+ * Memory at a place: raw addresses by dao_alloc() and dao_free(), and counted handles by dao_memory_t.
+ */
+#ifndef DAO_MEMORY_H
+#define DAO_MEMORY_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+typedef struct dao_stream dao_stream_t;
+
+/**
+ * Allocates memory at a place. The library starts with its default settings if dao_init() was not called.
+ * Addresses are aligned to 256 bytes on a device and in pinned memory, to 64 on the host.
+ * In C, `dao_alloc(place, size)` takes a place of any type and picks the allocator when it is compiled.
+ *
+ * @param place       Where.
+ * @param size_bytes  0 gives NULL and is no error.
+ * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device that is not
+ *         there, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: only for the device, when memory is short. Cost: O(1) from the cache, else a few backend calls.
+ */
+DAO_API void *dao_alloc(dao_place_t place, size_t size_bytes);
+DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes);       /**< dao_alloc() on the host */
+DAO_API void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes); /**< dao_alloc() in pinned memory */
+DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**< dao_alloc() on a device */
+
+/**
+ * Frees what dao_alloc() gave. The bytes stay with the place for the next request; see dao_trim().
+ * Nothing may still be using the block, on any stream.
+ *
+ * @param place    The place it was allocated at.
+ * @param address  NULL is allowed and does nothing.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
+ *         was changed, and the address was not touched; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_free(dao_place_t place, void *address);
+DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address);       /**< dao_free() on the host */
+DAO_API dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address); /**< dao_free() in pinned memory */
+DAO_API dao_status_t dao_free_device(dao_device_place_t place, void *address); /**< dao_free() on a device */
+
+/**
+ * Gives the bytes handed out at a place: the sum of the sizes of its live blocks, roundings included.
+ *
+ * @return 0 for a place that is not there.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API size_t dao_used(dao_place_t place);
+DAO_API size_t dao_used_cpu(dao_cpu_place_t place);       /**< dao_used() of the host */
+DAO_API size_t dao_used_pinned(dao_pinned_place_t place); /**< dao_used() of pinned memory */
+DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a device */
+
+#ifndef __cplusplus
+#define dao_alloc(place, size_bytes)                                                                         \
+    _Generic((place),                                                                                        \
+        dao_cpu_place_t: dao_alloc_cpu,                                                                      \
+        dao_pinned_place_t: dao_alloc_pinned,                                                                \
+        dao_device_place_t: dao_alloc_device,                                                                \
+        dao_place_t: dao_alloc)((place), (size_bytes))
+#define dao_free(place, address)                                                                             \
+    _Generic((place),                                                                                        \
+        dao_cpu_place_t: dao_free_cpu,                                                                       \
+        dao_pinned_place_t: dao_free_pinned,                                                                 \
+        dao_device_place_t: dao_free_device,                                                                 \
+        dao_place_t: dao_free)((place), (address))
+#define dao_used(place)                                                                                      \
+    _Generic((place),                                                                                        \
+        dao_cpu_place_t: dao_used_cpu,                                                                       \
+        dao_pinned_place_t: dao_used_pinned,                                                                 \
+        dao_device_place_t: dao_used_device,                                                                 \
+        dao_place_t: dao_used)(place)
+#endif
+
+/**
+ * Gives cached memory of a place back to where it came from, as far as nothing lives in it.
+ * On a device with page mapping that is every whole free page of 2 MiB, else every free segment.
+ *
+ * @param keep_bytes          Bytes that may stay cached; 0 gives back all that can be.
+ * @param out_released_bytes  May be NULL; bytes given back.
+ * @return DAO_OK, also if nothing could be given back; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND.
+ *
+ * Threads: any. Waits: for the device. Cost: one backend call a page or segment.
+ */
+DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released_bytes);
+
+/**
+ * Sets the most bytes that a place may hold (reserved, cached ones included). Holds exactly.
+ *
+ * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is trimmed first.
+ * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: for the device, if it has to trim. Cost: as dao_trim().
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes);
+
+/**
+ * Copies bytes between any two places and waits until they have arrived.
+ *
+ * @param dst_place   Where `dst` is.
+ * @param dst         `size_bytes` bytes, not overlapping `src`.
+ * @param src_place   Where `src` is.
+ * @param src         `size_bytes` bytes.
+ * @param size_bytes  0 does nothing.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_OUT_OF_BOUNDS if a device or pinned range is not inside one live
+ *         block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: until the bytes have arrived. Cost: the copy.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_copy(dao_place_t dst_place, void *dst, dao_place_t src_place, const void *src,
+                                            size_t size_bytes);
+
+/** A counted handle to a range of memory: address, size, place, owner. */
+typedef struct dao_memory dao_memory_t;
+
+/** Frees what a handle was made from; called once, by the thread that drops the last handle, with no lock held. */
+typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *user);
+
+/**
+ * Allocates memory and gives the first handle to it.
+ *
+ * @param place       Where.
+ * @param size_bytes  0 gives a handle with a NULL address.
+ * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the device's
+ *                    compute stream. The handle keeps it alive.
+ * @param out_memory  The caller owns one reference, until dao_memory_release().
+ * @return As dao_alloc(); DAO_ERR_INVALID for NULL or a stream of another device.
+ *
+ * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_t *stream,
+                                                     dao_memory_t **out_memory);
+
+/**
+ * Gives a handle to memory that somebody else allocated.
+ *
+ * @param place       Where the memory is.
+ * @param address     Stays valid until the deleter is called.
+ * @param size_bytes  Its size.
+ * @param deleter     May be NULL: nothing is freed.
+ * @param user        Handed to the deleter.
+ * @param out_memory  The caller owns one reference.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY. On failure the deleter is not called.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, void *address, size_t size_bytes,
+                                                           dao_memory_deleter_t deleter, void *user,
+                                                           dao_memory_t **out_memory);
+
+/**
+ * Gives a handle to a part of another handle's memory, and keeps that one alive.
+ *
+ * @param offset_bytes  From the start of `memory`.
+ * @param size_bytes    offset_bytes + size_bytes is at most the size of `memory`.
+ * @param out_memory    The caller owns one reference.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OUT_OF_BOUNDS; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, size_t offset_bytes, size_t size_bytes,
+                                                        dao_memory_t **out_memory);
+
+/**
+ * Adds a reference.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references: nothing is changed.
+ *
+ * Threads: any. Waits: never. Cost: one atomic addition.
+ */
+DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
+
+/**
+ * Drops a reference; the last one frees the memory. Works after dao_finalize() too.
+ *
+ * @param memory  NULL is allowed and does nothing.
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references.
+ *
+ * Threads: any. Waits: never. Cost: one atomic subtraction; the last one as dao_free().
+ */
+DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
+
+/** Gives the address. Threads: any. Waits: never. Cost: O(1). */
+DAO_API void *dao_memory_address(const dao_memory_t *memory);
+/** Gives the size that was asked for, in bytes. Threads: any. Waits: never. Cost: O(1). */
+DAO_API size_t dao_memory_size(const dao_memory_t *memory);
+/** Gives the place the bytes are at; pinned memory is at its pinned place, whichever device owns it. Threads: any. Waits: never. Cost: O(1). */
+DAO_API dao_place_t dao_memory_place(const dao_memory_t *memory);
+/** Gives the stream it was allocated on, borrowed; NULL for host memory. Threads: any. Waits: never. Cost: O(1). */
+DAO_API dao_stream_t *dao_memory_stream(const dao_memory_t *memory);
+/** Gives the number of references now, for tests and reports. Threads: any. Waits: never. Cost: O(1). */
+DAO_API uint32_t dao_memory_use_count(const dao_memory_t *memory);
+
+DAO_END_DECLS
+
+#endif

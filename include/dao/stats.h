@@ -1,0 +1,58 @@
+/**
+ * @file
+ * What a place holds, in bytes and counts. Reading changes nothing.
+ */
+#ifndef DAO_STATS_H
+#define DAO_STATS_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+/** The fields of dao_stats_t: type, name, and what it counts. Text and JSON forms come from this list. */
+#define DAO_STATS_LIST(X)                                                                                    \
+    X(uint64_t, requested_bytes, "bytes asked for by live blocks")                                           \
+    X(uint64_t, used_bytes, "bytes of live blocks, roundings included")                                      \
+    X(uint64_t, reserved_bytes, "bytes taken from the system, cached ones included")                         \
+    X(uint64_t, peak_requested_bytes, "most requested_bytes since the last reset")                           \
+    X(uint64_t, peak_used_bytes, "most used_bytes since the last reset")                                     \
+    X(uint64_t, peak_reserved_bytes, "most reserved_bytes since the last reset")                             \
+    X(uint64_t, largest_hole_bytes, "largest request that fits without asking the system")                   \
+    X(uint64_t, limit_bytes, "most reserved_bytes may become; 0 is none")                                    \
+    X(uint64_t, live_count, "live blocks")                                                                   \
+    X(uint64_t, alloc_count, "successful allocations")                                                       \
+    X(uint64_t, free_count, "successful frees")                                                              \
+    X(uint64_t, failed_count, "allocations that failed")                                                     \
+    X(uint64_t, grow_count, "times memory was taken from the system")                                        \
+    X(uint64_t, shrink_count, "times memory was given back to it")                                           \
+    X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
+    X(uint64_t, deferred_count, "frees waiting to be carried out")
+
+typedef struct dao_stats {
+#define DAO_STATS_FIELD(type, name, text) type name; /**< see DAO_STATS_LIST */
+    DAO_STATS_LIST(DAO_STATS_FIELD)
+#undef DAO_STATS_FIELD
+} dao_stats_t;
+
+/**
+ * Reads the statistics of a place. All fields belong to one moment.
+ *
+ * @param out_stats  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1), and for the largest hole O(log capacity).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats);
+
+/**
+ * Sets the peaks of a place to what it holds now.
+ *
+ * @return DAO_OK; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_stats_reset_peaks(dao_place_t place);
+
+DAO_END_DECLS
+
+#endif

@@ -1,0 +1,171 @@
+/**
+ * @file
+ * Streams: work on a device in order; events: points in that work.
+ */
+#ifndef DAO_STREAM_H
+#define DAO_STREAM_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+typedef struct dao_stream dao_stream_t;
+typedef struct dao_event dao_event_t;
+
+/** A function that a stream runs on a host thread when it reaches it. It must not call the library, but for reads of tensors' fields. */
+typedef void (*dao_host_func_t)(void *user);
+
+/**
+ * Creates a stream on a device.
+ *
+ * @param device_index  The device.
+ * @param out_stream    The caller owns it, until dao_stream_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream);
+
+/**
+ * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go.
+ *
+ * @param stream  NULL is allowed. Not one of a device's own streams.
+ *
+ * Threads: any. Waits: for the stream's work. Cost: a backend call.
+ */
+DAO_API void dao_stream_destroy(dao_stream_t *stream);
+
+/** Which of a device's own streams. */
+typedef enum dao_stream_role {
+    DAO_STREAM_ROLE_COMPUTE = 0, /**< kernels */
+    DAO_STREAM_ROLE_H2D = 1,     /**< copies from the host */
+    DAO_STREAM_ROLE_D2H = 2,     /**< copies to the host */
+    DAO_STREAM_ROLE_COUNT = 3,
+} dao_stream_role_t;
+
+/**
+ * Gives one of the streams that every device has.
+ *
+ * @param out_stream  Borrowed, valid until dao_finalize().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1); the first use of a device starts it.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role,
+                                                  dao_stream_t **out_stream);
+
+/** Gives the device of a stream. Threads: any. Waits: never. Cost: O(1). */
+DAO_API int32_t dao_stream_device(const dao_stream_t *stream);
+
+/**
+ * Gives the vendor's handle of a stream, such as a cudaStream_t; on the cpu backend an opaque address.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API void *dao_stream_native(const dao_stream_t *stream);
+
+/**
+ * Waits until all work queued on a stream so far has finished.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; the first error of that work.
+ *
+ * Threads: any. Waits: for the stream. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
+
+/**
+ * Queues a copy. The places say the direction; the bytes are read and written when the stream gets there.
+ *
+ * @param dst_place, dst  Where to; stays allocated until the copy is done.
+ * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
+ * @param size_bytes      0 does nothing.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_COPY_FAILED.
+ *
+ * Threads: any. Waits: never for pinned and device memory; a vendor may wait for other host memory. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst,
+                                                   dao_place_t src_place, const void *src, size_t size_bytes);
+
+/**
+ * Queues a fill of device memory with one byte value.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+
+/**
+ * Queues a host function: it runs after all work queued before, and before all work queued after.
+ *
+ * @param function  Runs on a thread of the backend.
+ * @param user      Handed to it.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function, void *user);
+
+/**
+ * Creates an event on a device, not yet recorded.
+ *
+ * @param out_event  The caller owns it, until dao_event_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event);
+
+/** Gives up an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never. Cost: a backend call. */
+DAO_API void dao_event_destroy(dao_event_t *event);
+
+/**
+ * Makes an event stand for all work queued on a stream so far. A later record replaces an earlier one.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID, also for a stream of another device; DAO_ERR_BACKEND.
+ *
+ * Threads: any, one at a time for an event. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream);
+
+/**
+ * Makes later work of a stream wait, on the device, for what an event stands for now. An event that was never
+ * recorded is waited for by nobody.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event);
+
+/**
+ * Asks whether what an event stands for has finished.
+ *
+ * @return DAO_OK if finished or never recorded; DAO_ERR_NOT_READY; DAO_ERR_INVALID; the error of the work before it.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API dao_status_t dao_event_query(dao_event_t *event);
+
+/**
+ * Waits until what an event stands for has finished.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; the error of the work before it.
+ *
+ * Threads: any. Waits: for the device. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_event_synchronize(dao_event_t *event);
+
+/**
+ * Gives the time between two finished events.
+ *
+ * @param out_elapsed_ns  Nanoseconds; negative if `end` came first.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NOT_READY if one was not recorded or has not finished.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *out_elapsed_ns);
+
+DAO_END_DECLS
+
+#endif

@@ -1,0 +1,47 @@
+/* What the files of runtime/ and the executor share: the context, a device's runtime, streams. */
+#ifndef DAO_RUNTIME_RUNTIME_INTERNAL_H
+#define DAO_RUNTIME_RUNTIME_INTERNAL_H
+
+#include "allocators/allocator.h"
+#include "backends/backend.h"
+#include "base/sync.h"
+
+#include <stdatomic.h>
+
+typedef struct dao_runtime dao_runtime_t;
+
+struct dao_stream {
+    dao_runtime_t *runtime; /* a reference of its own, but for the runtime's own streams */
+    dao_backend_stream_t *backend;
+    _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
+    bool is_own;                      /* one of the runtime's own: lives and dies with it */
+};
+
+/* One device: its allocators and its streams. Lives until the context and every handle have let go of it. */
+struct dao_runtime {
+    const dao_backend_ops_t *ops;
+    dao_backend_device_t *device;
+    int32_t device_index;
+    dao_device_info_t info; /* as of the start; free_bytes is not kept up */
+    dao_allocator_t *device_memory;
+    dao_allocator_t *pinned_memory;
+    dao_stream_t streams[DAO_STREAM_ROLE_COUNT];
+    _Atomic uint32_t reference_count;
+    /* runtime.c adds what only it uses behind this: keep it there */
+    struct dao_runtime_private *own;
+};
+
+/* Starts the library on a given backend instead of the built one, for tests. As dao_init() otherwise. */
+DAO_NODISCARD dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops_t *ops);
+
+/* Gives the runtime of a device, starting it if need be, with a reference for the caller.
+   DAO_ERR_NO_DEVICE, DAO_ERR_SHUTDOWN, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD, DAO_ERR_BACKEND. */
+DAO_NODISCARD dao_status_t dao_runtime_acquire(int32_t device_index, dao_runtime_t **out_runtime);
+
+/* Lets go of a runtime; the last one frees it. */
+void dao_runtime_release(dao_runtime_t *runtime);
+
+/* Gives the allocator of a pinned or device place of this runtime. */
+dao_allocator_t *dao_runtime_allocator(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+#endif

@@ -1,0 +1,39 @@
+/* CUnit's basic interface with one main for all test programs. */
+#include "tests/support/suite.h"
+
+#include <CUnit/Basic.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int dao_suite_run(CU_SuiteInfo *suites)
+{
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) {
+        (void)fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());
+        return EXIT_FAILURE;
+    }
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_ErrorCode error = CU_basic_run_tests();
+    unsigned failures = CU_get_number_of_failure_records();
+    unsigned run = CU_get_number_of_tests_run();
+    CU_cleanup_registry();
+    return error == CUE_SUCCESS && failures == 0 && run > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+uint64_t dao_test_seed(const char *test, uint64_t fallback)
+{
+    const char *text = getenv("DAO_TEST_SEED");
+    uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : fallback;
+    (void)printf("    %s: DAO_TEST_SEED=%" PRIu64 "\n", test, seed);
+    return seed;
+}
+
+uint64_t dao_test_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}

@@ -1,0 +1,22 @@
+/* One test program a module: a table of CUnit suites and a main that runs them. */
+#ifndef DAO_TESTS_SUPPORT_SUITE_H
+#define DAO_TESTS_SUPPORT_SUITE_H
+
+#include <CUnit/CUnit.h>
+
+#include <stdint.h>
+
+/* Runs the suites (closed by CU_SUITE_INFO_NULL), prints CUnit's summary, and gives main's result. */
+int dao_suite_run(CU_SuiteInfo *suites);
+
+/* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be repeated. */
+uint64_t dao_test_seed(const char *test, uint64_t fallback);
+
+/* The next number of a splitmix64 sequence, for tests alone. */
+uint64_t dao_test_random(uint64_t *state);
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+#endif
