@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 
 /* `name` is the place, for messages; copied. The device is borrowed and outlives the allocator. */
-DAO_NODISCARD dao_status_t dao_caching_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
-                                              dao_allocator_t **out_allocator);
+DAO_NODISCARD dao_status_t dao_caching_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
+                                              const char *name, dao_allocator_t **out_allocator);
 
 #endif

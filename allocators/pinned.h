@@ -10,8 +10,8 @@
 #define DAO_PINNED_REGION_BYTES (UINT64_C(64) << 20)
 
 /* As dao_caching_create(). */
-DAO_NODISCARD dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
-                                             dao_allocator_t **out_allocator);
+DAO_NODISCARD dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
+                                             const char *name, dao_allocator_t **out_allocator);
 
 /* Puts a live block on the queue of deferred frees: for callers that must not take the allocator's lock or whose current
    device is another one. The block counts as live until the queue is drained; errors in the address are found then, and

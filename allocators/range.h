@@ -29,12 +29,13 @@ void dao_range_destroy(dao_range_t *range); /* NULL is allowed */
 
 /* Takes a block of size_bytes rounded up to the granule, at a multiple of alignment_bytes (a power of two; 0 is the
    granule). Answers DAO_ERR_LIMIT if no hole is large enough, without a message; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, uint64_t size_bytes, uint64_t alignment_bytes, uint64_t user,
-                                           uint64_t *out_offset_bytes);
+DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, uint64_t size_bytes, uint64_t alignment_bytes,
+                                           uint64_t user, uint64_t *out_offset_bytes);
 
 /* Takes exactly [offset, offset + size), both multiples of the granule. DAO_ERR_LIMIT if any of it is used;
    DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint64_t size_bytes, uint64_t user);
+DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint64_t size_bytes,
+                                              uint64_t user);
 
 /* Gives back the used block that starts at an offset. DAO_ERR_DOUBLE_FREE: the offset lies in free space;
    DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is not in the range. Never needs memory. */

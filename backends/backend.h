@@ -67,10 +67,12 @@ typedef struct dao_backend_ops {
     dao_status_t (*event_record)(dao_backend_event_t *event, dao_backend_stream_t *stream);
     dao_status_t (*event_query)(dao_backend_event_t *event);
     dao_status_t (*event_synchronize)(dao_backend_event_t *event);
-    dao_status_t (*event_elapsed)(dao_backend_event_t *begin, dao_backend_event_t *end, int64_t *out_elapsed_ns);
+    dao_status_t (*event_elapsed)(dao_backend_event_t *begin, dao_backend_event_t *end,
+                                  int64_t *out_elapsed_ns);
 
     /* Work on a stream. None of these waits. The ranges of a copy do not overlap. */
-    dao_status_t (*copy)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src, size_t size_bytes);
+    dao_status_t (*copy)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
+                         size_t size_bytes);
     dao_status_t (*fill)(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
     dao_status_t (*host_func)(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
 
@@ -83,7 +85,8 @@ typedef struct dao_backend_ops {
        Unmap and destroy happen only when no work uses the pages. DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
     dao_status_t (*address_reserve)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
     dao_status_t (*address_release)(dao_backend_device_t *device, void *address, size_t size_bytes);
-    dao_status_t (*pages_create)(dao_backend_device_t *device, size_t size_bytes, dao_backend_pages_t **out_pages);
+    dao_status_t (*pages_create)(dao_backend_device_t *device, size_t size_bytes,
+                                 dao_backend_pages_t **out_pages);
     dao_status_t (*pages_destroy)(dao_backend_device_t *device, dao_backend_pages_t *pages);
     dao_status_t (*pages_map)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
     dao_status_t (*pages_unmap)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);

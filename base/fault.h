@@ -16,7 +16,7 @@ typedef enum dao_fault {
 #define DAO_FAULT_ENUMERATOR(name, text) DAO_FAULT_##name,
     DAO_FAULT_LIST(DAO_FAULT_ENUMERATOR)
 #undef DAO_FAULT_ENUMERATOR
-    DAO_FAULT_COUNT,
+        DAO_FAULT_COUNT,
 } dao_fault_t;
 
 /* Armed with this, every point counts together. */

@@ -113,10 +113,11 @@ void dao_cond_broadcast(dao_cond_t *cond)
 
 dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user)
 {
-    int result = dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : pthread_create(&thread->handle, NULL, function, user);
+    int result =
+        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : pthread_create(&thread->handle, NULL, function, user);
     if (result != 0) {
-        return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads", name,
-                         strerror(result));
+        return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
+                         name, strerror(result));
     }
     char short_name[16]; /* the system's limit */
     (void)snprintf(short_name, sizeof(short_name), "%s", name);
@@ -149,7 +150,8 @@ uint64_t dao_clock_ns(void)
 
 void dao_sleep_until(uint64_t time_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(time_ns / NS_PER_SECOND), .tv_nsec = (long)(time_ns % NS_PER_SECOND)};
+    struct timespec until = {.tv_sec = (time_t)(time_ns / NS_PER_SECOND),
+                             .tv_nsec = (long)(time_ns % NS_PER_SECOND)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
 }

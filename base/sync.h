@@ -40,7 +40,10 @@ void dao_mutex_lock(dao_mutex_t *mutex);
 void dao_mutex_unlock(dao_mutex_t *mutex);
 
 /* A mutex with static storage: `static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);` */
-#define DAO_MUTEX_INITIALIZER(mutex_rank) {.handle = PTHREAD_MUTEX_INITIALIZER, .rank = (mutex_rank)}
+#define DAO_MUTEX_INITIALIZER(mutex_rank)                                                                    \
+    {                                                                                                        \
+        .handle = PTHREAD_MUTEX_INITIALIZER, .rank = (mutex_rank)                                            \
+    }
 
 void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);
@@ -49,7 +52,8 @@ void dao_cond_signal(dao_cond_t *cond);
 void dao_cond_broadcast(dao_cond_t *cond);
 
 /* Starts a thread named `name` (at most 15 characters are kept). DAO_ERR_THREAD if the system refuses. */
-DAO_NODISCARD dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user);
+DAO_NODISCARD dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *),
+                                            void *user);
 void dao_thread_join(dao_thread_t *thread);
 
 /* A number that is this thread's own while it lives; never 0. */

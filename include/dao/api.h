@@ -23,8 +23,8 @@
 #endif
 
 #if defined(__GNUC__)
-#define DAO_API                   __attribute__((visibility("default")))
-#define DAO_NODISCARD             __attribute__((warn_unused_result))
+#define DAO_API                 __attribute__((visibility("default")))
+#define DAO_NODISCARD           __attribute__((warn_unused_result))
 #define DAO_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define DAO_API

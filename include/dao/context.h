@@ -24,21 +24,21 @@ typedef void (*dao_log_callback_t)(dao_log_level_t level, const char *message, v
 
 /** Virtual devices of the cpu backend; the other backends ignore this. 0 means the default or the environment's. */
 typedef struct dao_cpu_config {
-    int32_t device_count;             /**< DAO_CPU_DEVICES; default 2 */
-    uint64_t device_bytes;            /**< capacity of each, DAO_CPU_DEVICE_BYTES; default 4 GiB; may be far beyond the
+    int32_t device_count;  /**< DAO_CPU_DEVICES; default 2 */
+    uint64_t device_bytes; /**< capacity of each, DAO_CPU_DEVICE_BYTES; default 4 GiB; may be far beyond the
                                            machine's memory: pages are taken when they are touched */
-    uint64_t h2d_bytes_per_second;    /**< DAO_CPU_H2D_BYTES_PER_SECOND; 0: as fast as memcpy */
-    uint64_t d2h_bytes_per_second;    /**< DAO_CPU_D2H_BYTES_PER_SECOND; 0: as fast as memcpy */
-    uint64_t copy_latency_ns;         /**< DAO_CPU_COPY_LATENCY_NS; added to every copy */
-    bool no_page_mapping;             /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
+    uint64_t h2d_bytes_per_second; /**< DAO_CPU_H2D_BYTES_PER_SECOND; 0: as fast as memcpy */
+    uint64_t d2h_bytes_per_second; /**< DAO_CPU_D2H_BYTES_PER_SECOND; 0: as fast as memcpy */
+    uint64_t copy_latency_ns;      /**< DAO_CPU_COPY_LATENCY_NS; added to every copy */
+    bool no_page_mapping;          /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
 typedef struct dao_config {
     dao_cpu_config_t cpu;
-    dao_log_callback_t log_callback;  /**< NULL: nothing is logged */
-    void *log_user;                   /**< handed to log_callback */
-    dao_log_level_t log_level;        /**< the least important level that is logged; default DAO_LOG_LEVEL_ERROR */
+    dao_log_callback_t log_callback; /**< NULL: nothing is logged */
+    void *log_user;                  /**< handed to log_callback */
+    dao_log_level_t log_level; /**< the least important level that is logged; default DAO_LOG_LEVEL_ERROR */
 } dao_config_t;
 
 /**
@@ -86,11 +86,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_device_count(int32_t *out_count);
 /** What a device is. */
 typedef struct dao_device_info {
     char name[128];
-    uint64_t total_bytes;       /**< capacity */
-    uint64_t free_bytes;        /**< not taken by anybody, now */
-    uint64_t page_bytes;        /**< granularity of page mapping; 0 without virtual memory */
-    uint64_t alignment_bytes;   /**< of every address */
-    bool host_accessible;       /**< host functions on its streams may touch its memory (cpu backend) */
+    uint64_t total_bytes;     /**< capacity */
+    uint64_t free_bytes;      /**< not taken by anybody, now */
+    uint64_t page_bytes;      /**< granularity of page mapping; 0 without virtual memory */
+    uint64_t alignment_bytes; /**< of every address */
+    bool host_accessible;     /**< host functions on its streams may touch its memory (cpu backend) */
 } dao_device_info_t;
 
 /**

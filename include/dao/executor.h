@@ -25,9 +25,10 @@ typedef struct dao_managed dao_managed_t;
 
 /** How a kernel uses an operand. */
 typedef enum dao_access {
-    DAO_ACCESS_READ = 0,       /**< reads it; must have been written */
-    DAO_ACCESS_WRITE = 1,      /**< overwrites all of it: what it held is not fetched */
-    DAO_ACCESS_READ_WRITE = 2, /**< changes it in place; must have been written, or be zeroed on first touch */
+    DAO_ACCESS_READ = 0,  /**< reads it; must have been written */
+    DAO_ACCESS_WRITE = 1, /**< overwrites all of it: what it held is not fetched */
+    DAO_ACCESS_READ_WRITE =
+        2, /**< changes it in place; must have been written, or be zeroed on first touch */
 } dao_access_t;
 
 typedef struct dao_operand {
@@ -38,12 +39,12 @@ typedef struct dao_operand {
 /** What a kernel's function gets when it is launched. Valid during the call. */
 typedef struct dao_launch {
     const char *name;
-    uint64_t index;         /**< logical time: kernels before this one */
+    uint64_t index; /**< logical time: kernels before this one */
     int32_t device_index;
     dao_stream_t *stream;   /**< queue all work here */
     void *const *addresses; /**< device addresses, one an operand, in the kernel's order */
     uint32_t operand_count;
-    void *workspace;        /**< device address of the workspace; NULL if none was asked for */
+    void *workspace; /**< device address of the workspace; NULL if none was asked for */
 } dao_launch_t;
 
 /**
@@ -54,14 +55,16 @@ typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user
 
 /** A kernel. All zero but `launch` is a kernel without operands. The executor copies what it needs. */
 typedef struct dao_kernel {
-    const char *name;               /**< for messages; NULL is "kernel" */
-    dao_launch_func_t launch;       /**< required */
-    void *user;                     /**< handed to launch and to drop */
-    void (*drop)(void *user);       /**< may be NULL; called once when the executor is done with the kernel, launched or not */
-    const dao_operand_t *operands;  /**< a tensor named twice counts once; reads and writes are joined */
-    uint32_t operand_count;         /**< at most DAO_OPERAND_COUNT_MAX */
-    size_t workspace_bytes;         /**< device memory for this kernel alone, not kept */
-    uint64_t cost_ns;               /**< hint: how long it computes; 0 is unknown */
+    const char *name;         /**< for messages; NULL is "kernel" */
+    dao_launch_func_t launch; /**< required */
+    void *user;               /**< handed to launch and to drop */
+    void (*drop)(
+        void *
+            user); /**< may be NULL; called once when the executor is done with the kernel, launched or not */
+    const dao_operand_t *operands; /**< a tensor named twice counts once; reads and writes are joined */
+    uint32_t operand_count;        /**< at most DAO_OPERAND_COUNT_MAX */
+    size_t workspace_bytes;        /**< device memory for this kernel alone, not kept */
+    uint64_t cost_ns;              /**< hint: how long it computes; 0 is unknown */
 } dao_kernel_t;
 
 /** Most operands of one kernel. */
@@ -100,13 +103,14 @@ typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 /** Settings of an executor. All zero means defaults. */
 typedef struct dao_executor_config {
     int32_t device_index;
-    size_t capacity_bytes;         /**< device memory to use, a multiple of 256 or rounded down to one; 0: what is free */
-    size_t host_bytes;             /**< most pinned host memory to use; 0: no limit of its own */
-    uint32_t queue_kernels;        /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
-    dao_policy_t policy;           /**< DAO_POLICY_LRU is the default */
-    dao_policy_score_t score;      /**< for DAO_POLICY_USER */
-    void *score_user;              /**< handed to score */
-    bool check;                    /**< walk and check all structures after every kernel; for tests */
+    size_t
+        capacity_bytes; /**< device memory to use, a multiple of 256 or rounded down to one; 0: what is free */
+    size_t host_bytes;  /**< most pinned host memory to use; 0: no limit of its own */
+    uint32_t queue_kernels;   /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
+    dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
+    dao_policy_score_t score; /**< for DAO_POLICY_USER */
+    void *score_user;         /**< handed to score */
+    bool check;               /**< walk and check all structures after every kernel; for tests */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -137,9 +141,9 @@ DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
 /** Settings of a managed tensor. */
 typedef struct dao_managed_config {
-    const char *name;        /**< for messages, copied; NULL gives "tensor ID" */
-    size_t size_bytes;       /**< at least 1 */
-    bool zero_first_touch;   /**< reading it before it was written gives zeros instead of an error */
+    const char *name;      /**< for messages, copied; NULL gives "tensor ID" */
+    size_t size_bytes;     /**< at least 1 */
+    bool zero_first_touch; /**< reading it before it was written gives zeros instead of an error */
 } dao_managed_config_t;
 
 /**
@@ -150,7 +154,8 @@ typedef struct dao_managed_config {
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
+DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
+                                                      const dao_managed_config_t *config,
                                                       dao_managed_t **out_tensor);
 
 /** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references. Threads: any. Waits: never. Cost: O(1). */
@@ -182,7 +187,8 @@ DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
  *
  * Threads: any. Waits: until the executor gets there. Cost: one copy on the host.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes);
+DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source,
+                                                     size_t size_bytes);
 
 /**
  * Reads a tensor's bytes, after all kernels pushed before.
@@ -193,7 +199,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, cons
  *
  * Threads: any. Waits: until the bytes are there. Cost: at most one copy from the device and one on the host.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes);
+DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination,
+                                                    size_t size_bytes);
 
 /**
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
@@ -250,7 +257,8 @@ typedef struct dao_executor_stats {
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats);
+DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor,
+                                                          dao_executor_stats_t *out_stats);
 
 /** Gives the text of a policy, such as "weighted_belady"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const char *dao_policy_text(dao_policy_t policy);

@@ -24,8 +24,9 @@ typedef struct dao_stream dao_stream_t;
  * Threads: any. Waits: only for the device, when memory is short. Cost: O(1) from the cache, else a few backend calls.
  */
 DAO_API void *dao_alloc(dao_place_t place, size_t size_bytes);
-DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes);       /**< dao_alloc() on the host */
-DAO_API void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes); /**< dao_alloc() in pinned memory */
+DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes); /**< dao_alloc() on the host */
+DAO_API void *dao_alloc_pinned(dao_pinned_place_t place,
+                               size_t size_bytes); /**< dao_alloc() in pinned memory */
 DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**< dao_alloc() on a device */
 
 /**
@@ -40,8 +41,9 @@ DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API dao_status_t dao_free(dao_place_t place, void *address);
-DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address);       /**< dao_free() on the host */
-DAO_API dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address); /**< dao_free() in pinned memory */
+DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address); /**< dao_free() on the host */
+DAO_API dao_status_t dao_free_pinned(dao_pinned_place_t place,
+                                     void *address); /**< dao_free() in pinned memory */
 DAO_API dao_status_t dao_free_device(dao_device_place_t place, void *address); /**< dao_free() on a device */
 
 /**
@@ -58,23 +60,23 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 
 #ifndef __cplusplus
 #define dao_alloc(place, size_bytes)                                                                         \
-    _Generic((place),                                                                                        \
-        dao_cpu_place_t: dao_alloc_cpu,                                                                      \
-        dao_pinned_place_t: dao_alloc_pinned,                                                                \
-        dao_device_place_t: dao_alloc_device,                                                                \
-        dao_place_t: dao_alloc)((place), (size_bytes))
+    _Generic((place), dao_cpu_place_t                                                                        \
+             : dao_alloc_cpu, dao_pinned_place_t                                                             \
+             : dao_alloc_pinned, dao_device_place_t                                                          \
+             : dao_alloc_device, dao_place_t                                                                 \
+             : dao_alloc)((place), (size_bytes))
 #define dao_free(place, address)                                                                             \
-    _Generic((place),                                                                                        \
-        dao_cpu_place_t: dao_free_cpu,                                                                       \
-        dao_pinned_place_t: dao_free_pinned,                                                                 \
-        dao_device_place_t: dao_free_device,                                                                 \
-        dao_place_t: dao_free)((place), (address))
+    _Generic((place), dao_cpu_place_t                                                                        \
+             : dao_free_cpu, dao_pinned_place_t                                                              \
+             : dao_free_pinned, dao_device_place_t                                                           \
+             : dao_free_device, dao_place_t                                                                  \
+             : dao_free)((place), (address))
 #define dao_used(place)                                                                                      \
-    _Generic((place),                                                                                        \
-        dao_cpu_place_t: dao_used_cpu,                                                                       \
-        dao_pinned_place_t: dao_used_pinned,                                                                 \
-        dao_device_place_t: dao_used_device,                                                                 \
-        dao_place_t: dao_used)(place)
+    _Generic((place), dao_cpu_place_t                                                                        \
+             : dao_used_cpu, dao_pinned_place_t                                                              \
+             : dao_used_pinned, dao_device_place_t                                                           \
+             : dao_used_device, dao_place_t                                                                  \
+             : dao_used)(place)
 #endif
 
 /**
@@ -113,8 +115,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit
  *
  * Threads: any. Waits: until the bytes have arrived. Cost: the copy.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_copy(dao_place_t dst_place, void *dst, dao_place_t src_place, const void *src,
-                                            size_t size_bytes);
+DAO_API DAO_NODISCARD dao_status_t dao_copy(dao_place_t dst_place, void *dst, dao_place_t src_place,
+                                            const void *src, size_t size_bytes);
 
 /** A counted handle to a range of memory: address, size, place, owner. */
 typedef struct dao_memory dao_memory_t;
@@ -134,8 +136,8 @@ typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *use
  *
  * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
  */
-DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_t *stream,
-                                                     dao_memory_t **out_memory);
+DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes,
+                                                     dao_stream_t *stream, dao_memory_t **out_memory);
 
 /**
  * Gives a handle to memory that somebody else allocated.
@@ -150,9 +152,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t s
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, void *address, size_t size_bytes,
-                                                           dao_memory_deleter_t deleter, void *user,
-                                                           dao_memory_t **out_memory);
+DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, void *address,
+                                                           size_t size_bytes, dao_memory_deleter_t deleter,
+                                                           void *user, dao_memory_t **out_memory);
 
 /**
  * Gives a handle to a part of another handle's memory, and keeps that one alive.
@@ -164,8 +166,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_from_pointer(dao_place_t place, vo
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, size_t offset_bytes, size_t size_bytes,
-                                                        dao_memory_t **out_memory);
+DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, size_t offset_bytes,
+                                                        size_t size_bytes, dao_memory_t **out_memory);
 
 /**
  * Adds a reference.

@@ -11,8 +11,9 @@
 DAO_BEGIN_DECLS
 
 typedef enum dao_place_kind {
-    DAO_PLACE_KIND_CPU = 0,    /**< ordinary host memory; index 0 */
-    DAO_PLACE_KIND_PINNED = 1, /**< page-locked host memory that one device copies from and to at full speed */
+    DAO_PLACE_KIND_CPU = 0, /**< ordinary host memory; index 0 */
+    DAO_PLACE_KIND_PINNED =
+        1, /**< page-locked host memory that one device copies from and to at full speed */
     DAO_PLACE_KIND_DEVICE = 2, /**< a device's own memory */
 } dao_place_kind_t;
 
@@ -81,11 +82,11 @@ static inline dao_place_t dao_place_from_place(dao_place_t place)
 #ifndef __cplusplus
 /** The dao_place_t of a place of any type. */
 #define dao_place_of(place)                                                                                  \
-    _Generic((place),                                                                                        \
-        dao_cpu_place_t: dao_place_from_cpu,                                                                 \
-        dao_pinned_place_t: dao_place_from_pinned,                                                           \
-        dao_device_place_t: dao_place_from_device,                                                           \
-        dao_place_t: dao_place_from_place)(place)
+    _Generic((place), dao_cpu_place_t                                                                        \
+             : dao_place_from_cpu, dao_pinned_place_t                                                        \
+             : dao_place_from_pinned, dao_device_place_t                                                     \
+             : dao_place_from_device, dao_place_t                                                            \
+             : dao_place_from_place)(place)
 #endif
 
 static inline bool dao_place_equal(dao_place_t a, dao_place_t b)

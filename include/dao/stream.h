@@ -93,7 +93,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_copy(dao_stream_t *stream, dao_pla
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+DAO_API DAO_NODISCARD dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value,
+                                                   size_t size_bytes);
 
 /**
  * Queues a host function: it runs after all work queued before, and before all work queued after.
@@ -104,7 +105,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_fill(dao_stream_t *stream, void *d
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function, void *user);
+DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function,
+                                                        void *user);
 
 /**
  * Creates an event on a device, not yet recorded.
@@ -164,7 +166,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_event_synchronize(dao_event_t *event);
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
-DAO_API DAO_NODISCARD dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *out_elapsed_ns);
+DAO_API DAO_NODISCARD dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end,
+                                                     int64_t *out_elapsed_ns);
 
 DAO_END_DECLS
 

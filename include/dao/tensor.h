@@ -80,9 +80,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_zeros(dao_place_t place, dao_type_
  *
  * Threads: any. Waits: never. Cost: O(rank).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes, dao_type_t type,
-                                                          int32_t rank, const int64_t *shape, const int64_t *strides,
-                                                          dao_tensor_t **out_tensor);
+DAO_API DAO_NODISCARD dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes,
+                                                          dao_type_t type, int32_t rank, const int64_t *shape,
+                                                          const int64_t *strides, dao_tensor_t **out_tensor);
 
 /** Adds a reference; as dao_memory_retain(). */
 DAO_API dao_status_t dao_tensor_retain(dao_tensor_t *tensor);
@@ -138,9 +138,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_unsqueeze(dao_tensor_t *tensor, in
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_view(dao_tensor_t *tensor, int32_t rank, const int64_t *shape,
                                                    dao_tensor_t **out_tensor);
 /** View: any shape and strides (in elements) from an offset in elements, within the memory. Errors as dao_tensor_from_memory(). */
-DAO_API DAO_NODISCARD dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank, const int64_t *shape,
-                                                         const int64_t *strides, int64_t offset_elements,
-                                                         dao_tensor_t **out_tensor);
+DAO_API DAO_NODISCARD dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank,
+                                                         const int64_t *shape, const int64_t *strides,
+                                                         int64_t offset_elements, dao_tensor_t **out_tensor);
 
 DAO_END_DECLS
 
