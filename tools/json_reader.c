@@ -102,10 +102,10 @@ void dao_json_reader_close(dao_json_reader_t *reader)
 /* Adds a byte to the token's text, which stays closed by a zero. */
 static dao_status_t append(dao_json_reader_t *reader, int byte)
 {
+    if (reader->text_length == DAO_JSON_TEXT_MAX) {
+        return dao_json_error(reader, "longer than the limit of %zu bytes", DAO_JSON_TEXT_MAX);
+    }
     if (reader->text_length + 2 > reader->text_capacity) {
-        if (reader->text_length >= DAO_JSON_TEXT_MAX) {
-            return dao_json_error(reader, "longer than the limit of %zu bytes", DAO_JSON_TEXT_MAX);
-        }
         size_t capacity = reader->text_capacity * 2;
         char *text = dao_host_realloc(reader->text, capacity, 1);
         if (text == NULL) {
