@@ -1,0 +1,82 @@
+/* CUDA's names for what backends/vendor/vendor.c calls: "vendor" for "cuda", the rest as it is spelled there. */
+#ifndef DAO_BACKENDS_CUDA_NAMES_H
+#define DAO_BACKENDS_CUDA_NAMES_H
+
+#include <cuda_runtime_api.h>
+
+#define VENDOR_BACKEND_NAME     "cuda"
+#define VENDOR_NAME             "CUDA"
+#define VENDOR_DRIVER           "the NVIDIA driver"
+#define VENDOR_LIST_DEVICES     "nvidia-smi"
+#define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
+#define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
+#define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+
+#define vendorError_t      cudaError_t
+#define vendorStream_t     cudaStream_t
+#define vendorEvent_t      cudaEvent_t
+#define vendorDeviceProp_t struct cudaDeviceProp
+#define vendorMemcpyKind_t enum cudaMemcpyKind
+
+#define vendorSuccess                 cudaSuccess
+#define vendorErrorMemoryAllocation   cudaErrorMemoryAllocation
+#define vendorErrorNotReady           cudaErrorNotReady
+#define vendorErrorNoDevice           cudaErrorNoDevice
+#define vendorErrorInvalidDevice      cudaErrorInvalidDevice
+#define vendorErrorInsufficientDriver cudaErrorInsufficientDriver
+
+/* After these the context answers nothing but the same error. The last two by number: not every toolkit has the names. */
+#define VENDOR_LOST_LIST(X)                                                                                  \
+    X(cudaErrorECCUncorrectable)                                                                             \
+    X(cudaErrorNvlinkUncorrectable)                                                                          \
+    X(cudaErrorIllegalAddress)                                                                               \
+    X(cudaErrorLaunchTimeout)                                                                                \
+    X(cudaErrorContextIsDestroyed)                                                                           \
+    X(cudaErrorAssert)                                                                                       \
+    X(cudaErrorHardwareStackError)                                                                           \
+    X(cudaErrorIllegalInstruction)                                                                           \
+    X(cudaErrorMisalignedAddress)                                                                            \
+    X(cudaErrorInvalidAddressSpace)                                                                          \
+    X(cudaErrorInvalidPc)                                                                                    \
+    X(cudaErrorLaunchFailure)                                                                                \
+    X(226 /* cudaErrorContained */)                                                                          \
+    X(721 /* cudaErrorTensorMemoryLeak */)
+
+#define vendorHostAllocPortable    cudaHostAllocPortable
+#define vendorStreamNonBlocking    cudaStreamNonBlocking
+#define vendorEventDefault         cudaEventDefault
+#define vendorMemcpyHostToDevice   cudaMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost   cudaMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice cudaMemcpyDeviceToDevice
+
+#define vendorDeviceSynchronize     cudaDeviceSynchronize
+#define vendorDriverGetVersion      cudaDriverGetVersion
+#define vendorEventCreateWithFlags  cudaEventCreateWithFlags
+#define vendorEventDestroy          cudaEventDestroy
+#define vendorEventElapsedTime      cudaEventElapsedTime
+#define vendorEventQuery            cudaEventQuery
+#define vendorEventRecord           cudaEventRecord
+#define vendorEventSynchronize      cudaEventSynchronize
+#define vendorFree                  cudaFree
+#define vendorFreeHost              cudaFreeHost
+#define vendorGetDevice             cudaGetDevice
+#define vendorGetDeviceCount        cudaGetDeviceCount
+#define vendorGetDeviceProperties   cudaGetDeviceProperties
+#define vendorGetErrorName          cudaGetErrorName
+#define vendorGetErrorString        cudaGetErrorString
+#define vendorGetLastError          cudaGetLastError
+#define vendorHostAlloc             cudaHostAlloc
+#define vendorLaunchHostFunc        cudaLaunchHostFunc
+#define vendorMalloc                cudaMalloc
+#define vendorMemGetInfo            cudaMemGetInfo
+#define vendorMemcpyAsync           cudaMemcpyAsync
+#define vendorMemcpyPeerAsync       cudaMemcpyPeerAsync
+#define vendorMemsetAsync           cudaMemsetAsync
+#define vendorRuntimeGetVersion     cudaRuntimeGetVersion
+#define vendorSetDevice             cudaSetDevice
+#define vendorStreamCreateWithFlags cudaStreamCreateWithFlags
+#define vendorStreamDestroy         cudaStreamDestroy
+#define vendorStreamSynchronize     cudaStreamSynchronize
+#define vendorStreamWaitEvent       cudaStreamWaitEvent
+
+#endif

@@ -1,0 +1,33 @@
+/* A host function as a stream callback: the callback gets one pointer, so that function and user travel in a box,
+   which the callback frees. */
+#include "backends/hip/host_func.h"
+
+#include "base/host.h"
+
+typedef struct box {
+    hipHostFn_t function;
+    void *user;
+} box_t;
+
+static void run_box(hipStream_t stream, hipError_t error, void *user)
+{
+    (void)stream;
+    (void)error; /* whoever waits for the stream is told */
+    box_t box = *(box_t *)user;
+    dao_host_free(user);
+    box.function(box.user);
+}
+
+hipError_t dao_hip_launch_host_func(hipStream_t stream, hipHostFn_t function, void *user)
+{
+    box_t *box = dao_host_calloc(1, sizeof(*box));
+    if (box == NULL) {
+        return hipErrorMemoryAllocation;
+    }
+    *box = (box_t){.function = function, .user = user};
+    hipError_t error = hipStreamAddCallback(stream, run_box, box, 0);
+    if (error != hipSuccess) {
+        dao_host_free(box);
+    }
+    return error;
+}

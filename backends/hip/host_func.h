@@ -1,0 +1,11 @@
+/* Host functions in HIP. Debian's 5.2 declares hipLaunchHostFunc() but does not have it; a stream callback does the same:
+   it runs once the work before it is done, and the work after it waits for it. */
+#ifndef DAO_BACKENDS_HIP_HOST_FUNC_H
+#define DAO_BACKENDS_HIP_HOST_FUNC_H
+
+#include <hip/hip_runtime_api.h>
+
+/* Queues a host function, as hipLaunchHostFunc() would. hipErrorMemoryAllocation without host memory. */
+hipError_t dao_hip_launch_host_func(hipStream_t stream, hipHostFn_t function, void *user);
+
+#endif

@@ -1,0 +1,76 @@
+/* HIP's names for what backends/vendor/vendor.c calls: "vendor" for "hip", the rest as it is spelled there. */
+#ifndef DAO_BACKENDS_HIP_NAMES_H
+#define DAO_BACKENDS_HIP_NAMES_H
+
+#include "backends/hip/host_func.h"
+
+#include <hip/hip_runtime_api.h>
+
+#define VENDOR_BACKEND_NAME     "hip"
+#define VENDOR_NAME             "HIP"
+#define VENDOR_DRIVER           "the AMD driver (amdgpu with /dev/kfd)"
+#define VENDOR_LIST_DEVICES     "rocminfo"
+#define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
+#define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
+#define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
+
+#define vendorError_t      hipError_t
+#define vendorStream_t     hipStream_t
+#define vendorEvent_t      hipEvent_t
+#define vendorDeviceProp_t hipDeviceProp_t
+#define vendorMemcpyKind_t hipMemcpyKind
+
+#define vendorSuccess                 hipSuccess
+#define vendorErrorMemoryAllocation   hipErrorMemoryAllocation
+#define vendorErrorNotReady           hipErrorNotReady
+#define vendorErrorNoDevice           hipErrorNoDevice
+#define vendorErrorInvalidDevice      hipErrorInvalidDevice
+#define vendorErrorInsufficientDriver hipErrorInsufficientDriver
+
+/* After these the device answers nothing but the same error. */
+#define VENDOR_LOST_LIST(X)                                                                                  \
+    X(hipErrorECCNotCorrectable)                                                                             \
+    X(hipErrorIllegalAddress)                                                                                \
+    X(hipErrorLaunchTimeOut)                                                                                 \
+    X(hipErrorContextIsDestroyed)                                                                            \
+    X(hipErrorAssert)                                                                                        \
+    X(hipErrorLaunchFailure)
+
+#define vendorHostAllocPortable    hipHostMallocPortable
+#define vendorStreamNonBlocking    hipStreamNonBlocking
+#define vendorEventDefault         hipEventDefault
+#define vendorMemcpyHostToDevice   hipMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost   hipMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice hipMemcpyDeviceToDevice
+
+#define vendorDeviceSynchronize     hipDeviceSynchronize
+#define vendorDriverGetVersion      hipDriverGetVersion
+#define vendorEventCreateWithFlags  hipEventCreateWithFlags
+#define vendorEventDestroy          hipEventDestroy
+#define vendorEventElapsedTime      hipEventElapsedTime
+#define vendorEventQuery            hipEventQuery
+#define vendorEventRecord           hipEventRecord
+#define vendorEventSynchronize      hipEventSynchronize
+#define vendorFree                  hipFree
+#define vendorFreeHost              hipHostFree
+#define vendorGetDevice             hipGetDevice
+#define vendorGetDeviceCount        hipGetDeviceCount
+#define vendorGetDeviceProperties   hipGetDeviceProperties
+#define vendorGetErrorName          hipGetErrorName
+#define vendorGetErrorString        hipGetErrorString
+#define vendorGetLastError          hipGetLastError
+#define vendorHostAlloc             hipHostMalloc
+#define vendorLaunchHostFunc        dao_hip_launch_host_func
+#define vendorMalloc                hipMalloc
+#define vendorMemGetInfo            hipMemGetInfo
+#define vendorMemcpyAsync           hipMemcpyAsync
+#define vendorMemcpyPeerAsync       hipMemcpyPeerAsync
+#define vendorMemsetAsync           hipMemsetAsync
+#define vendorRuntimeGetVersion     hipRuntimeGetVersion
+#define vendorSetDevice             hipSetDevice
+#define vendorStreamCreateWithFlags hipStreamCreateWithFlags
+#define vendorStreamDestroy         hipStreamDestroy
+#define vendorStreamSynchronize     hipStreamSynchronize
+#define vendorStreamWaitEvent       hipStreamWaitEvent
+
+#endif

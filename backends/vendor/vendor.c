@@ -1,0 +1,510 @@
+/* The backend for CUDA and for HIP. The two spell alike what is needed here, so that it is written once, in plain C
+   over backends/cuda/names.h or backends/hip/names.h, whichever folder compiles it.
+
+       dao_backend_t         how many devices there are
+         dao_backend_device_t    a device's number and name; its primary context belongs to the whole process
+           dao_backend_stream_t    a stream that does not wait for the default stream, nor that for it
+           dao_backend_event_t     an event with a time; `is_recorded` tells one that never got any
+
+   Every slot is a guard, one vendor call, and one status. The guard makes the device current for the call and then
+   puts back what was current before. A failure is mapped by answer(); the vendor keeps its own last error for the
+   thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
+
+   Virtual memory is left out: the runtime interface has none. */
+#include DAO_VENDOR_NAMES
+
+#include "backends/backend.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What both vendors promise of every address that they give. */
+#define ALIGNMENT_BYTES 256
+
+#define NAME_OF(function)          NAME_OF_EXPANDED(function)
+#define NAME_OF_EXPANDED(function) #function
+
+struct dao_backend {
+    int32_t device_count; /* as the driver told when it was opened */
+};
+
+struct dao_backend_device {
+    int index;
+    char name[sizeof(((dao_device_info_t *)NULL)->name)];
+};
+
+struct dao_backend_stream {
+    dao_backend_device_t *device;
+    vendorStream_t stream;
+};
+
+struct dao_backend_event {
+    dao_backend_device_t *device;
+    vendorEvent_t event;
+    bool is_recorded;
+};
+
+/* A copy within host memory, on its way through a stream. */
+typedef struct host_copy {
+    void *dst;
+    const void *src;
+    size_t size_bytes;
+} host_copy_t;
+
+/* Errors. */
+
+/* Tells whether the device's context is of no more use after this error. */
+static bool is_lost(vendorError_t error)
+{
+#define LOST_CASE(code) case code:
+    switch ((int)error) {
+        VENDOR_LOST_LIST(LOST_CASE)
+        return true;
+    default:
+        return false;
+    }
+#undef LOST_CASE
+}
+
+/* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
+static dao_status_t answer(vendorError_t error, const char *call, int index, dao_status_t no_memory)
+{
+    if (error == vendorSuccess) {
+        return DAO_OK;
+    }
+    (void)vendorGetLastError(); /* it is reported here; a lost device keeps it all the same */
+    dao_status_t status = DAO_ERR_BACKEND;
+    if (error == vendorErrorMemoryAllocation) {
+        status = no_memory;
+    } else if (error == vendorErrorNotReady) {
+        status = DAO_ERR_NOT_READY;
+    } else if (error == vendorErrorInvalidDevice || error == vendorErrorNoDevice) {
+        status = DAO_ERR_NO_DEVICE;
+    } else if (is_lost(error)) {
+        status = DAO_ERR_DEVICE_LOST;
+    }
+    return dao_error_vendor(status, (int)error, "device:%d: %s: %s (%s)", index, call,
+                            vendorGetErrorString(error), vendorGetErrorName(error));
+}
+
+/* The guard. */
+
+/* Makes a device current. After vendorSuccess guard_leave() undoes it. */
+static vendorError_t guard_enter(int index, int *out_previous)
+{
+    vendorError_t error = vendorGetDevice(out_previous);
+    if (error == vendorSuccess && *out_previous != index) {
+        error = vendorSetDevice(index);
+    }
+    return error;
+}
+
+static void guard_leave(int index, int previous)
+{
+    if (previous != index) {
+        (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
+    }
+}
+
+/* Makes one vendor call with device number `index` current, and stores its mapped result in `status`. */
+#define CALL(status, index, no_memory, function, arguments)                                                  \
+    do {                                                                                                     \
+        int previous_ = 0;                                                                                   \
+        vendorError_t error_ = guard_enter((index), &previous_);                                             \
+        if (error_ == vendorSuccess) {                                                                       \
+            error_ = function arguments;                                                                     \
+            guard_leave((index), previous_);                                                                 \
+        }                                                                                                    \
+        (status) = answer(error_, NAME_OF(function), (index), (no_memory));                                  \
+    } while (0)
+
+/* The driver and its devices. */
+
+static dao_status_t no_device(vendorError_t error)
+{
+    int driver = 0;
+    int runtime = 0;
+    if (error == vendorErrorInsufficientDriver && vendorDriverGetVersion(&driver) == vendorSuccess &&
+        vendorRuntimeGetVersion(&runtime) == vendorSuccess && driver > 0) {
+        return dao_error_vendor(DAO_ERR_NO_DEVICE, (int)error,
+                                "%s is too old: it serves %s %d.%d, the library was built with %d.%d",
+                                VENDOR_DRIVER, VENDOR_NAME, VENDOR_VERSION_MAJOR(driver),
+                                VENDOR_VERSION_MINOR(driver), VENDOR_VERSION_MAJOR(runtime),
+                                VENDOR_VERSION_MINOR(runtime));
+    }
+    if (error == vendorErrorInsufficientDriver) {
+        return dao_error_vendor(DAO_ERR_NO_DEVICE, (int)error, "there is no %s device: %s is not installed",
+                                VENDOR_NAME, VENDOR_DRIVER);
+    }
+    if (error == vendorSuccess || error == vendorErrorNoDevice) {
+        return dao_error_vendor(
+            DAO_ERR_NO_DEVICE, (int)error,
+            "there is no %s device: see whether %s runs, what %s lists, and whether %s hides it", VENDOR_NAME,
+            VENDOR_DRIVER, VENDOR_LIST_DEVICES, VENDOR_VISIBLE_DEVICES);
+    }
+    return dao_error_vendor(DAO_ERR_NO_DEVICE, (int)error, "no %s device can be used: %s (%s)", VENDOR_NAME,
+                            vendorGetErrorString(error), vendorGetErrorName(error));
+}
+
+static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out_backend)
+{
+    (void)config; /* it describes virtual devices */
+    int count = 0;
+    vendorError_t error = vendorGetDeviceCount(&count);
+    if (error != vendorSuccess || count < 1) {
+        (void)vendorGetLastError();
+        return no_device(error);
+    }
+    dao_backend_t *backend = dao_host_calloc(1, sizeof(*backend));
+    if (backend == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to open the %s backend", VENDOR_NAME);
+    }
+    backend->device_count = count;
+    *out_backend = backend;
+    return DAO_OK;
+}
+
+static void close_backend(dao_backend_t *backend)
+{
+    dao_host_free(backend);
+}
+
+static dao_status_t device_count(dao_backend_t *backend, int32_t *out_count)
+{
+    if (backend->device_count > DAO_DEVICE_COUNT_MAX) {
+        return dao_error(
+            DAO_ERR_UNSUPPORTED, "there are %d %s devices, the library handles %d: choose some with %s",
+            (int)backend->device_count, VENDOR_NAME, DAO_DEVICE_COUNT_MAX, VENDOR_VISIBLE_DEVICES);
+    }
+    *out_count = backend->device_count;
+    return DAO_OK;
+}
+
+static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
+{
+    if (index < 0 || index >= backend->device_count) {
+        return dao_error(DAO_ERR_NO_DEVICE, "there is no device:%d: %s has %d", (int)index, VENDOR_NAME,
+                         (int)backend->device_count);
+    }
+    vendorDeviceProp_t properties;
+    dao_status_t status;
+    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    if (status == DAO_OK) {
+        /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
+        CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_backend_device_t *device = dao_host_calloc(1, sizeof(*device));
+    if (device == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to open device:%d", (int)index);
+    }
+    device->index = index;
+    (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
+                   properties.name);
+    *out_device = device;
+    return DAO_OK;
+}
+
+static void device_close(dao_backend_device_t *device)
+{
+    dao_host_free(device); /* the primary context stays: others in the process may use it */
+}
+
+static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemGetInfo, (&free_bytes, &total_bytes));
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_info = (dao_device_info_t){
+        .total_bytes = total_bytes,
+        .free_bytes = free_bytes,
+        .page_bytes = 0,
+        .alignment_bytes = ALIGNMENT_BYTES,
+        .host_accessible = false,
+    };
+    memcpy(out_info->name, device->name, sizeof(out_info->name));
+    return DAO_OK;
+}
+
+static dao_status_t device_synchronize(dao_backend_device_t *device)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceSynchronize, ());
+    return status;
+}
+
+/* Memory. */
+
+static dao_status_t memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    void *address = NULL;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMalloc, (&address, size_bytes));
+    if (status != DAO_OK) {
+        dao_error_prefix("%zu bytes: ", size_bytes);
+        return status;
+    }
+    *out_address = address;
+    return DAO_OK;
+}
+
+static dao_status_t memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    (void)size_bytes;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (address));
+    return status;
+}
+
+static dao_status_t pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    void *address = NULL;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostAlloc,
+         (&address, size_bytes, vendorHostAllocPortable));
+    if (status != DAO_OK) {
+        dao_error_prefix("%zu bytes of page-locked memory: ", size_bytes);
+        return status;
+    }
+    *out_address = address;
+    return DAO_OK;
+}
+
+static dao_status_t pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    (void)size_bytes;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorFreeHost, (address));
+    return status;
+}
+
+/* Streams. */
+
+static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+{
+    dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
+    }
+    stream->device = device;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCreateWithFlags,
+         (&stream->stream, vendorStreamNonBlocking));
+    if (status != DAO_OK) {
+        dao_host_free(stream);
+        return status;
+    }
+    *out_stream = stream;
+    return DAO_OK;
+}
+
+static dao_status_t stream_synchronize(dao_backend_stream_t *stream)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamSynchronize, (stream->stream));
+    return status;
+}
+
+static void stream_destroy(dao_backend_stream_t *stream)
+{
+    (void)stream_synchronize(
+        stream); /* the vendor's destroy does not wait; the work's error has no taker any more */
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
+    (void)status; /* a lost device: its streams went with it */
+    dao_host_free(stream);
+}
+
+static dao_status_t stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamWaitEvent,
+         (stream->stream, event->event, 0));
+    return status;
+}
+
+static void *stream_native(dao_backend_stream_t *stream)
+{
+    return (void *)stream->stream;
+}
+
+/* Events. */
+
+static dao_status_t event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+{
+    dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
+    if (event == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event of device:%d", device->index);
+    }
+    event->device = device;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventCreateWithFlags,
+         (&event->event, vendorEventDefault));
+    if (status != DAO_OK) {
+        dao_host_free(event);
+        return status;
+    }
+    *out_event = event;
+    return DAO_OK;
+}
+
+static void event_destroy(dao_backend_event_t *event)
+{
+    dao_status_t status;
+    CALL(status, event->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventDestroy, (event->event));
+    (void)status; /* a lost device: its events went with it */
+    dao_host_free(event);
+}
+
+static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventRecord,
+         (event->event, stream->stream));
+    if (status == DAO_OK) {
+        event->is_recorded = true;
+    }
+    return status;
+}
+
+static dao_status_t event_query(dao_backend_event_t *event)
+{
+    dao_status_t status;
+    CALL(status, event->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventQuery, (event->event));
+    return status;
+}
+
+static dao_status_t event_synchronize(dao_backend_event_t *event)
+{
+    dao_status_t status;
+    CALL(status, event->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventSynchronize, (event->event));
+    return status;
+}
+
+static dao_status_t event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
+                                  int64_t *out_elapsed_ns)
+{
+    if (!begin->is_recorded || !end->is_recorded) {
+        return dao_error(DAO_ERR_NOT_READY, "device:%d: an event without a record has no time",
+                         end->device->index);
+    }
+    float elapsed_ms = 0;
+    dao_status_t status;
+    CALL(status, end->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventElapsedTime,
+         (&elapsed_ms, begin->event, end->event));
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_elapsed_ns = (int64_t)((double)elapsed_ms * 1e6);
+    return DAO_OK;
+}
+
+/* Work. */
+
+static dao_status_t host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_HOST_MEMORY, vendorLaunchHostFunc,
+         (stream->stream, function, user));
+    return status;
+}
+
+static void run_host_copy(void *user)
+{
+    host_copy_t *copy = user;
+    memcpy(copy->dst, copy->src, copy->size_bytes);
+    dao_host_free(copy);
+}
+
+/* The vendor's own copy within host memory makes the caller wait for the stream; a host function does not. */
+static dao_status_t copy_on_host(dao_backend_stream_t *stream, void *dst, const void *src, size_t size_bytes)
+{
+    host_copy_t *copy = dao_host_calloc(1, sizeof(*copy));
+    if (copy == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to queue a copy of %zu bytes", size_bytes);
+    }
+    *copy = (host_copy_t){.dst = dst, .src = src, .size_bytes = size_bytes};
+    dao_status_t status = host_func(stream, run_host_copy, copy);
+    if (status != DAO_OK) {
+        dao_host_free(copy);
+    }
+    return status;
+}
+
+static dao_status_t copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
+                         size_t size_bytes)
+{
+    static const vendorMemcpyKind_t kinds[] = {
+        [DAO_COPY_KIND_H2D] = vendorMemcpyHostToDevice,
+        [DAO_COPY_KIND_D2H] = vendorMemcpyDeviceToHost,
+        [DAO_COPY_KIND_D2D] = vendorMemcpyDeviceToDevice,
+    };
+    if (kind == DAO_COPY_KIND_H2H) {
+        return copy_on_host(stream, dst, src, size_bytes);
+    }
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemcpyAsync,
+         (dst, src, size_bytes, kinds[kind], stream->stream));
+    return status;
+}
+
+static dao_status_t fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemsetAsync,
+         (dst, value, size_bytes, stream->stream));
+    return status;
+}
+
+static dao_status_t copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
+                              dao_backend_device_t *src_device, const void *src, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorMemcpyPeerAsync,
+         (dst, dst_device->index, src, src_device->index, size_bytes, stream->stream));
+    return status;
+}
+
+static const dao_backend_ops_t vendor_ops = {
+    .version = DAO_BACKEND_OPS_VERSION,
+    .name = VENDOR_BACKEND_NAME,
+    .open = open_backend,
+    .close = close_backend,
+    .device_count = device_count,
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_query = device_query,
+    .device_synchronize = device_synchronize,
+    .memory_alloc = memory_alloc,
+    .memory_free = memory_free,
+    .pinned_alloc = pinned_alloc,
+    .pinned_free = pinned_free,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_synchronize = stream_synchronize,
+    .stream_wait_event = stream_wait_event,
+    .stream_native = stream_native,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .event_synchronize = event_synchronize,
+    .event_elapsed = event_elapsed,
+    .copy = copy,
+    .fill = fill,
+    .host_func = host_func,
+    .copy_peer = copy_peer,
+};
+
+const dao_backend_ops_t *dao_backend_ops(void)
+{
+    return &vendor_ops;
+}

@@ -1,0 +1,73 @@
+/* The backend for real devices, in builds for cuda and hip. Without a device it has to say so in words; where
+   DAO_TEST_DEVICE is set a device is promised, and its absence is a failure. */
+#include "backends/backend.h"
+#include "base/error.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void the_table_is_whole(void)
+{
+    const dao_backend_ops_t *ops = dao_backend_ops();
+    CU_ASSERT_EQUAL(dao_backend_ops_check(ops), DAO_OK);
+    CU_ASSERT_STRING_EQUAL(ops->name, DAO_TEST_BACKEND);
+    CU_ASSERT_PTR_NOT_NULL(ops->copy_peer);
+    CU_ASSERT_FALSE(dao_backend_has_pages(ops));
+}
+
+static void opening_gives_a_device_or_says_why_not(void)
+{
+    const dao_backend_ops_t *ops = dao_backend_ops();
+    dao_config_t config = {0};
+    dao_backend_t *const untouched = (dao_backend_t *)&config;
+    for (int i = 0; i < 2; i++) { /* a failure does not spoil the next try */
+        dao_backend_t *backend = untouched;
+        dao_status_t status = ops->open(&config, &backend);
+        if (status == DAO_OK) {
+            int32_t count = 0;
+            CU_ASSERT_EQUAL(ops->device_count(backend, &count), DAO_OK);
+            CU_ASSERT_TRUE(count >= 1 && count <= DAO_DEVICE_COUNT_MAX);
+            ops->close(backend);
+            continue;
+        }
+        CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
+        CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device"));
+        CU_ASSERT_PTR_EQUAL(backend, untouched);
+        CU_ASSERT_PTR_NULL(getenv("DAO_TEST_DEVICE"));
+        (void)printf("    no device: %s (code %d)\n", dao_last_message(), dao_last_vendor_code());
+    }
+}
+
+static void a_device_that_is_not_there_is_refused(void)
+{
+    const dao_backend_ops_t *ops = dao_backend_ops();
+    dao_config_t config = {0};
+    dao_backend_t *backend = NULL;
+    if (ops->open(&config, &backend) != DAO_OK) {
+        (void)printf("    skipped: %s\n", dao_last_message());
+        return;
+    }
+    int32_t count = 0;
+    dao_backend_device_t *device = NULL;
+    CU_ASSERT_EQUAL_FATAL(ops->device_count(backend, &count), DAO_OK);
+    CU_ASSERT_EQUAL(ops->device_open(backend, count, &device), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(ops->device_open(backend, -1, &device), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_PTR_NULL(device);
+    ops->close(backend);
+}
+
+static CU_TestInfo tests[] = {
+    {"the table is whole", the_table_is_whole},
+    {"opening gives a device or says why not", opening_gives_a_device_or_says_why_not},
+    {"a device that is not there is refused", a_device_that_is_not_there_is_refused},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"backend_vendor", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
