@@ -47,7 +47,7 @@ dao_status_t dao_capacity_parse(const char *text, uint64_t peak_bytes, uint64_t 
     if (length == 0 || text[length - 1] != '%') {
         return dao_units_parse_bytes(text, out_bytes);
     }
-    uint64_t millionths;
+    uint64_t millionths = 0;
     dao_status_t status = parse_percent(text, length - 1, &millionths);
     if (status != DAO_OK) {
         return status;

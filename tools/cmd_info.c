@@ -75,7 +75,8 @@ static dao_status_t report_build(dao_report_t *report)
     return status;
 }
 
-static void report_largest(dao_report_t *report, const dao_step_trace_t *trace, const dao_step_figures_t *figures)
+static void report_largest(dao_report_t *report, const dao_step_trace_t *trace,
+                           const dao_step_figures_t *figures)
 {
     if (figures->largest_operator == DAO_TRACE_NONE) {
         return;
@@ -106,7 +107,8 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
         report_largest(report, &trace, &figures);
         dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures.largest_work_bytes);
         dao_report_ms(report, "recorded_ms", "recorded time", figures.cost_ns);
-        dao_report_count(report, "ignored", trace.ignored_count > 0 ? "ignored entries" : NULL, trace.ignored_count);
+        dao_report_count(report, "ignored", trace.ignored_count > 0 ? "ignored entries" : NULL,
+                         trace.ignored_count);
     }
     dao_step_trace_finish(&trace);
     return status;
@@ -136,7 +138,8 @@ const dao_command_t dao_command_info = {
     .name = "info",
     .arguments = "[TRACE]",
     .summary = "show this build and its devices, or what a trace holds",
-    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the smallest\n"
+    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the "
+               "smallest\n"
                "device memory that the step can be run in.\n"
                "TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
     .options = options,

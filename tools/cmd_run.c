@@ -27,14 +27,21 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"capacity", "SIZE", offsetof(settings_t, capacity), "device memory: 50% of the peak (default), 37.5%, 180MiB"},
-    {"policy", "NAME", offsetof(settings_t, policy), "who leaves when room is needed: belady (default), lru, ...; all"},
-    {"link-in", "RATE", offsetof(settings_t, link_in), "speed of copies to the device, 12GB/s; cpu backend only"},
+    {"capacity", "SIZE", offsetof(settings_t, capacity),
+     "device memory: 50% of the peak (default), 37.5%, 180MiB"},
+    {"policy", "NAME", offsetof(settings_t, policy),
+     "who leaves when room is needed: belady (default), lru, ...; all"},
+    {"link-in", "RATE", offsetof(settings_t, link_in),
+     "speed of copies to the device, 12GB/s; cpu backend only"},
     {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host"},
-    {"time-scale", "X", offsetof(settings_t, time_scale), "operators take at least X times their recorded time; 0"},
-    {"host", "SIZE", offsetof(settings_t, host), "most pinned host memory to move tensors to; default no limit"},
-    {"mode", "MODE", offsetof(settings_t, mode), "step (default): all is known before; queue: pushed one by one"},
-    {"verify", NULL, offsetof(settings_t, is_checked), "read everything back, and check the executor at every operator"},
+    {"time-scale", "X", offsetof(settings_t, time_scale),
+     "operators take at least X times their recorded time; 0"},
+    {"host", "SIZE", offsetof(settings_t, host),
+     "most pinned host memory to move tensors to; default no limit"},
+    {"mode", "MODE", offsetof(settings_t, mode),
+     "step (default): all is known before; queue: pushed one by one"},
+    {"verify", NULL, offsetof(settings_t, is_checked),
+     "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
     {NULL, NULL, 0, NULL},
@@ -63,8 +70,9 @@ static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
 static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
 {
     if (dao_policy_parse(text, out_policy) != DAO_OK || *out_policy == DAO_POLICY_USER) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
-                                          "weighted_belady, window, size, and all",
+        return dao_error(DAO_ERR_INVALID,
+                         "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
+                         "weighted_belady, window, size, and all",
                          text);
     }
     return DAO_OK;
@@ -85,12 +93,14 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
 {
     config->policy = DAO_POLICY_BELADY;
     config->is_checked = settings->is_checked;
+    config->is_warmed_up = true;
     config->shows_progress = true;
     const char *policy = settings->policy;
     return !((policy != NULL && strcmp(policy, "all") != 0 &&
               is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
              (settings->link_in != NULL &&
-              is_bad(dao_units_parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in", out_exit)) ||
+              is_bad(dao_units_parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in",
+                     out_exit)) ||
              (settings->link_out != NULL &&
               is_bad(dao_units_parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out",
                      out_exit)) ||
@@ -111,9 +121,12 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
     dao_report_count(report, "tensors", "tensors", trace->tensor_count);
     dao_report_bytes(report, "peak_bytes", "peak", figures->peak_bytes);
     dao_report_bytes(report, "capacity_bytes", NULL, config->capacity_bytes);
+    double percent =
+        figures->peak_bytes == 0 ? 0 : 100.0 * (double)config->capacity_bytes / (double)figures->peak_bytes;
+    dao_report_ratio(report, "capacity_percent", NULL, percent);
     if (!report->is_json) {
-        double percent = figures->peak_bytes == 0 ? 0 : 100.0 * (double)config->capacity_bytes / (double)figures->peak_bytes;
-        dao_report_row("capacity", "%s, %.1f%% of the peak", dao_report_size(config->capacity_bytes, capacity), percent);
+        dao_report_row("capacity", "%s, %.1f%% of the peak",
+                       dao_report_size(config->capacity_bytes, capacity), percent);
     }
     dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
     dao_report_text(report, "mode", "mode", config->mode == DAO_RUN_MODE_STEP ? "step" : "queue");
@@ -121,21 +134,22 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
 
 static double ratio_of(const dao_run_result_t *result)
 {
-    return (double)result->step_ns / (double)result->unlimited_ns;
+    return result->unlimited_ns == 0 ? 0 : (double)result->step_ns / (double)result->unlimited_ns;
 }
 
 static void report_times(dao_report_t *report, const dao_run_result_t *result)
 {
     dao_report_ms(report, "step_ms", "step time", result->step_ns);
     if (result->unlimited_ns == 0) {
-        dao_report_text(report, NULL, "unlimited memory", "more than this device has");
+        dao_report_unknown(report, "unlimited_ms", "unlimited memory", "more than this device has");
         return;
     }
     dao_report_ms(report, "unlimited_ms", "unlimited memory", result->unlimited_ns);
     dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
 }
 
-static void report_result(dao_report_t *report, const dao_run_config_t *config, const dao_run_result_t *result)
+static void report_result(dao_report_t *report, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
     dao_report_text(report, "policy", "policy", dao_policy_text(config->policy));
@@ -150,7 +164,8 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config, 
     dao_report_count(report, "throttles", "throttles", stats->throttle_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "temporaries_verified", "temporaries verified", result->temporary_count);
-    dao_report_count(report, "mismatches", "mismatches", result->mismatch_count + result->unlimited_mismatch_count);
+    dao_report_count(report, "mismatches", "mismatches",
+                     result->mismatch_count + result->unlimited_mismatch_count);
     report_times(report, result);
 }
 
@@ -165,8 +180,8 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
     return count > 0;
 }
 
-static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace, const dao_step_figures_t *figures,
-                   bool is_json)
+static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                   const dao_step_figures_t *figures, bool is_json)
 {
     dao_run_result_t result;
     if (dao_run_step(config, trace, &result) != DAO_OK) {
@@ -200,8 +215,8 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, cons
     dao_report_begin(&report, is_json);
     report_trace(&report, trace, config, figures);
     if (!is_json) {
-        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out", "step ms",
-                     "ratio", "mismatches");
+        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
+                     "step ms", "ratio", "mismatches");
     }
     for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
         dao_run_result_t result;
@@ -236,7 +251,8 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
         return dao_failure("run");
     }
     const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (is_bad(dao_capacity_parse(capacity, figures.peak_bytes, &config->capacity_bytes), "capacity", &exit_code)) {
+    if (is_bad(dao_capacity_parse(capacity, figures.peak_bytes, &config->capacity_bytes), "capacity",
+               &exit_code)) {
         return exit_code;
     }
     if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
@@ -256,7 +272,8 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
         !parse_settings(&settings, &config, &exit_code)) {
         return exit_code;
     }
-    if (settings.capacity != NULL && is_bad(dao_capacity_parse(settings.capacity, 1, &unused), "capacity", &exit_code)) {
+    if (settings.capacity != NULL &&
+        is_bad(dao_capacity_parse(settings.capacity, 1, &unused), "capacity", &exit_code)) {
         return exit_code; /* before a large trace is read */
     }
     dao_step_trace_t trace;
@@ -272,9 +289,12 @@ const dao_command_t dao_command_run = {
     .name = "run",
     .arguments = "TRACE",
     .summary = "execute a recorded step for real in limited device memory",
-    .details = "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so a tensor\n"
-               "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with unlimited\n"
-               "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+    .details =
+        "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so a "
+        "tensor\n"
+        "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
+        "unlimited\n"
+        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -42,7 +42,8 @@ static int close_output(void)
 
 static int print_overview(void)
 {
-    (void)printf("usage: dao COMMAND [options]\n\nMemory of accelerators: look at recorded steps, run them in less memory.\n\n"
+    (void)printf("usage: dao COMMAND [options]\n\nMemory of accelerators: look at recorded steps, run them "
+                 "in less memory.\n\n"
                  "commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         (void)printf("  %-12s %s\n", commands[i]->name, commands[i]->summary);
@@ -84,5 +85,6 @@ int main(int argc, char **argv)
     if (command != NULL) {
         return command->run(command, argc - 2, argv + 2);
     }
-    return argv[1][0] == '-' ? dao_usage_error("", "unknown option \"%.40s\"", argv[1]) : unknown_command(argv[1]);
+    return argv[1][0] == '-' ? dao_usage_error("", "unknown option \"%.40s\"", argv[1])
+                             : unknown_command(argv[1]);
 }

@@ -100,7 +100,8 @@ static int unknown_option(const dao_command_t *command, const char *text, size_t
     const char *names[OPTION_COUNT_MAX + 2];
     char name[NAME_BYTES_MAX + 1];
     size_t count = 0;
-    for (const dao_option_t *option = command->options; option->name != NULL && count < OPTION_COUNT_MAX; option++) {
+    for (const dao_option_t *option = command->options; option->name != NULL && count < OPTION_COUNT_MAX;
+         option++) {
         names[count++] = option->name;
     }
     names[count++] = "help";
@@ -108,7 +109,8 @@ static int unknown_option(const dao_command_t *command, const char *text, size_t
     (void)snprintf(name, sizeof(name), "%.*s", (int)least(name_length, NAME_BYTES_MAX), text + 2);
     const char *nearest = dao_nearest_name(name, names);
     if (nearest != NULL) {
-        return dao_usage_error(command->name, "unknown option \"--%s\"; did you mean \"--%s\"?", name, nearest);
+        return dao_usage_error(command->name, "unknown option \"--%s\"; did you mean \"--%s\"?", name,
+                               nearest);
     }
     return dao_usage_error(command->name, "unknown option \"%.60s\"", text);
 }
@@ -139,8 +141,8 @@ static int take_option(const dao_command_t *command, int argc, char **argv, int 
     }
     const char *value = equals != NULL ? equals + 1 : *index + 1 < argc ? argv[++*index] : NULL;
     if (value == NULL || value[0] == '\0') {
-        return dao_usage_error(command->name, "option \"--%s\" needs a value: --%s %s", option->name, option->name,
-                               option->value);
+        return dao_usage_error(command->name, "option \"--%s\" needs a value: --%s %s", option->name,
+                               option->name, option->value);
     }
     *(const char **)((char *)settings + option->offset) = value;
     return DAO_EXIT_OK;

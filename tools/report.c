@@ -103,6 +103,15 @@ void dao_report_ratio(dao_report_t *report, const char *key, const char *label, 
     }
 }
 
+void dao_report_unknown(dao_report_t *report, const char *key, const char *label, const char *why)
+{
+    if (!report->is_json) {
+        dao_report_row(label, "%s", why);
+    } else if (report->object == NULL || json_object_object_add(report->object, key, NULL) != 0) {
+        report->has_failed = true;
+    }
+}
+
 void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item)
 {
     struct json_object *array = NULL;
@@ -147,7 +156,8 @@ const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_B
     }
     int length = snprintf(out_text, DAO_REPORT_SIZE_BYTES, "%" PRIu64, size_bytes);
     if (unit > 0 && length > 0) {
-        (void)snprintf(out_text + length, DAO_REPORT_SIZE_BYTES - (size_t)length, " (%.1f %s)", value, units[unit]);
+        (void)snprintf(out_text + length, DAO_REPORT_SIZE_BYTES - (size_t)length, " (%.1f %s)", value,
+                       units[unit]);
     }
     return out_text;
 }

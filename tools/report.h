@@ -23,6 +23,8 @@ void dao_report_flag(dao_report_t *report, const char *key, const char *label, b
 /* Milliseconds with three decimals. */
 void dao_report_ms(dao_report_t *report, const char *key, const char *label, uint64_t time_ns);
 void dao_report_ratio(dao_report_t *report, const char *key, const char *label, double ratio);
+/* A value that is not known: null for programs, and why for people. */
+void dao_report_unknown(dao_report_t *report, const char *key, const char *label, const char *why);
 /* A row for people alone. */
 DAO_PRINTF(2, 3) void dao_report_row(const char *label, const char *format, ...);
 /* An array of the object's, for items that the caller makes as reports of their own. */

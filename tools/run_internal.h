@@ -5,6 +5,8 @@
 #include "tools/progress.h"
 #include "tools/run_step.h"
 
+#include <dao/step.h>
+
 typedef struct run run_t;
 typedef struct run_kernel run_kernel_t;
 
@@ -14,9 +16,9 @@ typedef struct run_kernel run_kernel_t;
 /* Something done to a range of device memory when the kernel's turn comes. Actions of a kernel run in order. */
 typedef struct run_action {
     run_kernel_t *kernel;
-    bool is_check; /* else: fill */
+    bool is_check;    /* else: fill */
     uint32_t operand; /* index among the kernel's, or RUN_WORKSPACE */
-    uint32_t owner; /* tensor, or the temporary's number in the trace */
+    uint32_t owner;   /* tensor, or the temporary's number in the trace */
     uint64_t offset_bytes;
     uint64_t size_bytes;
     uint64_t base; /* of the pattern that has to be there, or that is put there */
@@ -39,12 +41,14 @@ struct run {
     run_kernel_t *kernels; /* one an operator */
     run_action_t *actions;
     size_t action_count;
-    uint32_t *versions; /* of each tensor: writes so far; after preparation, at the step's end */
+    uint32_t *versions;     /* of each tensor: writes so far; after preparation, at the step's end */
     uint64_t largest_bytes; /* of any tensor or temporary */
-    void *staging; /* pinned, largest_bytes; NULL: kernels touch device memory themselves */
+    void *staging;          /* pinned, largest_bytes; NULL: kernels touch device memory themselves */
     dao_executor_t *executor;
     dao_managed_t **tensors; /* NULL for those of size 0 */
     dao_operand_t *operands; /* of the kernel that is being pushed */
+    uint64_t salt;           /* of this pass: added to every base */
+    bool is_warming_up;      /* kernels do not wait for their recorded time; set while nothing runs */
     dao_step_t *step;        /* NULL in queue mode */
     void *host_buffer;       /* largest_bytes */
     uint64_t verified_count; /* these four belong to the compute stream, and after a sync to the caller */

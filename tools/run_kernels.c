@@ -44,7 +44,8 @@ static void note_mismatch(run_t *run, uint64_t word_count, const char *what, con
 
 void dao_run_verify_tensor(run_t *run, uint32_t tensor, const void *address, uint64_t base, const char *when)
 {
-    uint64_t word_count = dao_pattern_check(address, run->trace->tensors[tensor].size_bytes, base);
+    uint64_t word_count =
+        dao_pattern_check(address, run->trace->tensors[tensor].size_bytes, base + run->salt);
     if (word_count > 0 && run->mismatch_count == 0) {
         (void)snprintf(run->first_mismatch, sizeof(run->first_mismatch),
                        "%s: tensor %.32s differs in %" PRIu64 " words", when,
@@ -59,13 +60,13 @@ static void run_action(void *user)
     const run_action_t *action = user;
     run_t *run = action->kernel->run;
     if (!action->is_check) {
-        dao_pattern_fill(action->address, action->size_bytes, action->base);
+        dao_pattern_fill(action->address, action->size_bytes, action->base + run->salt);
         return;
     }
     bool is_temporary = action->operand == RUN_WORKSPACE;
     size_t id_offset = is_temporary ? run->trace->temporaries[action->owner].id_offset
                                     : run->trace->tensors[action->owner].id_offset;
-    note_mismatch(run, dao_pattern_check(action->address, action->size_bytes, action->base),
+    note_mismatch(run, dao_pattern_check(action->address, action->size_bytes, action->base + run->salt),
                   is_temporary ? "temporary" : "tensor", dao_trace_name(run->trace, id_offset),
                   action->kernel->index);
     run->temporary_count += is_temporary ? 1 : 0;
@@ -81,7 +82,7 @@ static void begin_kernel(void *user)
 static void end_kernel(void *user)
 {
     run_kernel_t *kernel = user;
-    if (kernel->compute_ns > 0) {
+    if (kernel->compute_ns > 0 && !kernel->run->is_warming_up) {
         dao_sleep_until(kernel->begin_ns + kernel->compute_ns);
     }
     dao_progress_step(kernel->run->progress);
@@ -159,7 +160,7 @@ static void add_action(run_t *run, run_kernel_t *kernel, run_action_t action)
 static void add_operand_actions(run_t *run, run_kernel_t *kernel, bool is_check)
 {
     const dao_step_trace_t *trace = run->trace;
-    const dao_trace_operator_t *operator = &trace->operators[kernel->index];
+    const dao_trace_operator_t *operator= & trace->operators[kernel->index];
     uint32_t slot = 0;
     for (size_t i = 0; i < operator->operands.count; i++) {
         const dao_trace_operand_t *operand = &trace->operands[operator->operands.begin + i];
@@ -171,12 +172,13 @@ static void add_operand_actions(run_t *run, run_kernel_t *kernel, bool is_check)
         bool is_written = operand->access != DAO_ACCESS_READ;
         if (is_check ? is_read : is_written) {
             run->versions[operand->tensor] += is_check ? 0 : 1;
-            add_action(run, kernel,
-                       (run_action_t){.is_check = is_check,
-                                      .operand = slot,
-                                      .owner = operand->tensor,
-                                      .size_bytes = size_bytes,
-                                      .base = dao_pattern_base(operand->tensor, run->versions[operand->tensor])});
+            add_action(
+                run, kernel,
+                (run_action_t){.is_check = is_check,
+                               .operand = slot,
+                               .owner = operand->tensor,
+                               .size_bytes = size_bytes,
+                               .base = dao_pattern_base(operand->tensor, run->versions[operand->tensor])});
         }
         slot++;
     }
@@ -198,7 +200,7 @@ static void add_temporary_action(run_t *run, run_kernel_t *kernel, size_t tempor
 static void add_temporary_actions(run_t *run, run_kernel_t *kernel)
 {
     const dao_step_trace_t *trace = run->trace;
-    const dao_trace_operator_t *operator = &trace->operators[kernel->index];
+    const dao_trace_operator_t *operator= & trace->operators[kernel->index];
     bool is_freed[DAO_TRACE_TEMPORARY_COUNT_MAX] = {false};
     for (size_t i = 0; i < operator->events.count; i++) {
         const dao_trace_event_t *event = &trace->events[operator->events.begin + i];

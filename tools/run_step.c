@@ -1,7 +1,10 @@
 /* Runs a step once at the wanted capacity and once with unlimited memory, each in a context of its own:
 
-       start context -> executor -> tensors, those alive before the step written -> kernels registered
-                     -> [ run, sync ]  <- step_ns -> read back -> all given up
+       start context -> executor -> [ tensors, those alive before the step written -> kernels registered
+                                      -> { run, sync } <- step_ns -> read back ]  -> all given up
+
+   What stands in brackets is a pass. The first one warms up: it takes its memory from the system and does not wait for
+   recorded costs. The second one is measured, so that both runs are compared as a step in the middle of many.
 
    A run that fails anywhere gives up what it has, in the opposite order, and keeps the first error. */
 #include "tools/run_internal.h"
@@ -17,6 +20,9 @@
 #include <string.h>
 
 enum { PAGE_BYTES = 2 << 20, HUGE_ALIGNMENT = 4096 };
+
+/* Makes the content of the measured pass differ from what the pass before left behind. */
+#define MEASURED_SALT UINT64_C(0x5851f42d4c957f2d)
 
 /* One of the two runs. */
 typedef struct run_plan {
@@ -35,7 +41,8 @@ static uint64_t round_up_saturated(uint64_t value, uint64_t unit)
 static uint64_t unlimited_capacity(const dao_step_figures_t *figures)
 {
     uint64_t bytes = figures->rounded_bytes > UINT64_MAX / 4 ? UINT64_MAX / 4 : figures->rounded_bytes;
-    return round_up_saturated(2 * bytes + figures->largest_work_bytes % (UINT64_MAX / 4), PAGE_BYTES) + PAGE_BYTES;
+    return round_up_saturated(2 * bytes + figures->largest_work_bytes % (UINT64_MAX / 4), PAGE_BYTES) +
+           PAGE_BYTES;
 }
 
 static dao_status_t start_context(const run_plan_t *plan)
@@ -115,7 +122,7 @@ static dao_status_t write_persistent_tensors(run_t *run, const dao_step_figures_
         if (size_bytes == 0) {
             continue;
         }
-        dao_pattern_fill(run->host_buffer, size_bytes, dao_pattern_base(i, 0));
+        dao_pattern_fill(run->host_buffer, size_bytes, dao_pattern_base(i, 0) + run->salt);
         dao_status_t status = dao_managed_write(run->tensors[i], run->host_buffer, size_bytes);
         if (status != DAO_OK) {
             return status;
@@ -139,7 +146,7 @@ static uint32_t fill_operands(run_t *run, const dao_trace_operator_t *operator)
 /* Adds an operator to the step or to the queue. */
 static dao_status_t push_kernel(run_t *run, uint32_t index)
 {
-    const dao_trace_operator_t *operator = &run->trace->operators[index];
+    const dao_trace_operator_t *operator= & run->trace->operators[index];
     dao_kernel_t kernel = {
         .name = dao_trace_operator_name(run->trace, index),
         .launch = run->staging != NULL ? dao_run_launch_staged : dao_run_launch_direct,
@@ -147,14 +154,13 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
         .operands = run->operands,
         .operand_count = fill_operands(run, operator),
         .workspace_bytes = operator->workspace_bytes,
-        .cost_ns = run->kernels[index].compute_ns,
     };
     return run->step != NULL ? dao_step_push(run->step, &kernel) : dao_executor_push(run->executor, &kernel);
 }
 
 static dao_status_t push_releases(run_t *run, uint32_t index)
 {
-    const dao_trace_operator_t *operator = &run->trace->operators[index];
+    const dao_trace_operator_t *operator= & run->trace->operators[index];
     dao_status_t status = DAO_OK;
     for (size_t i = 0; status == DAO_OK && i < operator->releases.count; i++) {
         uint32_t tensor = run->trace->releases[operator->releases.begin + i];
@@ -197,7 +203,9 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
         }
     }
     dao_progress_phase(run->progress,
-                       plan->is_unlimited ? "running with unlimited memory" : "running operators",
+                       run->is_warming_up   ? "warming up"
+                       : plan->is_unlimited ? "running with unlimited memory"
+                                            : "running operators",
                        run->trace->operator_count);
     uint64_t begin_ns = dao_clock_ns();
     status = run->step != NULL ? dao_step_run(run->step) : push_all(run);
@@ -225,7 +233,8 @@ static dao_status_t read_back(run_t *run)
         if (status != DAO_OK) {
             return status;
         }
-        dao_run_verify_tensor(run, i, run->host_buffer, dao_pattern_base(i, run->versions[i]), "after the step");
+        dao_run_verify_tensor(run, i, run->host_buffer, dao_pattern_base(i, run->versions[i]),
+                              "after the step");
     }
     return DAO_OK;
 }
@@ -244,17 +253,27 @@ static void take_off(dao_executor_stats_t *stats, const dao_executor_stats_t *be
     stats->throttle_count -= before->throttle_count;
 }
 
-static dao_status_t run_in_context(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
-                                   uint64_t *out_elapsed_ns)
+/* Gives up what a pass has made. */
+static void finish_pass(run_t *run)
+{
+    dao_step_destroy(run->step);
+    run->step = NULL;
+    for (size_t i = 0; run->tensors != NULL && i < run->trace->tensor_count; i++) {
+        (void)dao_managed_release(run->tensors[i]); /* NULL or ours */
+    }
+    dao_host_free(run->tensors);
+    dao_host_free(run->operands);
+    run->tensors = NULL;
+    run->operands = NULL;
+}
+
+static dao_status_t run_pass(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
+                             uint64_t *out_elapsed_ns)
 {
     dao_executor_stats_t before;
-    dao_status_t status = create_buffers(plan, run);
-    if (status == DAO_OK) {
-        status = create_executor(plan, run);
-    }
-    if (status == DAO_OK) {
-        status = create_tensors(run);
-    }
+    run->verified_count = 0; /* mismatches of all passes count */
+    run->temporary_count = 0;
+    dao_status_t status = create_tensors(run);
     if (status == DAO_OK) {
         status = write_persistent_tensors(run, plan->figures);
     }
@@ -277,13 +296,29 @@ static dao_status_t run_in_context(const run_plan_t *plan, run_t *run, dao_execu
     return status;
 }
 
+static dao_status_t run_in_context(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
+                                   uint64_t *out_elapsed_ns)
+{
+    dao_status_t status = create_buffers(plan, run);
+    if (status == DAO_OK) {
+        status = create_executor(plan, run);
+    }
+    if (status == DAO_OK && plan->config->is_warmed_up) {
+        run->is_warming_up = true;
+        status = run_pass(plan, run, out_stats, out_elapsed_ns);
+        run->is_warming_up = false;
+        run->salt = MEASURED_SALT;
+        if (status == DAO_OK) {
+            finish_pass(run);
+        }
+    }
+    return status == DAO_OK ? run_pass(plan, run, out_stats, out_elapsed_ns) : status;
+}
+
 /* Gives up all of a run; its error, if there is one, is already kept. */
 static void finish_run(run_t *run)
 {
-    dao_step_destroy(run->step);
-    for (size_t i = 0; run->tensors != NULL && i < run->trace->tensor_count; i++) {
-        (void)dao_managed_release(run->tensors[i]); /* NULL or ours */
-    }
+    finish_pass(run);
     (void)dao_executor_destroy(run->executor); /* what it could report, the sync has */
     if (run->staging != NULL) {
         (void)dao_free(dao_pinned_place(0), run->staging); /* ours */
@@ -291,8 +326,6 @@ static void finish_run(run_t *run)
     if (run->host_buffer != NULL) {
         dao_host_unmap(run->host_buffer, run->largest_bytes);
     }
-    dao_host_free(run->tensors);
-    dao_host_free(run->operands);
 }
 
 static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
@@ -319,19 +352,21 @@ static dao_status_t check_config(const dao_run_config_t *config, const dao_step_
 {
     for (uint32_t i = 0; i < trace->operator_count; i++) {
         if (trace->operators[i].operands.count > DAO_OPERAND_COUNT_MAX) {
-            return dao_error(DAO_ERR_INVALID, "operator %" PRIu32 " \"%.64s\" has %zu operands; at most %d are possible",
-                             i, dao_trace_operator_name(trace, i), trace->operators[i].operands.count,
+            return dao_error(DAO_ERR_INVALID,
+                             "operator %" PRIu32 " \"%.64s\" has %zu operands; at most %d are possible", i,
+                             dao_trace_operator_name(trace, i), trace->operators[i].operands.count,
                              DAO_OPERAND_COUNT_MAX);
         }
     }
     uint64_t usable_bytes = config->capacity_bytes - config->capacity_bytes % DAO_TRACE_ALIGNMENT_BYTES;
     if (usable_bytes < figures->largest_work_bytes) {
         uint32_t index = figures->largest_operator;
-        return dao_error(DAO_ERR_KERNEL_TOO_LARGE,
-                         "operator %" PRIu32 " \"%.64s\" needs %" PRIu64 " bytes at once for its operands and "
-                         "workspace, more than the capacity of %" PRIu64 "; give at least --capacity %" PRIu64,
-                         index, dao_trace_operator_name(trace, index), figures->largest_work_bytes,
-                         config->capacity_bytes, figures->largest_work_bytes);
+        return dao_error(
+            DAO_ERR_KERNEL_TOO_LARGE,
+            "operator %" PRIu32 " \"%.64s\" needs %" PRIu64 " bytes at once for its operands and "
+            "workspace, more than the capacity of %" PRIu64 "; give at least --capacity %" PRIu64,
+            index, dao_trace_operator_name(trace, index), figures->largest_work_bytes, config->capacity_bytes,
+            figures->largest_work_bytes);
     }
     return DAO_OK;
 }
@@ -346,7 +381,8 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
                              dao_progress_t *progress, dao_run_result_t *result)
 {
     run_t run = {.trace = trace, .progress = progress};
-    run_plan_t plan = {.config = config, .figures = &result->figures, .capacity_bytes = result->capacity_bytes};
+    run_plan_t plan = {
+        .config = config, .figures = &result->figures, .capacity_bytes = result->capacity_bytes};
     dao_status_t status = run_once(&plan, &run, &result->stats, &result->step_ns);
     if (status != DAO_OK) {
         return status;
@@ -371,7 +407,8 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
     return status;
 }
 
-dao_status_t dao_run_step(const dao_run_config_t *config, const dao_step_trace_t *trace, dao_run_result_t *out_result)
+dao_status_t dao_run_step(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                          dao_run_result_t *out_result)
 {
     dao_run_result_t result = {.capacity_bytes = config->capacity_bytes};
     dao_status_t status = dao_step_trace_figures(trace, &result.figures);

@@ -19,9 +19,10 @@ typedef struct dao_run_config {
     uint64_t link_out_bytes_per_second; /* device to host */
     double time_scale;                  /* an operator takes at least its recorded cost times this */
     dao_run_mode_t mode;
-    bool is_checked;            /* read everything back at the end; the executor checks itself after every kernel */
-    bool is_staged;             /* contents go through pinned memory, as on a device that the host cannot touch */
+    bool is_checked; /* read everything back at the end; the executor checks itself after every kernel */
+    bool is_staged;  /* contents go through pinned memory, as on a device that the host cannot touch */
     bool is_without_comparison; /* no second run with unlimited memory */
+    bool is_warmed_up;          /* every run is made twice and the second one measured */
     bool shows_progress;
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
 } dao_run_config_t;
