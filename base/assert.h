@@ -3,6 +3,7 @@
 #ifndef DAO_BASE_ASSERT_H
 #define DAO_BASE_ASSERT_H
 
+#include <assert.h> /* static_assert alone */
 #include <stdnoreturn.h>
 
 noreturn void dao_assert_failed(const char *condition, const char *file, int line);

@@ -68,6 +68,31 @@ void *dao_host_map(size_t size_bytes, size_t alignment_bytes)
     return address;
 }
 
+bool dao_host_move(void *from, void *to, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    return mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+void *dao_host_move_home(void *from, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return NULL;
+    }
+    /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved again. */
+    void *home = mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+    if (home == MAP_FAILED) {
+        return NULL;
+    }
+    void *reserved =
+        mmap(from, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    DAO_ASSERT(reserved == from); /* it replaces a mapping of the same size: nothing that could run out */
+    (void)reserved;
+    return home;
+}
+
 void dao_host_unmap(void *address, size_t size_bytes)
 {
     int result = munmap(address, size_bytes);

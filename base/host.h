@@ -2,6 +2,7 @@
 #ifndef DAO_BASE_HOST_H
 #define DAO_BASE_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Gives zeroed memory, or NULL. Both arguments at least 1; their product may overflow, which gives NULL. */
@@ -23,7 +24,15 @@ void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
    NULL if refused. */
 void *dao_host_map(size_t size_bytes, size_t alignment_bytes);
 
-/* Gives back what dao_host_reserve() or dao_host_map() gave. */
+/* Moves pages with their bytes from what dao_host_map() gave to a part of what dao_host_reserve() gave, and gives up the old
+   addresses. False if the system refuses: nothing is changed. */
+bool dao_host_move(void *from, void *to, size_t size_bytes);
+
+/* Moves pages with their bytes out of a reservation to an address of their own, which dao_host_unmap() takes. The old
+   addresses stay reserved throughout. NULL if the system refuses: nothing is changed. */
+void *dao_host_move_home(void *from, size_t size_bytes);
+
+/* Gives back what dao_host_reserve(), dao_host_map() or dao_host_move_home() gave. */
 void dao_host_unmap(void *address, size_t size_bytes);
 
 #endif

@@ -9,21 +9,29 @@
 /* Most bytes of a line, the closing zero included; longer ones are cut. */
 #define LINE_BYTES 1024
 
-static dao_log_callback_t log_callback;
-static void *log_user;
-static dao_log_level_t log_level;
+typedef struct target {
+    dao_log_callback_t callback;
+    void *user;
+    dao_log_level_t level;
+} target_t;
+
+static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+static target_t current; /* guarded by the lock */
 
 void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level)
 {
-    log_callback = callback;
-    log_user = user;
-    log_level = level;
+    dao_mutex_lock(&lock);
+    current = (target_t){.callback = callback, .user = user, .level = level};
+    dao_mutex_unlock(&lock);
 }
 
 void dao_log(dao_log_level_t level, const char *format, ...)
 {
     DAO_ASSERT_UNLOCKED();
-    if (log_callback == NULL || level > log_level) {
+    dao_mutex_lock(&lock);
+    target_t target = current;
+    dao_mutex_unlock(&lock);
+    if (target.callback == NULL || level > target.level) {
         return;
     }
     char line[LINE_BYTES];
@@ -31,5 +39,5 @@ void dao_log(dao_log_level_t level, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    log_callback(level, line, log_user);
+    target.callback(level, line, target.user);
 }

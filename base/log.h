@@ -4,7 +4,7 @@
 
 #include <dao/context.h>
 
-/* Sets where lines go; callback NULL silences the log. Not while other threads log. */
+/* Sets where lines go; callback NULL silences the log. */
 void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level);
 
 /* Writes one line. The caller holds no lock. */

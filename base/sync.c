@@ -141,6 +141,11 @@ void dao_thread_yield(void)
     (void)sched_yield();
 }
 
+void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void))
+{
+    (void)pthread_atfork(before, parent, child); /* fails only without memory: forks are then not noticed */
+}
+
 uint64_t dao_clock_ns(void)
 {
     struct timespec now;

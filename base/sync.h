@@ -45,6 +45,12 @@ void dao_mutex_unlock(dao_mutex_t *mutex);
         .handle = PTHREAD_MUTEX_INITIALIZER, .rank = (mutex_rank)                                            \
     }
 
+/* A condition with static storage. */
+#define DAO_COND_INITIALIZER                                                                                 \
+    {                                                                                                        \
+        .handle = PTHREAD_COND_INITIALIZER                                                                   \
+    }
+
 void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);
 void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);
@@ -61,6 +67,10 @@ uintptr_t dao_thread_self(void);
 
 /* Gives the other threads a turn. */
 void dao_thread_yield(void);
+
+/* From now on calls `before` in a thread that forks, then `parent` in it and `child` in its copy, which has no other
+   thread. Once for the life of the process. */
+void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void));
 
 /* Nanoseconds of a clock that never goes back. */
 uint64_t dao_clock_ns(void);

@@ -59,12 +59,10 @@ typedef struct dao_kernel {
     dao_launch_func_t launch; /**< required */
     void *user;               /**< handed to launch and to drop */
     void (*drop)(
-        void *
-            user); /**< may be NULL; called once when the executor is done with the kernel, launched or not */
+        void *user); /**< may be NULL; called once: after the work has finished, or if it was skipped */
     const dao_operand_t *operands; /**< a tensor named twice counts once; reads and writes are joined */
     uint32_t operand_count;        /**< at most DAO_OPERAND_COUNT_MAX */
     size_t workspace_bytes;        /**< device memory for this kernel alone, not kept */
-    uint64_t cost_ns;              /**< hint: how long it computes; 0 is unknown */
 } dao_kernel_t;
 
 /** Most operands of one kernel. */

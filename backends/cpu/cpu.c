@@ -1,0 +1,129 @@
+/* The cpu backend's table: the driver and its devices. cpu_memory.c has their memory, cpu_stream.c their streams. */
+#include "backends/cpu/cpu.h"
+
+#include "backends/cpu/cpu_internal.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static dao_status_t cpu_open(const dao_config_t *config, dao_backend_t **out_backend)
+{
+    dao_backend_t *backend = dao_host_calloc(1, sizeof(*backend));
+    if (backend == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the cpu backend");
+    }
+    dao_status_t status = dao_cpu_read_config(&config->cpu, backend);
+    if (status != DAO_OK) {
+        dao_host_free(backend);
+        return status;
+    }
+    *out_backend = backend;
+    return DAO_OK;
+}
+
+static void cpu_close(dao_backend_t *backend)
+{
+    dao_host_free(backend);
+}
+
+static dao_status_t cpu_device_count(dao_backend_t *backend, int32_t *out_count)
+{
+    *out_count = backend->device_count;
+    return DAO_OK;
+}
+
+static void init_link(cpu_link_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
+{
+    link->bytes_per_second = bytes_per_second;
+    link->latency_ns = latency_ns;
+    dao_mutex_init(&link->lock, DAO_RANK_BACKEND);
+}
+
+static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
+{
+    if (index < 0 || index >= backend->device_count) {
+        return dao_error(DAO_ERR_NO_DEVICE,
+                         "there is no virtual device %" PRId32 ": there are %" PRId32 " (DAO_CPU_DEVICES)",
+                         index, backend->device_count);
+    }
+    dao_backend_device_t *device = dao_host_calloc(1, sizeof(*device));
+    if (device == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for virtual device %" PRId32, index);
+    }
+    device->backend = backend;
+    device->index = index;
+    init_link(&device->h2d, backend->h2d_bytes_per_second, backend->copy_latency_ns);
+    init_link(&device->d2h, backend->d2h_bytes_per_second, backend->copy_latency_ns);
+    dao_mutex_init(&device->memory_lock, DAO_RANK_BACKEND);
+    dao_mutex_init(&device->stream_lock, DAO_RANK_BACKEND);
+    *out_device = device;
+    return DAO_OK;
+}
+
+static void cpu_device_close(dao_backend_device_t *device)
+{
+    DAO_ASSERT(device->streams == NULL);
+    DAO_ASSERT(device->allocations == NULL && device->pinned == NULL);
+    DAO_ASSERT(device->page_handle_count == 0 && device->used_bytes == 0);
+    dao_mutex_finish(&device->stream_lock);
+    dao_mutex_finish(&device->memory_lock);
+    dao_mutex_finish(&device->d2h.lock);
+    dao_mutex_finish(&device->h2d.lock);
+    dao_host_free(device);
+}
+
+static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
+{
+    dao_mutex_lock(&device->memory_lock);
+    uint64_t used_bytes = device->used_bytes;
+    dao_mutex_unlock(&device->memory_lock);
+    *out_info = (dao_device_info_t){
+        .total_bytes = device->backend->device_bytes,
+        .free_bytes = device->backend->device_bytes - used_bytes,
+        .page_bytes = device->backend->has_pages ? DAO_CPU_PAGE_BYTES : 0,
+        .alignment_bytes = DAO_CPU_ALIGNMENT_BYTES,
+        .host_accessible = true,
+    };
+    (void)snprintf(out_info->name, sizeof(out_info->name), "virtual device %" PRId32, device->index);
+    return DAO_OK;
+}
+
+const dao_backend_ops_t dao_cpu_backend_ops = {
+    .version = DAO_BACKEND_OPS_VERSION,
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .device_count = cpu_device_count,
+    .device_open = cpu_device_open,
+    .device_close = cpu_device_close,
+    .device_query = cpu_device_query,
+    .device_synchronize = dao_cpu_device_synchronize,
+    .memory_alloc = dao_cpu_memory_alloc,
+    .memory_free = dao_cpu_memory_free,
+    .pinned_alloc = dao_cpu_pinned_alloc,
+    .pinned_free = dao_cpu_pinned_free,
+    .stream_create = dao_cpu_stream_create,
+    .stream_destroy = dao_cpu_stream_destroy,
+    .stream_synchronize = dao_cpu_stream_synchronize,
+    .stream_wait_event = dao_cpu_stream_wait_event,
+    .stream_native = dao_cpu_stream_native,
+    .event_create = dao_cpu_event_create,
+    .event_destroy = dao_cpu_event_destroy,
+    .event_record = dao_cpu_event_record,
+    .event_query = dao_cpu_event_query,
+    .event_synchronize = dao_cpu_event_synchronize,
+    .event_elapsed = dao_cpu_event_elapsed,
+    .copy = dao_cpu_copy,
+    .fill = dao_cpu_fill,
+    .host_func = dao_cpu_host_func,
+    .copy_peer = dao_cpu_copy_peer,
+    .address_reserve = dao_cpu_address_reserve,
+    .address_release = dao_cpu_address_release,
+    .pages_create = dao_cpu_pages_create,
+    .pages_destroy = dao_cpu_pages_destroy,
+    .pages_map = dao_cpu_pages_map,
+    .pages_unmap = dao_cpu_pages_unmap,
+    .pages_size = dao_cpu_pages_size,
+};

@@ -1,0 +1,97 @@
+/* What the files of the cpu backend share. */
+#ifndef DAO_BACKENDS_CPU_CPU_INTERNAL_H
+#define DAO_BACKENDS_CPU_CPU_INTERNAL_H
+
+#include "backends/backend.h"
+#include "base/sync.h"
+
+#include <stdatomic.h>
+
+/* Alignment of device and pinned memory; a page's size, so that memory can be mapped in huge pages. */
+#define DAO_CPU_PAGE_BYTES ((size_t)2 << 20)
+
+/* Alignment that device_query promises. */
+#define DAO_CPU_ALIGNMENT_BYTES 256
+
+/* One direction of a device's link to the host. Copies of one direction go one after the other. */
+typedef struct cpu_link {
+    uint64_t bytes_per_second; /* 0: as fast as memcpy */
+    uint64_t latency_ns;
+    dao_mutex_t lock;
+    uint64_t free_at_ns; /* guarded: when the copies booked so far have passed */
+} cpu_link_t;
+
+/* A live piece of device or pinned memory. */
+typedef struct cpu_allocation {
+    struct cpu_allocation *next;
+    void *address;
+    size_t size_bytes;
+} cpu_allocation_t;
+
+struct dao_backend {
+    int32_t device_count;
+    uint64_t device_bytes;
+    uint64_t h2d_bytes_per_second;
+    uint64_t d2h_bytes_per_second;
+    uint64_t copy_latency_ns;
+    bool has_pages;
+};
+
+struct dao_backend_device {
+    dao_backend_t *backend;
+    int32_t index;
+    cpu_link_t h2d;
+    cpu_link_t d2h;
+
+    dao_mutex_t memory_lock; /* guards what follows */
+    uint64_t used_bytes;     /* memory and pages: at most backend->device_bytes */
+    cpu_allocation_t *allocations;
+    cpu_allocation_t *pinned;
+    uint32_t page_handle_count;
+
+    dao_mutex_t stream_lock; /* guards the list */
+    dao_backend_stream_t *streams;
+};
+
+/* DAO_ERR_REENTRANT on a stream's own thread: no call of the table is made from inside a host function. */
+DAO_NODISCARD dao_status_t dao_cpu_check_thread(void);
+
+/* cpu_config.c: settings from the config, else the environment, else the defaults. */
+DAO_NODISCARD dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *backend);
+
+/* cpu_memory.c */
+dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+dao_status_t dao_cpu_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+dao_status_t dao_cpu_address_release(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_bytes,
+                                  dao_backend_pages_t **out_pages);
+dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
+dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+size_t dao_cpu_pages_size(const dao_backend_pages_t *pages);
+
+/* cpu_stream.c */
+dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
+void dao_cpu_stream_destroy(dao_backend_stream_t *stream);
+dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream);
+dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);
+void *dao_cpu_stream_native(dao_backend_stream_t *stream);
+dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device);
+dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event);
+void dao_cpu_event_destroy(dao_backend_event_t *event);
+dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream);
+dao_status_t dao_cpu_event_query(dao_backend_event_t *event);
+dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event);
+dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
+                                   int64_t *out_elapsed_ns);
+dao_status_t dao_cpu_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
+                          size_t size_bytes);
+dao_status_t dao_cpu_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
+                               dao_backend_device_t *src_device, const void *src, size_t size_bytes);
+dao_status_t dao_cpu_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+dao_status_t dao_cpu_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
+
+#endif

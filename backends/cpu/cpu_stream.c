@@ -1,0 +1,480 @@
+/* Streams of a virtual device: a thread each, which carries out commands in the order in which they were queued.
+
+       stream: ring of commands [ first ... first + count )  --worker-->  copy, fill, function, record, wait
+
+   An event points to the mark of its latest record; every record makes a new mark, so that whoever waits is bound to the
+   record that was the latest when he asked. Marks are counted: the event, the command and each waiter hold one.
+
+   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a link's. */
+#include "backends/cpu/cpu_internal.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Commands that a ring holds at first; it grows by doubling. */
+#define RING_AT_FIRST 64
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+typedef struct mark {
+    _Atomic uint32_t reference_count;
+    bool is_done;     /* guarded by marks_lock */
+    uint64_t time_ns; /* when the stream got there; set before is_done */
+} mark_t;
+
+typedef enum command_kind {
+    COMMAND_COPY,
+    COMMAND_FILL,
+    COMMAND_FUNCTION,
+    COMMAND_RECORD,
+    COMMAND_WAIT
+} command_kind_t;
+
+typedef struct command {
+    command_kind_t kind;
+    union {
+        struct {
+            void *dst;
+            const void *src;
+            size_t size_bytes;
+            cpu_link_t *first_link; /* NULL: not limited */
+            cpu_link_t *second_link;
+        } copy;
+        struct {
+            void *dst;
+            size_t size_bytes;
+            uint8_t value;
+        } fill;
+        struct {
+            dao_host_func_t function;
+            void *user;
+        } function;
+        mark_t *mark; /* of RECORD and WAIT: a reference of its own */
+    };
+} command_t;
+
+struct dao_backend_stream {
+    dao_backend_device_t *device;
+    dao_backend_stream_t *next; /* guarded by the device's stream_lock */
+    dao_thread_t thread;
+
+    dao_mutex_t lock; /* guards what follows */
+    dao_cond_t work;  /* the worker waits */
+    dao_cond_t done;  /* whoever synchronizes waits */
+    command_t *ring;
+    size_t capacity;
+    size_t first;
+    size_t count; /* queued, the one that is being carried out not counted */
+    uint64_t queued_count;
+    uint64_t done_count;
+    bool is_stopping;
+};
+
+struct dao_backend_event {
+    mark_t *mark; /* of the latest record; NULL: never recorded */
+};
+
+static dao_mutex_t marks_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_BACKEND);
+static dao_cond_t marks_done = {.handle = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local bool is_worker;
+
+dao_status_t dao_cpu_check_thread(void)
+{
+    return is_worker ? dao_error(DAO_ERR_REENTRANT, "a host function on a stream must not call the device")
+                     : DAO_OK;
+}
+
+/* Marks. */
+
+static mark_t *mark_create(void)
+{
+    mark_t *mark = dao_host_calloc(1, sizeof(*mark));
+    if (mark != NULL) {
+        atomic_init(&mark->reference_count, 1);
+    }
+    return mark;
+}
+
+static mark_t *mark_reference(mark_t *mark)
+{
+    atomic_fetch_add(&mark->reference_count, 1);
+    return mark;
+}
+
+static void mark_unreference(mark_t *mark)
+{
+    if (mark != NULL && atomic_fetch_sub(&mark->reference_count, 1) == 1) {
+        dao_host_free(mark);
+    }
+}
+
+static bool mark_is_done(const mark_t *mark)
+{
+    dao_mutex_lock(&marks_lock);
+    bool is_done = mark->is_done;
+    dao_mutex_unlock(&marks_lock);
+    return is_done;
+}
+
+static void mark_wait(const mark_t *mark)
+{
+    dao_mutex_lock(&marks_lock);
+    while (!mark->is_done) {
+        dao_cond_wait(&marks_done, &marks_lock);
+    }
+    dao_mutex_unlock(&marks_lock);
+}
+
+static void mark_finish(mark_t *mark)
+{
+    dao_mutex_lock(&marks_lock);
+    mark->time_ns = dao_clock_ns();
+    mark->is_done = true;
+    dao_cond_broadcast(&marks_done);
+    dao_mutex_unlock(&marks_lock);
+}
+
+/* The worker. */
+
+/* Books a link for a copy that begins now: when its last byte has passed. */
+static uint64_t book_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
+{
+    if (link == NULL || (link->bytes_per_second == 0 && link->latency_ns == 0)) {
+        return now_ns;
+    }
+    uint64_t transfer_ns = 0;
+    if (link->bytes_per_second != 0) {
+        __extension__ typedef unsigned __int128 wide_t;
+        transfer_ns = (uint64_t)((wide_t)size_bytes * NS_PER_SECOND / link->bytes_per_second);
+    }
+    dao_mutex_lock(&link->lock);
+    uint64_t begin_ns = link->free_at_ns > now_ns ? link->free_at_ns : now_ns;
+    link->free_at_ns = begin_ns + transfer_ns;
+    dao_mutex_unlock(&link->lock);
+    return begin_ns + transfer_ns + link->latency_ns;
+}
+
+static void run_copy(const command_t *command)
+{
+    uint64_t now_ns = dao_clock_ns();
+    uint64_t end_ns = book_link(command->copy.first_link, command->copy.size_bytes, now_ns);
+    end_ns = book_link(command->copy.second_link, command->copy.size_bytes, end_ns);
+    memcpy(command->copy.dst, command->copy.src, command->copy.size_bytes);
+    if (end_ns > now_ns) {
+        dao_sleep_until(end_ns);
+    }
+}
+
+static void run_command(const command_t *command)
+{
+    switch (command->kind) {
+    case COMMAND_COPY:
+        run_copy(command);
+        break;
+    case COMMAND_FILL:
+        memset(command->fill.dst, command->fill.value, command->fill.size_bytes);
+        break;
+    case COMMAND_FUNCTION:
+        command->function.function(command->function.user);
+        break;
+    case COMMAND_RECORD:
+        mark_finish(command->mark);
+        mark_unreference(command->mark);
+        break;
+    case COMMAND_WAIT:
+        mark_wait(command->mark);
+        mark_unreference(command->mark);
+        break;
+    }
+}
+
+/* Takes the next command; false when the stream is stopping and nothing is left. */
+static bool take_command(dao_backend_stream_t *stream, command_t *out_command)
+{
+    dao_mutex_lock(&stream->lock);
+    while (stream->count == 0 && !stream->is_stopping) {
+        dao_cond_wait(&stream->work, &stream->lock);
+    }
+    bool has_command = stream->count > 0;
+    if (has_command) {
+        *out_command = stream->ring[stream->first];
+        stream->first = (stream->first + 1) % stream->capacity;
+        stream->count--;
+    }
+    dao_mutex_unlock(&stream->lock);
+    return has_command;
+}
+
+static void *run_stream(void *user)
+{
+    dao_backend_stream_t *stream = user;
+    is_worker = true;
+    command_t command;
+    while (take_command(stream, &command)) {
+        run_command(&command);
+        dao_mutex_lock(&stream->lock);
+        stream->done_count++;
+        dao_cond_broadcast(&stream->done);
+        dao_mutex_unlock(&stream->lock);
+    }
+    return NULL;
+}
+
+/* Queueing. */
+
+static bool grow_ring_locked(dao_backend_stream_t *stream)
+{
+    if (stream->count < stream->capacity) {
+        return true;
+    }
+    size_t capacity = stream->capacity == 0 ? RING_AT_FIRST : 2 * stream->capacity;
+    command_t *ring = dao_host_calloc(capacity, sizeof(*ring));
+    if (ring == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < stream->count; i++) {
+        ring[i] = stream->ring[(stream->first + i) % stream->capacity];
+    }
+    dao_host_free(stream->ring);
+    stream->ring = ring;
+    stream->capacity = capacity;
+    stream->first = 0;
+    return true;
+}
+
+static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t *command)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_mutex_lock(&stream->lock);
+    bool has_room = grow_ring_locked(stream);
+    if (has_room) {
+        stream->ring[(stream->first + stream->count) % stream->capacity] = *command;
+        stream->count++;
+        stream->queued_count++;
+        dao_cond_signal(&stream->work);
+    }
+    dao_mutex_unlock(&stream->lock);
+    return has_room
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to queue a command on virtual device %" PRId32,
+                           stream->device->index);
+}
+
+dao_status_t dao_cpu_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
+                          size_t size_bytes)
+{
+    command_t command = {.kind = COMMAND_COPY, .copy = {.dst = dst, .src = src, .size_bytes = size_bytes}};
+    if (kind == DAO_COPY_KIND_H2D) {
+        command.copy.first_link = &stream->device->h2d;
+    } else if (kind == DAO_COPY_KIND_D2H) {
+        command.copy.first_link = &stream->device->d2h;
+    }
+    return queue_command(stream, &command);
+}
+
+dao_status_t dao_cpu_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
+                               dao_backend_device_t *src_device, const void *src, size_t size_bytes)
+{
+    command_t command = {.kind = COMMAND_COPY,
+                         .copy = {.dst = dst,
+                                  .src = src,
+                                  .size_bytes = size_bytes,
+                                  .first_link = &src_device->d2h,
+                                  .second_link = &dst_device->h2d}};
+    return queue_command(stream, &command);
+}
+
+dao_status_t dao_cpu_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
+{
+    command_t command = {.kind = COMMAND_FILL,
+                         .fill = {.dst = dst, .size_bytes = size_bytes, .value = value}};
+    return queue_command(stream, &command);
+}
+
+dao_status_t dao_cpu_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user)
+{
+    command_t command = {.kind = COMMAND_FUNCTION, .function = {.function = function, .user = user}};
+    return queue_command(stream, &command);
+}
+
+/* Streams. */
+
+static void free_stream(dao_backend_stream_t *stream)
+{
+    dao_cond_finish(&stream->done);
+    dao_cond_finish(&stream->work);
+    dao_mutex_finish(&stream->lock);
+    dao_host_free(stream->ring);
+    dao_host_free(stream);
+}
+
+dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a stream of virtual device %" PRId32,
+                         device->index);
+    }
+    stream->device = device;
+    dao_mutex_init(&stream->lock, DAO_RANK_BACKEND);
+    dao_cond_init(&stream->work);
+    dao_cond_init(&stream->done);
+    char name[16];
+    (void)snprintf(name, sizeof(name), "dao-cpu-%" PRId32, device->index);
+    status = dao_thread_start(&stream->thread, name, run_stream, stream);
+    if (status != DAO_OK) {
+        free_stream(stream);
+        return status;
+    }
+    dao_mutex_lock(&device->stream_lock);
+    stream->next = device->streams;
+    device->streams = stream;
+    dao_mutex_unlock(&device->stream_lock);
+    *out_stream = stream;
+    return DAO_OK;
+}
+
+void dao_cpu_stream_destroy(dao_backend_stream_t *stream)
+{
+    dao_backend_device_t *device = stream->device;
+    dao_mutex_lock(&device->stream_lock);
+    dao_backend_stream_t **link = &device->streams;
+    while (*link != stream) {
+        link = &(*link)->next;
+    }
+    *link = stream->next;
+    dao_mutex_unlock(&device->stream_lock);
+
+    dao_mutex_lock(&stream->lock);
+    stream->is_stopping = true;
+    dao_cond_signal(&stream->work);
+    dao_mutex_unlock(&stream->lock);
+    dao_thread_join(&stream->thread);
+    free_stream(stream);
+}
+
+dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_mutex_lock(&stream->lock);
+    uint64_t target = stream->queued_count;
+    while (stream->done_count < target) {
+        dao_cond_wait(&stream->done, &stream->lock);
+    }
+    dao_mutex_unlock(&stream->lock);
+    return DAO_OK;
+}
+
+/* Waits for one stream after the other; the list's lock is not held meanwhile, so a stream that is created or destroyed by
+   another thread is that thread's own affair, as the table says. */
+dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
+{
+    dao_mutex_lock(&device->stream_lock);
+    dao_backend_stream_t *stream = device->streams;
+    dao_mutex_unlock(&device->stream_lock);
+    while (stream != NULL) {
+        dao_status_t status = dao_cpu_stream_synchronize(stream);
+        if (status != DAO_OK) {
+            return status;
+        }
+        dao_mutex_lock(&device->stream_lock);
+        stream = stream->next;
+        dao_mutex_unlock(&device->stream_lock);
+    }
+    return DAO_OK;
+}
+
+void *dao_cpu_stream_native(dao_backend_stream_t *stream)
+{
+    return stream;
+}
+
+dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
+{
+    if (event->mark == NULL || mark_is_done(event->mark)) {
+        return dao_cpu_check_thread();
+    }
+    command_t command = {.kind = COMMAND_WAIT, .mark = mark_reference(event->mark)};
+    dao_status_t status = queue_command(stream, &command);
+    if (status != DAO_OK) {
+        mark_unreference(command.mark);
+    }
+    return status;
+}
+
+/* Events. */
+
+dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+{
+    dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
+    if (event == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an event of virtual device %" PRId32,
+                         device->index);
+    }
+    *out_event = event;
+    return DAO_OK;
+}
+
+void dao_cpu_event_destroy(dao_backend_event_t *event)
+{
+    mark_unreference(event->mark);
+    dao_host_free(event);
+}
+
+dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
+{
+    mark_t *mark = mark_create();
+    if (mark == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to record an event on virtual device %" PRId32,
+                         stream->device->index);
+    }
+    command_t command = {.kind = COMMAND_RECORD, .mark = mark_reference(mark)};
+    dao_status_t status = queue_command(stream, &command);
+    if (status != DAO_OK) {
+        mark_unreference(mark);
+        mark_unreference(mark);
+        return status;
+    }
+    mark_unreference(event->mark);
+    event->mark = mark;
+    return DAO_OK;
+}
+
+dao_status_t dao_cpu_event_query(dao_backend_event_t *event)
+{
+    return event->mark == NULL || mark_is_done(event->mark) ? DAO_OK : DAO_ERR_NOT_READY;
+}
+
+dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event)
+{
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK && event->mark != NULL) {
+        mark_wait(event->mark);
+    }
+    return status;
+}
+
+dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
+                                   int64_t *out_elapsed_ns)
+{
+    if (begin->mark == NULL || end->mark == NULL || !mark_is_done(begin->mark) || !mark_is_done(end->mark)) {
+        return dao_error(DAO_ERR_NOT_READY,
+                         "the time between two events is known when both were recorded and have finished");
+    }
+    *out_elapsed_ns = (int64_t)(end->mark->time_ns - begin->mark->time_ns);
+    return DAO_OK;
+}

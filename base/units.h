@@ -1,0 +1,27 @@
+/* Numbers with units, as people write them: "64MiB", "1.5GB", "50GB/s", "10us". */
+#ifndef DAO_BASE_UNITS_H
+#define DAO_BASE_UNITS_H
+
+#include <dao/status.h>
+
+/* Each reads the whole of a text. Whole numbers are exact; a fraction ("1.5GiB") is rounded down to a whole unit. No sign, no
+   exponent. DAO_ERR_INVALID or DAO_ERR_OVERFLOW with a message that names the text and what is allowed. */
+
+/* Bytes: none or B; kB, KB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB (of 1024). */
+DAO_NODISCARD dao_status_t dao_units_parse_bytes(const char *text, uint64_t *out_bytes);
+
+/* Bytes a second: bytes, then "/s" or nothing. */
+DAO_NODISCARD dao_status_t dao_units_parse_rate(const char *text, uint64_t *out_bytes_per_second);
+
+/* Time: ns or none, us, ms, s. */
+DAO_NODISCARD dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns);
+
+/* Bytes that hold any text of dao_units_format_*(). */
+#define DAO_UNITS_TEXT_BYTES 32
+
+/* Write a text for people, such as "181.1 MB", "8.0 GB/s", "2.9 ms". They give out_text. */
+const char *dao_units_format_bytes(uint64_t bytes, char out_text[DAO_UNITS_TEXT_BYTES]);
+const char *dao_units_format_rate(uint64_t bytes_per_second, char out_text[DAO_UNITS_TEXT_BYTES]);
+const char *dao_units_format_time(uint64_t ns, char out_text[DAO_UNITS_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,330 @@
+/* Raw memory at a place: dao_alloc(), dao_free(), dao_used(), and a place's limit, cache and statistics. A place leads to
+   its allocator, which does the work; what is done here is finding it, carrying out frees that waited for a stream, and
+   telling a wrong place from a wrong address. */
+#include <dao/memory.h>
+#include <dao/stats.h>
+
+#include "allocators/pinned.h"
+#include "base/error.h"
+#include "runtime/context_internal.h"
+
+#include <inttypes.h>
+
+/* In this file they are functions. */
+#undef dao_alloc
+#undef dao_free
+#undef dao_used
+
+/* Gives a place's allocator, starting its device if need be. */
+static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
+                                          dao_runtime_t **out_runtime)
+{
+    if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
+        dao_status_t status = dao_runtime_borrow(place.index, out_runtime);
+        if (status == DAO_OK) {
+            *out_allocator = dao_runtime_allocator(*out_runtime, place.kind);
+        }
+        return status;
+    }
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, place);
+    }
+    if (status == DAO_OK) {
+        *out_allocator = core->host_memory;
+        *out_runtime = NULL;
+    }
+    return status;
+}
+
+/* As allocator_find(), but a device that was not used yet is left alone: *out_allocator is NULL then. */
+static dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
+                                   dao_runtime_t **out_runtime)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, place);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_runtime = NULL;
+    *out_allocator = core->host_memory;
+    if (place.kind != DAO_PLACE_KIND_CPU) {
+        *out_runtime = dao_runtime_started(place.index);
+        *out_allocator = *out_runtime != NULL ? dao_runtime_allocator(*out_runtime, place.kind) : NULL;
+    }
+    return DAO_OK;
+}
+
+/* ---- alloc ---- */
+
+/* Frees that still wait for a stream are memory, too: waits for them and tries once more. */
+static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, dao_allocator_t *allocator,
+                                dao_status_t status, size_t size_bytes, void **out_address)
+{
+    bool is_short =
+        status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
+    if (!is_short || runtime == NULL || dao_runtime_deferred_count(runtime, kind) == 0) {
+        return status;
+    }
+    dao_runtime_drain_all(runtime);
+    return allocator->ops->alloc(allocator, size_bytes, out_address);
+}
+
+static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
+                                       dao_runtime_t **out_runtime)
+{
+    dao_allocator_t *allocator;
+    dao_status_t status = allocator_find(place, &allocator, out_runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (size_bytes == 0) {
+        *out_address = NULL;
+        return DAO_OK;
+    }
+    if (*out_runtime != NULL) {
+        dao_runtime_drain(*out_runtime);
+    }
+    status = allocator->ops->alloc(allocator, size_bytes, out_address);
+    return status == DAO_OK
+               ? DAO_OK
+               : alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
+}
+
+dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
+                             dao_runtime_t **out_runtime)
+{
+    return place_alloc(place, size_bytes, out_address, out_runtime);
+}
+
+static inline void *alloc_or_null(dao_place_t place, size_t size_bytes)
+{
+    void *address = NULL;
+    dao_runtime_t *runtime;
+    return place_alloc(place, size_bytes, &address, &runtime) == DAO_OK ? address : NULL;
+}
+
+void *dao_alloc(dao_place_t place, size_t size_bytes)
+{
+    return alloc_or_null(place, size_bytes);
+}
+
+void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes)
+{
+    return alloc_or_null(dao_place_from_cpu(place), size_bytes);
+}
+
+void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
+{
+    return alloc_or_null(dao_place_from_pinned(place), size_bytes);
+}
+
+void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
+{
+    return alloc_or_null(dao_place_from_device(place), size_bytes);
+}
+
+/* ---- free ---- */
+
+/* Tells whether a place that was used already has a live block at an address. */
+static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
+{
+    dao_allocator_t *allocator = core->host_memory;
+    if (place.kind != DAO_PLACE_KIND_CPU) {
+        dao_runtime_t *runtime = dao_runtime_started(place.index);
+        if (runtime == NULL) {
+            return false;
+        }
+        allocator = dao_runtime_allocator(runtime, place.kind);
+    }
+    dao_block_t block;
+    return allocator->ops->query(allocator, address, &block) == DAO_OK;
+}
+
+/* Looks for the place that an address belongs to. */
+static bool owner_find(const dao_core_t *core, const void *address, dao_place_t *out_place)
+{
+    *out_place = (dao_place_t){DAO_PLACE_KIND_CPU, 0};
+    if (place_owns(core, *out_place, address)) {
+        return true;
+    }
+    for (int32_t i = 0; i < core->device_count; i++) {
+        *out_place = (dao_place_t){DAO_PLACE_KIND_DEVICE, i};
+        if (place_owns(core, *out_place, address)) {
+            return true;
+        }
+        out_place->kind = DAO_PLACE_KIND_PINNED;
+        if (place_owns(core, *out_place, address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A place has refused an address as foreign, or is not there: names the place that it belongs to, if there is one. */
+static dao_status_t refused_error(dao_place_t place, const void *address, dao_status_t status)
+{
+    dao_core_t *core;
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    dao_place_t owner;
+    if (dao_context_enter(&core) == DAO_OK && owner_find(core, address, &owner)) {
+        char named_text[DAO_PLACE_TEXT_BYTES];
+        char owner_text[DAO_PLACE_TEXT_BYTES];
+        return dao_error(DAO_ERR_WRONG_PLACE,
+                         "dao_free: %p was given for %s but belongs to %s; nothing was freed", address,
+                         dao_place_format(place, named_text), dao_place_format(owner, owner_text));
+    }
+    return dao_error_restore(&record);
+}
+
+static inline dao_status_t free_at(dao_place_t place, void *address)
+{
+    if (address == NULL) {
+        return DAO_OK;
+    }
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, &allocator, &runtime);
+    if (status == DAO_OK && allocator != NULL) {
+        if (runtime != NULL) {
+            dao_runtime_drain(runtime);
+        }
+        status = allocator->ops->free(allocator, address);
+    } else if (status == DAO_OK) {
+        char text[DAO_PLACE_TEXT_BYTES];
+        status =
+            dao_error(DAO_ERR_FOREIGN_POINTER, "dao_free: %p was not handed out at %s, which was never used",
+                      address, dao_place_format(place, text));
+    }
+    return status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_NO_DEVICE
+               ? refused_error(place, address, status)
+               : status;
+}
+
+dao_status_t dao_free(dao_place_t place, void *address)
+{
+    return free_at(place, address);
+}
+
+dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address)
+{
+    return free_at(dao_place_from_cpu(place), address);
+}
+
+dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
+{
+    return free_at(dao_place_from_pinned(place), address);
+}
+
+dao_status_t dao_free_device(dao_device_place_t place, void *address)
+{
+    return free_at(dao_place_from_device(place), address);
+}
+
+/* ---- what a place holds ---- */
+
+/* Carries out the frees that wait, as far as they can be. */
+static void place_drain(dao_place_t place, dao_runtime_t *runtime)
+{
+    if (runtime != NULL) {
+        dao_runtime_drain(runtime);
+        if (place.kind == DAO_PLACE_KIND_PINNED) {
+            dao_pinned_drain(runtime->pinned_memory);
+        }
+    }
+}
+
+dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
+{
+    if (out_stats == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_stats_get: out_stats is NULL");
+    }
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, &allocator, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_stats_t stats = {0};
+    if (allocator != NULL) {
+        place_drain(place, runtime);
+        allocator->ops->stats_get(allocator, &stats);
+        stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
+    }
+    *out_stats = stats;
+    return DAO_OK;
+}
+
+dao_status_t dao_stats_reset_peaks(dao_place_t place)
+{
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, &allocator, &runtime);
+    if (status == DAO_OK && allocator != NULL) {
+        place_drain(place, runtime);
+        allocator->ops->stats_reset_peaks(allocator);
+    }
+    return status;
+}
+
+static size_t used_at(dao_place_t place)
+{
+    dao_stats_t stats;
+    return dao_stats_get(place, &stats) == DAO_OK ? (size_t)stats.used_bytes : 0;
+}
+
+size_t dao_used(dao_place_t place)
+{
+    return used_at(place);
+}
+
+size_t dao_used_cpu(dao_cpu_place_t place)
+{
+    return used_at(dao_place_from_cpu(place));
+}
+
+size_t dao_used_pinned(dao_pinned_place_t place)
+{
+    return used_at(dao_place_from_pinned(place));
+}
+
+size_t dao_used_device(dao_device_place_t place)
+{
+    return used_at(dao_place_from_device(place));
+}
+
+dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released_bytes)
+{
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, &allocator, &runtime);
+    size_t released_bytes = 0;
+    if (status == DAO_OK && allocator != NULL) {
+        if (runtime != NULL) {
+            dao_runtime_drain_all(runtime);
+        }
+        place_drain(place, runtime);
+        status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
+    }
+    if (status == DAO_OK && out_released_bytes != NULL) {
+        *out_released_bytes = released_bytes;
+    }
+    return status;
+}
+
+dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
+{
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_find(place, &allocator, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    place_drain(place, runtime);
+    return allocator->ops->limit_set(allocator, limit_bytes);
+}

@@ -1,0 +1,584 @@
+/* Starting and stopping the library, once for a process, and each thread's current device.
+
+   State          holds                                         left by
+   NEVER          nothing was started                           dao_init(), or any other call
+   STARTING       one thread opens the backend, others wait     that thread: STARTED, or back where it came from
+   STARTED        `core` is there; devices start when used      the dao_finalize() that undoes the last dao_init()
+   STOPPING       one thread reports what is left               that thread: STOPPED
+   STOPPED        nothing; only dao_init() starts it again      dao_init()
+   FORKED         a child of a process that had started it      nobody
+
+   The core (backend and host allocator) and the runtimes are counted: the context holds one reference to each, handles
+   hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
+   logged: a state says what is under way, and a condition when it is over. */
+#include "runtime/context_internal.h"
+
+#include "allocators/host.h"
+#include "allocators/pinned.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "runtime/leaks.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum state { NEVER, STARTING, STARTED, STOPPING, STOPPED, FORKED } state_t;
+
+/* A device's place in the context. */
+typedef struct slot {
+    _Atomic(dao_runtime_t *) runtime; /* NULL until it was used */
+    uintptr_t starter;                /* the thread that starts it now; 0 if none does; guarded by the lock */
+} slot_t;
+
+static struct {
+    _Atomic state_t state;
+    dao_core_t *core; /* written before `state` becomes STARTED, stays until it is STOPPING */
+    slot_t slots[DAO_DEVICE_COUNT_MAX];
+    _Atomic uint32_t fork_count;
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    dao_cond_t changed;
+    uintptr_t worker;    /* the thread that starts or stops; 0 if none does */
+    uint32_t init_count; /* calls of dao_init() to be undone; 0 after a start by another call */
+    bool has_fork_hooks;
+} context = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT), .changed = DAO_COND_INITIALIZER};
+
+static _Thread_local int32_t current_device;
+
+/* ---- forks ---- */
+
+static void before_fork(void)
+{
+    dao_mutex_lock(&context.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    dao_mutex_unlock(&context.lock);
+}
+
+static void after_fork_in_child(void)
+{
+    state_t state = atomic_load(&context.state);
+    if (state != NEVER && state != STOPPED) {
+        atomic_store(&context.state, FORKED);
+    }
+    atomic_fetch_add(&context.fork_count, 1);
+    dao_mutex_unlock(&context.lock);
+}
+
+bool dao_core_is_forked(const dao_core_t *core)
+{
+    return core->fork_count != atomic_load_explicit(&context.fork_count, memory_order_relaxed);
+}
+
+/* ---- the core ---- */
+
+dao_core_t *dao_core_retain(dao_core_t *core)
+{
+    uint32_t before = atomic_fetch_add_explicit(&core->reference_count, 1, memory_order_relaxed);
+    DAO_ASSERT(before > 0);
+    (void)before;
+    return core;
+}
+
+static void core_destroy(dao_core_t *core)
+{
+    if (core->host_memory != NULL) {
+        core->host_memory->ops->destroy(core->host_memory);
+    }
+    if (core->backend != NULL) {
+        core->ops->close(core->backend);
+    }
+    dao_mutex_finish(&core->lock);
+    dao_host_free(core);
+}
+
+void dao_core_release(dao_core_t *core)
+{
+    uint32_t before = atomic_fetch_sub_explicit(&core->reference_count, 1, memory_order_acq_rel);
+    DAO_ASSERT(before > 0);
+    if (before == 1) {
+        DAO_ASSERT(core->first_live == NULL);
+        core_destroy(core);
+    }
+}
+
+void dao_live_add(dao_core_t *core, dao_live_t *live)
+{
+    dao_mutex_lock(&core->lock);
+    live->previous = NULL;
+    live->next = core->first_live;
+    if (live->next != NULL) {
+        live->next->previous = live;
+    }
+    core->first_live = live;
+    dao_mutex_unlock(&core->lock);
+}
+
+void dao_live_remove(dao_core_t *core, dao_live_t *live)
+{
+    dao_mutex_lock(&core->lock);
+    if (live->next != NULL) {
+        live->next->previous = live->previous;
+    }
+    if (live->previous != NULL) {
+        live->previous->next = live->next;
+    } else {
+        DAO_ASSERT(core->first_live == live);
+        core->first_live = live->next;
+    }
+    dao_mutex_unlock(&core->lock);
+}
+
+/* Opens the backend and asks it how many devices it has. */
+static dao_status_t backend_open(dao_core_t *core, const dao_config_t *config)
+{
+    dao_status_t status = core->ops->open(config, &core->backend);
+    if (status != DAO_OK) {
+        core->backend = NULL;
+        return status;
+    }
+    status = core->ops->device_count(core->backend, &core->device_count);
+    if (status == DAO_OK && (core->device_count < 0 || core->device_count > DAO_DEVICE_COUNT_MAX)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "the %s backend has %" PRId32 " devices; the library handles 0 to %d",
+                         core->ops->name, core->device_count, DAO_DEVICE_COUNT_MAX);
+    }
+    return status;
+}
+
+static dao_status_t core_create(const dao_config_t *config, const dao_backend_ops_t *ops,
+                                dao_core_t **out_core)
+{
+    dao_status_t status = dao_backend_ops_check(ops);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_core_t *core = dao_host_calloc(1, sizeof(*core));
+    if (core == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to start the library: %zu bytes",
+                         sizeof(*core));
+    }
+    core->ops = ops;
+    core->fork_count = atomic_load(&context.fork_count);
+    atomic_init(&core->reference_count, 1);
+    dao_mutex_init(&core->lock, DAO_RANK_LEAF);
+    status = backend_open(core, config);
+    if (status == DAO_OK) {
+        status = dao_host_allocator_create("cpu", &core->host_memory);
+    }
+    if (status != DAO_OK) {
+        core_destroy(core);
+        return status;
+    }
+    *out_core = core;
+    return DAO_OK;
+}
+
+/* ---- settings ---- */
+
+/* Finds the level of the log: the config's, else DAO_LOG's, else that of errors. */
+static dao_status_t log_level_find(const dao_config_t *config, dao_log_level_t *out_level)
+{
+    static const char *const texts[] = {"error", "warning", "info", "debug"};
+    int level = (int)config->log_level;
+    if (level < DAO_LOG_LEVEL_ERROR || level > DAO_LOG_LEVEL_DEBUG) {
+        return dao_error(DAO_ERR_INVALID, "log_level is %d; it goes from 0 (error) to 3 (debug)", level);
+    }
+    const char *text = getenv("DAO_LOG");
+    *out_level = config->log_level;
+    if (level != DAO_LOG_LEVEL_ERROR || text == NULL || text[0] == '\0') {
+        return DAO_OK;
+    }
+    for (int i = DAO_LOG_LEVEL_ERROR; i <= DAO_LOG_LEVEL_DEBUG; i++) {
+        if (strcmp(text, texts[i]) == 0) {
+            *out_level = (dao_log_level_t)i;
+            return DAO_OK;
+        }
+    }
+    return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write error, warning, info or debug", text);
+}
+
+/* ---- starting ---- */
+
+static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *ops, dao_core_t **out_core)
+{
+    static const dao_config_t defaults;
+    config = config != NULL ? config : &defaults;
+    dao_log_level_t level = DAO_LOG_LEVEL_ERROR;
+    dao_status_t status = log_level_find(config, &level);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_log_set(config->log_callback, config->log_user, level);
+    status = core_create(config, ops, out_core);
+    if (status != DAO_OK) {
+        dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+        return status;
+    }
+    dao_log(DAO_LOG_LEVEL_INFO, "started with the %s backend: %" PRId32 " devices", ops->name,
+            (*out_core)->device_count);
+    return DAO_OK;
+}
+
+/* Starts the library in this thread, with the lock given up meanwhile. */
+static dao_status_t start_locked(const dao_config_t *config, const dao_backend_ops_t *ops)
+{
+    state_t before = atomic_load(&context.state);
+    if (!context.has_fork_hooks) {
+        dao_fork_hooks(before_fork, after_fork_in_parent, after_fork_in_child);
+        context.has_fork_hooks = true;
+    }
+    atomic_store(&context.state, STARTING);
+    context.worker = dao_thread_self();
+    dao_mutex_unlock(&context.lock);
+    dao_core_t *core = NULL;
+    dao_status_t status = start(config, ops, &core);
+    dao_mutex_lock(&context.lock);
+    context.worker = 0;
+    context.core = core;
+    context.init_count = 0;
+    atomic_store_explicit(&context.state, status == DAO_OK ? STARTED : before, memory_order_release);
+    dao_cond_broadcast(&context.changed);
+    return status;
+}
+
+/* Waits until no other thread is starting the library, nor stopping it. */
+static dao_status_t settle_locked(void)
+{
+    while (context.worker != 0) {
+        if (context.worker == dao_thread_self()) {
+            return dao_error(DAO_ERR_REENTRANT,
+                             "the library is being started or stopped by the caller of this callback");
+        }
+        dao_cond_wait(&context.changed, &context.lock);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t shutdown_error(void)
+{
+    return dao_error(DAO_ERR_SHUTDOWN, "the library was finalized; call dao_init() to start it again");
+}
+
+static dao_status_t forked_error(void)
+{
+    return dao_error(DAO_ERR_FORKED,
+                     "the library was started in the parent process; fork before the first call, or "
+                     "start another program with exec");
+}
+
+static dao_status_t init_locked(const dao_config_t *config, const dao_backend_ops_t *ops)
+{
+    if (atomic_load(&context.state) == FORKED) {
+        return forked_error();
+    }
+    dao_status_t status = settle_locked();
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (atomic_load(&context.state) != STARTED) {
+        status = start_locked(config, ops);
+    } else if (context.core->ops != ops) {
+        status = dao_error(DAO_ERR_BUSY, "the library is started with the %s backend's other table",
+                           context.core->ops->name);
+    }
+    if (status == DAO_OK) {
+        context.init_count++;
+    }
+    return status;
+}
+
+dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops_t *ops)
+{
+    dao_mutex_lock(&context.lock);
+    dao_status_t status = init_locked(config, ops);
+    dao_mutex_unlock(&context.lock);
+    return status;
+}
+
+dao_status_t dao_init(const dao_config_t *config)
+{
+    return dao_context_start(config, dao_backend_ops());
+}
+
+/* Starts with defaults unless it was finalized. */
+static dao_status_t enter_locked(void)
+{
+    if (atomic_load(&context.state) == STARTING) {
+        dao_status_t status = settle_locked();
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    switch (atomic_load(&context.state)) {
+    case STARTED:
+        return DAO_OK;
+    case NEVER:
+        return start_locked(NULL, dao_backend_ops());
+    case FORKED:
+        return forked_error();
+    default: /* STOPPING, STOPPED; settled, it is not STARTING */
+        return shutdown_error();
+    }
+}
+
+static dao_status_t enter_slowly(void)
+{
+    dao_mutex_lock(&context.lock);
+    dao_status_t status = enter_locked();
+    dao_mutex_unlock(&context.lock);
+    return status;
+}
+
+dao_status_t dao_context_enter(dao_core_t **out_core)
+{
+    if (atomic_load_explicit(&context.state, memory_order_acquire) != STARTED) {
+        dao_status_t status = enter_slowly();
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    *out_core = context.core;
+    return DAO_OK;
+}
+
+/* ---- stopping ---- */
+
+/* Waits for a device's work and carries out what waited for it, so that only what the program forgot is reported. */
+static void runtime_settle(dao_runtime_t *runtime)
+{
+    if (runtime->ops->device_synchronize(runtime->device) != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 " at shutdown: %s", runtime->device_index,
+                dao_last_message());
+    }
+    dao_runtime_drain_all(runtime);
+    dao_pinned_drain(runtime->pinned_memory);
+}
+
+/* Reports and lets go of everything. Gives the number of blocks and handles that were live. */
+static uint64_t stop(dao_core_t *core)
+{
+    dao_runtime_t *runtimes[DAO_DEVICE_COUNT_MAX];
+    int32_t runtime_count = 0;
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        dao_runtime_t *runtime = atomic_exchange(&context.slots[i].runtime, NULL);
+        if (runtime != NULL) {
+            runtime_settle(runtime);
+            runtimes[runtime_count++] = runtime;
+        }
+    }
+    uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
+    for (int32_t i = 0; i < runtime_count; i++) {
+        dao_runtime_release(runtimes[i]);
+    }
+    dao_core_release(core);
+    dao_log(DAO_LOG_LEVEL_INFO, "stopped");
+    dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+    return live_count;
+}
+
+static dao_status_t stop_locked(void)
+{
+    dao_core_t *core = context.core;
+    atomic_store(&context.state, STOPPING);
+    context.worker = dao_thread_self();
+    dao_mutex_unlock(&context.lock);
+    uint64_t live_count = stop(core);
+    dao_mutex_lock(&context.lock);
+    context.worker = 0;
+    context.core = NULL;
+    context.init_count = 0;
+    atomic_store(&context.state, STOPPED);
+    dao_cond_broadcast(&context.changed);
+    if (live_count > 0) {
+        return dao_error(DAO_ERR_BUSY,
+                         "%" PRIu64 " blocks, handles or streams were live when the library stopped; "
+                         "the log names them",
+                         live_count);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t finalize_locked(void)
+{
+    if (atomic_load(&context.state) == FORKED) {
+        return forked_error();
+    }
+    dao_status_t status = settle_locked();
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (atomic_load(&context.state) != STARTED) {
+        return dao_error(DAO_ERR_SHUTDOWN, "dao_finalize: the library is not started");
+    }
+    if (context.init_count > 1) {
+        context.init_count--;
+        return DAO_OK;
+    }
+    return stop_locked();
+}
+
+dao_status_t dao_finalize(void)
+{
+    dao_mutex_lock(&context.lock);
+    dao_status_t status = finalize_locked();
+    dao_mutex_unlock(&context.lock);
+    return status;
+}
+
+/* ---- devices ---- */
+
+static dao_status_t no_device_error(const dao_core_t *core, int32_t device_index)
+{
+    return dao_error(DAO_ERR_NO_DEVICE,
+                     "device:%" PRId32 " is not there: the %s backend has %" PRId32 " devices", device_index,
+                     core->ops->name, core->device_count);
+}
+
+dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    if (place.kind == DAO_PLACE_KIND_CPU && place.index == 0) {
+        return DAO_OK;
+    }
+    if (place.kind != DAO_PLACE_KIND_PINNED && place.kind != DAO_PLACE_KIND_DEVICE) {
+        return dao_error(DAO_ERR_INVALID,
+                         "\"%s\" is not a place; use dao_cpu_place(), dao_pinned_place() or "
+                         "dao_device_place()",
+                         dao_place_format(place, text));
+    }
+    return place.index >= 0 && place.index < core->device_count ? DAO_OK : no_device_error(core, place.index);
+}
+
+/* Starts a runtime in this thread, or waits for the thread that does. */
+static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
+{
+    slot_t *slot = &context.slots[device_index];
+    while (slot->starter != 0) {
+        if (slot->starter == dao_thread_self()) {
+            return dao_error(DAO_ERR_REENTRANT,
+                             "device:%" PRId32 " is being started by the caller of this callback",
+                             device_index);
+        }
+        dao_cond_wait(&context.changed, &context.lock);
+    }
+    if (atomic_load(&slot->runtime) != NULL) {
+        return DAO_OK;
+    }
+    slot->starter = dao_thread_self();
+    dao_mutex_unlock(&context.lock);
+    dao_runtime_t *runtime = NULL;
+    dao_status_t status = dao_runtime_create(core, device_index, &runtime);
+    dao_mutex_lock(&context.lock);
+    slot->starter = 0;
+    atomic_store_explicit(&slot->runtime, runtime, memory_order_release);
+    dao_cond_broadcast(&context.changed);
+    return status;
+}
+
+dao_runtime_t *dao_runtime_started(int32_t device_index)
+{
+    return atomic_load_explicit(&context.slots[device_index].runtime, memory_order_acquire);
+}
+
+dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (device_index < 0 || device_index >= core->device_count) {
+        return no_device_error(core, device_index);
+    }
+    dao_runtime_t *runtime = dao_runtime_started(device_index);
+    if (runtime == NULL) {
+        dao_mutex_lock(&context.lock);
+        status = runtime_start_locked(core, device_index);
+        dao_mutex_unlock(&context.lock);
+        if (status != DAO_OK) {
+            return status;
+        }
+        runtime = dao_runtime_started(device_index);
+    }
+    *out_runtime = runtime;
+    return DAO_OK;
+}
+
+dao_status_t dao_runtime_acquire(int32_t device_index, dao_runtime_t **out_runtime)
+{
+    dao_status_t status = dao_runtime_borrow(device_index, out_runtime);
+    if (status == DAO_OK) {
+        (void)dao_runtime_retain(*out_runtime); /* the same pointer */
+    }
+    return status;
+}
+
+const char *dao_backend_name(void)
+{
+    return dao_backend_ops()->name;
+}
+
+dao_status_t dao_device_count(int32_t *out_count)
+{
+    if (out_count == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_device_count: out_count is NULL");
+    }
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        *out_count = core->device_count;
+    }
+    return status;
+}
+
+dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info)
+{
+    if (out_info == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_device_query: out_info is NULL");
+    }
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_borrow(device_index, &runtime);
+    return status == DAO_OK ? runtime->ops->device_query(runtime->device, out_info) : status;
+}
+
+dao_status_t dao_device_set_current(int32_t device_index)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (device_index < 0 || device_index >= core->device_count) {
+        return no_device_error(core, device_index);
+    }
+    current_device = device_index;
+    dao_runtime_t *runtime = dao_runtime_started(device_index);
+    if (runtime != NULL) {
+        dao_pinned_drain(runtime->pinned_memory); /* frees that were made while other devices were current */
+    }
+    return DAO_OK;
+}
+
+int32_t dao_device_get_current(void)
+{
+    return current_device;
+}
+
+dao_status_t dao_device_synchronize(int32_t device_index)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_borrow(device_index, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = runtime->ops->device_synchronize(runtime->device);
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    dao_runtime_drain(runtime);
+    return status == DAO_OK ? DAO_OK : dao_error_restore(&record);
+}

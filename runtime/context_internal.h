@@ -1,0 +1,104 @@
+/* What only the files of runtime/ share: the core that outlives the context, and the freeing of a runtime's memory. */
+#ifndef DAO_RUNTIME_CONTEXT_INTERNAL_H
+#define DAO_RUNTIME_CONTEXT_INTERNAL_H
+
+#include "runtime/handle.h"
+#include "runtime/runtime_internal.h"
+
+/* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it lives. */
+typedef struct dao_live {
+    struct dao_live *previous;
+    struct dao_live *next;
+    const char *noun; /* "memory handle", "stream", "event" */
+    dao_place_t place;
+    void *address;
+    size_t size_bytes;
+    bool is_block; /* the allocator of the place reports it */
+} dao_live_t;
+
+/* What one start of the library opened, and what handles of that start need even after dao_finalize(): counted by the
+   context, by every runtime and by every memory handle. */
+typedef struct dao_core {
+    const dao_backend_ops_t *ops;
+    dao_backend_t *backend;
+    int32_t device_count;
+    uint32_t fork_count; /* forks before the start */
+    dao_allocator_t *host_memory;
+    _Atomic uint32_t reference_count;
+    dao_mutex_t lock; /* rank leaf; guards the list */
+    dao_live_t *first_live;
+} dao_core_t;
+
+/* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and the errors
+   of dao_init(). */
+DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
+
+/* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise. */
+DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
+
+/* Gives a device's runtime, borrowed, or NULL if it was not used yet. The caller has entered; the device is there. */
+dao_runtime_t *dao_runtime_started(int32_t device_index);
+
+/* DAO_ERR_INVALID for a kind that is none or an index that no place has, DAO_ERR_NO_DEVICE for a device that is not
+   there, with a message. */
+DAO_NODISCARD dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place);
+
+dao_core_t *dao_core_retain(dao_core_t *core); /* gives its argument back */
+void dao_core_release(dao_core_t *core);       /* the last one closes the backend */
+
+/* Tells whether this process is a child of the one that made the core: nothing of it may be touched then. */
+bool dao_core_is_forked(const dao_core_t *core);
+
+void dao_live_add(dao_core_t *core, dao_live_t *live);
+void dao_live_remove(dao_core_t *core, dao_live_t *live);
+
+/* Starts a device: runtime.c. The caller gets the first reference. */
+DAO_NODISCARD dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index,
+                                              dao_runtime_t **out_runtime);
+dao_runtime_t *dao_runtime_retain(dao_runtime_t *runtime); /* gives its argument back */
+dao_core_t *dao_runtime_core(dao_runtime_t *runtime);      /* borrowed */
+
+/* Events of the runtime, kept for reuse: a handle takes one when it is made, so that its release needs nothing. */
+DAO_NODISCARD dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t **out_event);
+void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event); /* NULL is allowed */
+
+/* A block whose handle is gone while a stream may still use it. */
+typedef struct dao_deferred {
+    struct dao_deferred *next;
+    dao_place_kind_t kind;
+    void *address;
+    dao_backend_event_t *event; /* recorded behind the last use */
+    dao_handle_t *container;    /* buried when the block is freed */
+} dao_deferred_t;
+
+/* Frees a block once its event has finished; takes over the event and the container. Never needs memory. */
+void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
+
+/* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
+void dao_runtime_drain(dao_runtime_t *runtime);
+
+/* Carries out all deferred frees, waiting for their events. */
+void dao_runtime_drain_all(dao_runtime_t *runtime);
+
+/* Gives the number of deferred frees of a kind of memory. */
+uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* Frees a block that nothing uses. Pinned memory goes through the queue if this thread's current device is another one. */
+void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address);
+
+/* Waits for the work on a stream so far. */
+DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stream);
+
+/* A reference to a stream for a handle, and its end: stream.c. A device's own streams are not counted. */
+void dao_stream_retain(dao_stream_t *stream);
+void dao_stream_release(dao_stream_t *stream);
+
+/* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
+DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
+                                           dao_runtime_t **out_runtime);
+
+/* Prepares an error of a copy: DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with the same text. */
+dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
+                            size_t size_bytes);
+
+#endif

@@ -1,0 +1,126 @@
+/* The device arena.
+
+       range    | A used | free        | B used | free |        who has which part now
+       fences      [ A's old user ]  [ evicted C ]               parts freed lately, each with a fence
+
+   A fence stays in the list until its work was seen to finish, even if its part was taken again since: a taker joins all
+   fences that overlap its part. Invariant: every free byte that work in flight may touch lies under a fence of that work. */
+#include "runtime/executor/arena.h"
+
+#include "base/assert.h"
+#include "base/host.h"
+
+#include <string.h>
+
+/* Fences that the list holds at first. */
+#define FENCES_AT_FIRST 64
+
+dao_status_t dao_arena_init(dao_arena_t *arena, void *address, uint64_t capacity_bytes)
+{
+    memset(arena, 0, sizeof(*arena));
+    arena->address = address;
+    return dao_range_create(capacity_bytes, &arena->range);
+}
+
+void dao_arena_finish(dao_arena_t *arena)
+{
+    dao_range_destroy(arena->range);
+    dao_host_free(arena->fences);
+    memset(arena, 0, sizeof(*arena));
+}
+
+static void note_peak(dao_arena_t *arena)
+{
+    uint64_t used = dao_range_used(arena->range);
+    if (used > arena->peak_used_bytes) {
+        arena->peak_used_bytes = used;
+    }
+}
+
+dao_status_t dao_arena_take(dao_arena_t *arena, uint64_t size_bytes, uint64_t user,
+                            uint64_t *out_offset_bytes)
+{
+    DAO_ASSERT(user != 0);
+    dao_status_t status = dao_range_alloc(arena->range, size_bytes, 0, user, out_offset_bytes);
+    note_peak(arena);
+    return status;
+}
+
+dao_status_t dao_arena_take_at(dao_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes, uint64_t user)
+{
+    DAO_ASSERT(user != 0);
+    dao_status_t status = dao_range_alloc_at(arena->range, offset_bytes, size_bytes, user);
+    note_peak(arena);
+    return status;
+}
+
+static bool make_room_for_fence(dao_arena_t *arena)
+{
+    if (arena->fence_count < arena->fence_capacity) {
+        return true;
+    }
+    size_t capacity = arena->fence_capacity == 0 ? FENCES_AT_FIRST : 2 * arena->fence_capacity;
+    dao_arena_fence_t *fences = dao_host_realloc(arena->fences, capacity, sizeof(*fences));
+    if (fences == NULL) {
+        return false;
+    }
+    arena->fences = fences;
+    arena->fence_capacity = capacity;
+    return true;
+}
+
+dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
+                            const dao_fence_t *fence)
+{
+    dao_range_block_t block;
+    dao_status_t status = dao_range_query(arena->range, offset_bytes, &block);
+    DAO_ASSERT(status == DAO_OK && !block.is_free && block.offset_bytes == offset_bytes);
+    if (!dao_timeline_is_done(timeline, fence)) {
+        dao_arena_purge(arena, timeline);
+        if (make_room_for_fence(arena)) {
+            arena->fences[arena->fence_count++] = (dao_arena_fence_t){offset_bytes, block.size_bytes, *fence};
+        } else {
+            status = dao_timeline_wait(timeline, fence);
+        }
+    }
+    dao_status_t free_status = dao_range_free(arena->range, offset_bytes);
+    DAO_ASSERT(free_status == DAO_OK);
+    (void)free_status;
+    return status;
+}
+
+void dao_arena_fence(const dao_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes, dao_fence_t *fence)
+{
+    for (size_t i = 0; i < arena->fence_count; i++) {
+        const dao_arena_fence_t *entry = &arena->fences[i];
+        if (entry->offset_bytes < offset_bytes + size_bytes &&
+            offset_bytes < entry->offset_bytes + entry->size_bytes) {
+            dao_fence_join(fence, &entry->fence);
+        }
+    }
+}
+
+void dao_arena_purge(dao_arena_t *arena, const dao_timeline_t *timeline)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < arena->fence_count; i++) {
+        if (!dao_timeline_is_done(timeline, &arena->fences[i].fence)) {
+            arena->fences[kept++] = arena->fences[i];
+        }
+    }
+    arena->fence_count = kept;
+}
+
+bool dao_arena_is_valid(const dao_arena_t *arena)
+{
+    if (arena->fence_count > arena->fence_capacity || !dao_range_is_valid(arena->range)) {
+        return false;
+    }
+    for (size_t i = 0; i < arena->fence_count; i++) {
+        const dao_arena_fence_t *entry = &arena->fences[i];
+        if (entry->offset_bytes + entry->size_bytes > dao_range_capacity(arena->range)) {
+            return false;
+        }
+    }
+    return arena->peak_used_bytes >= dao_range_used(arena->range);
+}

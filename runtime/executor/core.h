@@ -1,0 +1,82 @@
+/* The executor's core: a state machine without threads, clocks or locks, so that it runs the same in virtual time and
+   under seeded schedules. executor.c puts a thread around it. Everything here is called by one thread at a time. */
+#ifndef DAO_RUNTIME_EXECUTOR_CORE_H
+#define DAO_RUNTIME_EXECUTOR_CORE_H
+
+#include "runtime/executor/arena.h"
+#include "runtime/executor/host_tier.h"
+#include "runtime/executor/item.h"
+#include "runtime/executor/policy.h"
+#include "runtime/executor/timeline.h"
+
+/* Times that a copy is tried again before it counts as failed. */
+#define DAO_COPY_RETRY_MAX 2
+
+/* Owner of the arena's part that is a workspace; no tensor's record has this address. */
+#define DAO_OWNER_WORKSPACE 1
+
+typedef struct dao_core_config {
+    const dao_backend_ops_t *ops;
+    dao_backend_device_t *device;
+    int32_t device_index;
+    dao_stream_t *compute_stream; /* handed to kernels; the same as streams[DAO_STREAM_ROLE_COMPUTE] */
+    dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    void *arena_address;
+    uint64_t arena_bytes;
+    dao_allocator_t *host;
+    uint64_t host_limit_bytes; /* 0: the allocator's own */
+    dao_policy_t policy;
+    dao_policy_score_t score;
+    void *score_user;
+    bool check;
+} dao_core_config_t;
+
+typedef struct dao_core {
+    dao_core_config_t config;
+    dao_timeline_t timeline;
+    dao_arena_t arena;
+    dao_host_tier_t host_tier;
+
+    dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
+    dao_item_t *first_item, *last_item;       /* taken in, not yet run */
+    dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
+    uint64_t next_time;                       /* of the next kernel that is taken in */
+    uint64_t now;                             /* of the next kernel that is run */
+
+    dao_policy_block_t *view_blocks; /* scratch of room.c */
+    size_t view_capacity;
+
+    bool has_failed; /* kernels are skipped until a sync reports the failure */
+    bool is_lost;    /* the device failed: for good */
+    dao_error_record_t failure;
+    dao_executor_stats_t stats;
+} dao_core_t;
+
+/* Everything in `config` is borrowed and outlives the core. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_core_init(dao_core_t *core, const dao_core_config_t *config);
+
+/* Runs nothing more: gives back all memory of all tensors. No items are left. */
+void dao_core_finish(dao_core_t *core);
+
+/* Takes an item in: from now on its uses are known to the policy. */
+void dao_core_enqueue(dao_core_t *core, dao_item_t *item);
+
+/* The oldest item that has not run; NULL if there is none. */
+const dao_item_t *dao_core_peek(const dao_core_t *core);
+
+/* Runs the oldest item. Gives it back if somebody waits for its request; else it is done with. */
+dao_item_t *dao_core_run(dao_core_t *core);
+
+/* Calls drop of the kernels whose work has finished. */
+void dao_core_retire(dao_core_t *core);
+
+/* The counters as of now. */
+void dao_core_stats(const dao_core_t *core, dao_executor_stats_t *out_stats);
+
+/* Walks all tensors and both tiers. */
+bool dao_core_is_valid(const dao_core_t *core);
+
+/* Keeps the first failure; later ones are consequences. With `lost` the device is given up. */
+void dao_core_fail(dao_core_t *core, dao_status_t status, bool lost);
+
+#endif

@@ -1,0 +1,358 @@
+/* The thread around the core, and the program's side of the queue.
+
+       program's threads                      executor's thread
+       push, write, read, sync, release  -->  take all -> core: enqueue -> core: run one -> look for more -> ...
+
+   An executor is a shell that its creator and every tensor's record hold, so that handles may outlive
+   dao_executor_destroy(). The shell's queue refuses everything from then on. */
+#include "runtime/executor/executor_internal.h"
+
+#include "base/error.h"
+#include "base/host.h"
+#include "runtime/executor/managed.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void dao_executor_reference(dao_executor_t *executor)
+{
+    atomic_fetch_add(&executor->reference_count, 1);
+}
+
+void dao_executor_unreference(dao_executor_t *executor)
+{
+    if (atomic_fetch_sub(&executor->reference_count, 1) == 1) {
+        dao_queue_finish(&executor->queue);
+        dao_mutex_finish(&executor->stats_lock);
+        dao_host_free(executor);
+    }
+}
+
+dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
+{
+    if (atomic_load(&executor->thread_id) == dao_thread_self()) {
+        return dao_error(DAO_ERR_REENTRANT,
+                         "this call would wait for the executor's own thread, which makes it");
+    }
+    return DAO_OK;
+}
+
+/* The executor's thread. */
+
+static void publish_stats(dao_executor_t *executor)
+{
+    dao_executor_stats_t stats;
+    dao_core_stats(&executor->core, &stats);
+    dao_mutex_lock(&executor->stats_lock);
+    executor->stats = stats;
+    dao_mutex_unlock(&executor->stats_lock);
+}
+
+/* Takes in what was pushed; with nothing to run, waits for it. False when nothing will ever come. */
+static bool take_in(dao_executor_t *executor)
+{
+    bool is_idle = dao_core_peek(&executor->core) == NULL;
+    dao_item_t *item = dao_queue_take(&executor->queue, is_idle);
+    if (item == NULL) {
+        return !is_idle;
+    }
+    while (item != NULL) {
+        dao_item_t *next = item->next; /* enqueue links it anew */
+        dao_core_enqueue(&executor->core, item);
+        item = next;
+    }
+    return true;
+}
+
+static void run_one(dao_executor_t *executor)
+{
+    bool is_kernel = dao_core_peek(&executor->core)->kind == DAO_ITEM_KERNEL;
+    dao_item_t *answered = dao_core_run(&executor->core);
+    publish_stats(executor);
+    if (is_kernel) {
+        dao_queue_finish_kernel(&executor->queue);
+    }
+    if (answered != NULL) {
+        dao_request_t *request = answered->request;
+        dao_item_destroy(answered);
+        dao_queue_answer(&executor->queue, request);
+    }
+}
+
+static void *run_executor(void *user)
+{
+    dao_executor_t *executor = user;
+    atomic_store(&executor->thread_id, dao_thread_self());
+    while (take_in(executor)) {
+        if (dao_core_peek(&executor->core) != NULL) {
+            run_one(executor);
+        }
+    }
+    dao_core_finish(&executor->core);
+    atomic_store(&executor->thread_id, (uintptr_t)0); /* another thread may get this number */
+    return NULL;
+}
+
+/* Creating. */
+
+static dao_status_t check_config(const dao_executor_config_t *config)
+{
+    if (config->policy < 0 || config->policy > DAO_POLICY_USER) {
+        return dao_error(DAO_ERR_INVALID, "policy %d is none; see DAO_POLICY_LIST", (int)config->policy);
+    }
+    if (config->policy == DAO_POLICY_USER && config->score == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the policy \"user\" needs a score function");
+    }
+    if (config->capacity_bytes != 0 && config->capacity_bytes < DAO_RANGE_GRANULE) {
+        return dao_error(DAO_ERR_INVALID, "capacity_bytes is %zu; the least is %u", config->capacity_bytes,
+                         DAO_RANGE_GRANULE);
+    }
+    return DAO_OK;
+}
+
+/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages). */
+static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_bytes, uint64_t *out_bytes)
+{
+    uint64_t bytes = capacity_bytes;
+    uint64_t unit = DAO_RANGE_GRANULE;
+    if (bytes == 0) {
+        dao_device_info_t info;
+        dao_status_t status = runtime->ops->device_query(runtime->device, &info);
+        if (status != DAO_OK) {
+            return status;
+        }
+        bytes = info.free_bytes;
+        unit = info.page_bytes != 0 ? info.page_bytes : unit;
+    }
+    bytes -= bytes % unit;
+    if (bytes == 0) {
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY,
+                         "device:%" PRId32 " has no memory free for an executor's arena",
+                         runtime->device_index);
+    }
+    *out_bytes = bytes < DAO_RANGE_CAPACITY_MAX ? bytes : DAO_RANGE_CAPACITY_MAX;
+    return DAO_OK;
+}
+
+/* Gives back what create has made so far; the core is not initialized. */
+static void destroy_parts(dao_executor_t *executor)
+{
+    if (executor->arena_address != NULL) {
+        dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+        (void)allocator->ops->free(allocator,
+                                   executor->arena_address); /* it was handed out and is still whole */
+        executor->arena_address = NULL;
+    }
+    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+        dao_stream_destroy(executor->streams[i]);
+        executor->streams[i] = NULL;
+    }
+    if (executor->runtime != NULL) {
+        dao_runtime_release(executor->runtime);
+        executor->runtime = NULL;
+    }
+}
+
+static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_config_t *config,
+                                 dao_core_config_t *core)
+{
+    dao_status_t status = dao_runtime_acquire(config->device_index, &executor->runtime);
+    for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
+        status = dao_stream_create(config->device_index, &executor->streams[i]);
+    }
+    if (status == DAO_OK) {
+        status = arena_bytes(executor->runtime, config->capacity_bytes, &core->arena_bytes);
+    }
+    if (status == DAO_OK) {
+        dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+        status = allocator->ops->alloc(allocator, core->arena_bytes, &executor->arena_address);
+        if (status != DAO_OK) {
+            dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", core->arena_bytes);
+        }
+    }
+    return status;
+}
+
+static void describe_core(const dao_executor_t *executor, const dao_executor_config_t *config,
+                          dao_core_config_t *core)
+{
+    core->ops = executor->runtime->ops;
+    core->device = executor->runtime->device;
+    core->device_index = config->device_index;
+    core->compute_stream = executor->streams[DAO_STREAM_ROLE_COMPUTE];
+    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+        core->streams[i] = executor->streams[i]->backend;
+    }
+    core->arena_address = executor->arena_address;
+    core->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
+    core->host_limit_bytes = config->host_bytes;
+    core->policy = config->policy;
+    core->score = config->score;
+    core->score_user = config->score_user;
+    core->check = config->check;
+}
+
+/* Everything but the shell; on an error nothing of it is left. */
+static dao_status_t start(dao_executor_t *executor, const dao_executor_config_t *config)
+{
+    dao_core_config_t core = {0};
+    dao_status_t status = create_parts(executor, config, &core);
+    if (status == DAO_OK) {
+        describe_core(executor, config, &core);
+        status = dao_core_init(&executor->core, &core);
+    }
+    if (status != DAO_OK) {
+        destroy_parts(executor);
+        return status;
+    }
+    dao_core_stats(&executor->core, &executor->stats);
+    status = dao_thread_start(&executor->thread, "dao-executor", run_executor, executor);
+    if (status != DAO_OK) {
+        dao_core_finish(&executor->core);
+        destroy_parts(executor);
+    }
+    return status;
+}
+
+dao_status_t dao_executor_create(const dao_executor_config_t *config, dao_executor_t **out_executor)
+{
+    static const dao_executor_config_t defaults;
+    if (out_executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "out_executor is NULL");
+    }
+    config = config != NULL ? config : &defaults;
+    dao_status_t status = check_config(config);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_executor_t *executor = dao_host_calloc(1, sizeof(*executor));
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an executor of %zu bytes", sizeof(*executor));
+    }
+    atomic_init(&executor->reference_count, 1);
+    dao_mutex_init(&executor->stats_lock, DAO_RANK_LEAF);
+    dao_queue_init(&executor->queue,
+                   config->queue_kernels != 0 ? config->queue_kernels : DAO_EXECUTOR_QUEUE_DEFAULT);
+    status = start(executor, config);
+    if (status != DAO_OK) {
+        dao_executor_unreference(executor);
+        return status;
+    }
+    *out_executor = executor;
+    return DAO_OK;
+}
+
+dao_status_t dao_executor_destroy(dao_executor_t *executor)
+{
+    if (executor == NULL) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_queue_stop(&executor->queue);
+    dao_thread_join(&executor->thread);
+    bool has_failed = executor->core.has_failed;
+    dao_error_record_t failure = executor->core.failure;
+    destroy_parts(executor);
+    dao_executor_unreference(executor);
+    return has_failed ? dao_error_restore(&failure) : DAO_OK;
+}
+
+/* Pushing. */
+
+dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *kernel)
+{
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_kernel(executor, kernel, &item);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_queue_push(&executor->queue, item, item, 1);
+    if (status != DAO_OK) {
+        item->drop = NULL; /* the program keeps what it could not push */
+        dao_item_destroy(item);
+    }
+    return status;
+}
+
+/* Pushes a request and waits until it is carried out. */
+static dao_status_t ask(dao_executor_t *executor, dao_item_t *item, dao_request_t *request)
+{
+    item->request = request;
+    dao_status_t status = dao_queue_push(&executor->queue, item, item, 0);
+    if (status != DAO_OK) {
+        dao_item_destroy(item);
+        return status;
+    }
+    dao_queue_await(&executor->queue, request);
+    return request->error.status != DAO_OK ? dao_error_restore(&request->error) : DAO_OK;
+}
+
+dao_status_t dao_executor_sync(dao_executor_t *executor)
+{
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+    }
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_item_t *item = dao_host_calloc(1, sizeof(*item));
+    if (item == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of a sync");
+    }
+    item->kind = DAO_ITEM_SYNC;
+    dao_request_t request = {0};
+    return ask(executor, item, &request);
+}
+
+/* What write and read share. */
+static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_use_kind_t use,
+                             size_t size_bytes, dao_request_t *request)
+{
+    if (tensor == NULL || (request->source == NULL && request->destination == NULL)) {
+        return dao_error(DAO_ERR_INVALID, "the tensor or the program's memory is NULL");
+    }
+    if (size_bytes != tensor->size_bytes) {
+        return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
+                         tensor->size_bytes, size_bytes);
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(tensor->executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_use(kind, tensor, use, &item);
+    }
+    return status == DAO_OK ? ask(tensor->executor, item, request) : status;
+}
+
+dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
+{
+    dao_request_t request = {.source = source};
+    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_WRITE, size_bytes, &request);
+}
+
+dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)
+{
+    dao_request_t request = {.destination = destination};
+    return transfer(tensor, DAO_ITEM_READ, DAO_USE_READ, size_bytes, &request);
+}
+
+dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats)
+{
+    if (executor == NULL || out_stats == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor or out_stats is NULL");
+    }
+    dao_mutex_lock(&executor->stats_lock);
+    *out_stats = executor->stats;
+    dao_mutex_unlock(&executor->stats_lock);
+    out_stats->live_tensor_count = atomic_load(&executor->live_tensor_count);
+    return DAO_OK;
+}

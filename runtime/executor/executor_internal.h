@@ -1,0 +1,33 @@
+/* The executor behind its handle: shared by executor.c, managed.c and step.c. */
+#ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
+#define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
+
+#include "runtime/executor/core.h"
+#include "runtime/executor/queue.h"
+#include "runtime/runtime_internal.h"
+
+#include <stdatomic.h>
+
+struct dao_executor {
+    _Atomic uint32_t reference_count; /* the creator, and every tensor's record */
+    _Atomic uint64_t live_tensor_count;
+    _Atomic uint64_t next_tensor_id;
+    _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */
+    dao_runtime_t *runtime;
+    dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    void *arena_address;
+    dao_thread_t thread;
+    dao_queue_t queue;
+    dao_core_t core; /* the executor's thread alone, while it runs */
+    dao_mutex_t stats_lock;
+    dao_executor_stats_t stats; /* guarded by stats_lock: as of the latest item */
+};
+
+/* Holds the shell, and lets go of it; the last one frees it. */
+void dao_executor_reference(dao_executor_t *executor);
+void dao_executor_unreference(dao_executor_t *executor);
+
+/* DAO_ERR_REENTRANT on the executor's own thread. */
+DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);
+
+#endif

@@ -1,0 +1,27 @@
+/* Fences as data. Every operation that the executor queues gets a number on its lane; a fence says, lane by lane, up to
+   which number somebody still uses a buffer. Fences are joined by taking the greater number, so they never need memory. */
+#ifndef DAO_RUNTIME_EXECUTOR_FENCE_H
+#define DAO_RUNTIME_EXECUTOR_FENCE_H
+
+#include <dao/stream.h>
+
+/* A lane is one of the executor's three streams; DAO_STREAM_ROLE_* name them. */
+typedef struct dao_fence {
+    uint64_t sequence[DAO_STREAM_ROLE_COUNT]; /* 0: nothing to wait for */
+} dao_fence_t;
+
+static inline void dao_fence_add(dao_fence_t *fence, dao_stream_role_t lane, uint64_t sequence)
+{
+    if (sequence > fence->sequence[lane]) {
+        fence->sequence[lane] = sequence;
+    }
+}
+
+static inline void dao_fence_join(dao_fence_t *fence, const dao_fence_t *other)
+{
+    for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
+        dao_fence_add(fence, (dao_stream_role_t)lane, other->sequence[lane]);
+    }
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* Slots of pinned memory. Invariant: used_bytes == bytes of tensors' slots + bytes of pending ones <= limit_bytes. */
+#include "runtime/executor/host_tier.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Pending slots that the list holds at first. */
+#define PENDING_AT_FIRST 64
+
+void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes)
+{
+    memset(tier, 0, sizeof(*tier));
+    tier->allocator = allocator;
+    tier->limit_bytes = limit_bytes;
+}
+
+static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)
+{
+    DAO_ASSERT(tier->used_bytes >= size_bytes);
+    dao_status_t status = tier->allocator->ops->free(tier->allocator, address);
+    DAO_ASSERT(status == DAO_OK);
+    (void)status;
+    tier->used_bytes -= size_bytes;
+}
+
+void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < tier->pending_count; i++) {
+        dao_host_pending_t *pending = &tier->pending[i];
+        if (dao_timeline_is_done(timeline, &pending->fence)) {
+            free_slot(tier, pending->address, pending->size_bytes);
+        } else {
+            tier->pending[kept++] = *pending;
+        }
+    }
+    tier->pending_count = kept;
+}
+
+void dao_host_tier_finish(dao_host_tier_t *tier)
+{
+    for (size_t i = 0; i < tier->pending_count; i++) {
+        free_slot(tier, tier->pending[i].address, tier->pending[i].size_bytes);
+    }
+    DAO_ASSERT(tier->used_bytes == 0);
+    dao_host_free(tier->pending);
+    memset(tier, 0, sizeof(*tier));
+}
+
+/* One try, without waiting. */
+static dao_status_t try_take(dao_host_tier_t *tier, size_t size_bytes, void **out_address)
+{
+    if (tier->limit_bytes != 0 &&
+        (size_bytes > tier->limit_bytes || tier->used_bytes > tier->limit_bytes - size_bytes)) {
+        return dao_error(DAO_ERR_HOST_FULL,
+                         "host memory: %zu bytes asked for, %" PRIu64 " of the limit of %" PRIu64
+                         " in use; raise host_bytes",
+                         size_bytes, tier->used_bytes, tier->limit_bytes);
+    }
+    dao_status_t status = tier->allocator->ops->alloc(tier->allocator, size_bytes, out_address);
+    if (status != DAO_OK) {
+        return dao_error(DAO_ERR_HOST_FULL, "host memory: %zu bytes asked for, %" PRIu64 " in use: %s",
+                         size_bytes, tier->used_bytes, dao_last_message());
+    }
+    tier->used_bytes += size_bytes;
+    if (tier->used_bytes > tier->peak_used_bytes) {
+        tier->peak_used_bytes = tier->used_bytes;
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline, size_t size_bytes,
+                                void **out_address)
+{
+    for (;;) {
+        dao_status_t status = try_take(tier, size_bytes, out_address);
+        if (status != DAO_ERR_HOST_FULL || tier->pending_count == 0) {
+            return status;
+        }
+        status = dao_timeline_poll(timeline);
+        if (status == DAO_OK && !dao_timeline_is_done(timeline, &tier->pending[0].fence)) {
+            timeline->throttle_count++;
+            status = dao_timeline_wait(timeline, &tier->pending[0].fence);
+        }
+        if (status != DAO_OK) {
+            return status;
+        }
+        dao_host_tier_purge(tier, timeline);
+    }
+}
+
+static bool make_room_for_pending(dao_host_tier_t *tier)
+{
+    if (tier->pending_count < tier->pending_capacity) {
+        return true;
+    }
+    size_t capacity = tier->pending_capacity == 0 ? PENDING_AT_FIRST : 2 * tier->pending_capacity;
+    dao_host_pending_t *pending = dao_host_realloc(tier->pending, capacity, sizeof(*pending));
+    if (pending == NULL) {
+        return false;
+    }
+    tier->pending = pending;
+    tier->pending_capacity = capacity;
+    return true;
+}
+
+dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline, void *address,
+                                size_t size_bytes, const dao_fence_t *fence)
+{
+    dao_status_t status = DAO_OK;
+    if (!dao_timeline_is_done(timeline, fence)) {
+        dao_host_tier_purge(tier, timeline);
+        if (make_room_for_pending(tier)) {
+            tier->pending[tier->pending_count++] = (dao_host_pending_t){address, size_bytes, *fence};
+            return DAO_OK;
+        }
+        status = dao_timeline_wait(timeline, fence);
+    }
+    free_slot(tier, address, size_bytes);
+    return status;
+}

@@ -1,0 +1,43 @@
+/* Pinned host memory of the executor: a slot for every tensor that has bytes on the host. */
+#ifndef DAO_RUNTIME_EXECUTOR_HOST_TIER_H
+#define DAO_RUNTIME_EXECUTOR_HOST_TIER_H
+
+#include "allocators/allocator.h"
+#include "runtime/executor/timeline.h"
+
+/* A slot that was given back while copies could still use it. The record lies in the tier's own array. */
+typedef struct dao_host_pending {
+    void *address;
+    size_t size_bytes;
+    dao_fence_t fence;
+} dao_host_pending_t;
+
+typedef struct dao_host_tier {
+    dao_allocator_t *allocator; /* borrowed */
+    uint64_t limit_bytes;       /* 0: only the allocator's own */
+    uint64_t used_bytes;        /* slots of tensors, and pending ones */
+    uint64_t peak_used_bytes;
+    dao_host_pending_t *pending; /* oldest first */
+    size_t pending_count;
+    size_t pending_capacity;
+} dao_host_tier_t;
+
+void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes);
+
+/* All slots have been given back and their fences are done. */
+void dao_host_tier_finish(dao_host_tier_t *tier);
+
+/* Takes a slot. If it does not fit, waits for slots that were given back but are still in use. DAO_ERR_HOST_FULL with a
+   message; the device's error from such a wait. */
+DAO_NODISCARD dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline,
+                                              size_t size_bytes, void **out_address);
+
+/* Gives back a slot that copies up to `fence` still use. Never fails: without memory for the record the host waits; the
+   answer is the error of that wait, with the slot given back all the same. */
+dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline, void *address,
+                                size_t size_bytes, const dao_fence_t *fence);
+
+/* Frees pending slots whose copies are done. */
+void dao_host_tier_purge(dao_host_tier_t *tier, const dao_timeline_t *timeline);
+
+#endif

@@ -1,0 +1,80 @@
+/* What travels through the queue: kernels, releases, and requests of the program; and the uses that make up every
+   tensor's access list. */
+#ifndef DAO_RUNTIME_EXECUTOR_ITEM_H
+#define DAO_RUNTIME_EXECUTOR_ITEM_H
+
+#include "base/error.h"
+
+#include <dao/executor.h>
+
+typedef struct dao_item dao_item_t;
+
+typedef enum dao_use_kind {
+    DAO_USE_READ = 0,
+    DAO_USE_WRITE = 1,
+    DAO_USE_READ_WRITE = 2,
+    DAO_USE_DISCARD = 3, /* the content is not needed any more */
+} dao_use_kind_t;
+
+/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item in. */
+typedef struct dao_use {
+    dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
+    dao_use_kind_t kind;
+    uint64_t time;        /* logical: kernels before it */
+    struct dao_use *next; /* the same tensor's next use */
+} dao_use_t;
+
+typedef enum dao_item_kind {
+    DAO_ITEM_KERNEL,
+    DAO_ITEM_DISCARD, /* of uses[0].tensor */
+    DAO_ITEM_RELEASE, /* the last handle of `released` is gone */
+    DAO_ITEM_WRITE,   /* program to tensor */
+    DAO_ITEM_READ,    /* tensor to program */
+    DAO_ITEM_SYNC,
+} dao_item_kind_t;
+
+/* What a thread of the program waits for. It lies on that thread's stack. */
+typedef struct dao_request {
+    const void *source;
+    void *destination;
+    dao_error_record_t error;
+    bool is_done; /* guarded by the queue's lock */
+} dao_request_t;
+
+struct dao_item {
+    dao_item_kind_t kind;
+    dao_item_t *next;
+    dao_request_t *request;  /* of WRITE, READ, SYNC */
+    dao_managed_t *released; /* of RELEASE */
+
+    /* Of a kernel. */
+    const char *name; /* lies behind the item, or belongs to the step */
+    dao_launch_func_t launch;
+    void *user;
+    void (*drop)(void *user);
+    size_t workspace_bytes;
+    uint64_t finish_sequence; /* on the compute lane, once launched */
+    uint32_t operand_count;
+    uint32_t *operand_uses; /* operand -> index in uses */
+    void **addresses;       /* operand -> device address, filled at the launch */
+
+    uint32_t use_count; /* one a tensor */
+    dao_use_t *uses; /* lie behind the item */
+};
+
+/* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each tensor's record.
+   DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel,
+                                                dao_item_t **out_item);
+
+/* Makes an item that uses one tensor. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
+                                             dao_item_t **out_item);
+
+/* Copies an item that is not in a queue, without its drop. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_item_t **out_item);
+
+/* Calls drop, lets go of the tensors and frees an item. Not for release items, which lie in their tensors. */
+void dao_item_destroy(dao_item_t *item);
+
+#endif

@@ -1,0 +1,53 @@
+/* The record behind a managed tensor's handles. */
+#ifndef DAO_RUNTIME_EXECUTOR_MANAGED_H
+#define DAO_RUNTIME_EXECUTOR_MANAGED_H
+
+#include "runtime/executor/fence.h"
+#include "runtime/executor/item.h"
+
+#include <stdatomic.h>
+
+/* Where a tensor's bytes are. residence.c has the diagram. */
+typedef enum dao_residence {
+    DAO_RESIDENCE_EMPTY = 0, /* nowhere: never written, or discarded */
+    DAO_RESIDENCE_DEVICE,    /* on the device only: that copy counts */
+    DAO_RESIDENCE_BOTH, /* the same bytes on device and host: the host's counts, the device's may be dropped */
+    DAO_RESIDENCE_HOST, /* on the host only */
+} dao_residence_t;
+
+struct dao_managed {
+    /* Never change. */
+    dao_executor_t *executor; /* a reference to its shell */
+    uint64_t id;
+    char *name;
+    size_t size_bytes;
+    bool zero_first_touch;
+
+    _Atomic uint32_t handle_count; /* the program's */
+    _Atomic uint32_t
+        reference_count;     /* all handles together count one; every use one; the executor's table one */
+    dao_item_t release_item; /* so that the last release needs no memory; without uses */
+
+    /* The executor's thread alone. */
+    dao_managed_t *table_previous, *table_next;
+    bool is_listed;                  /* in the executor's table */
+    bool is_released;                /* no handle is left */
+    bool is_pinned;                  /* an operand of the kernel that is being prepared */
+    dao_use_t *first_use, *last_use; /* pending uses, in order of time */
+    uint64_t last_use_time;          /* of the latest finished use */
+
+    dao_residence_t residence;
+    bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */
+    uint64_t device_offset_bytes;
+    dao_fence_t device_written; /* what put the bytes there */
+    dao_fence_t device_busy;    /* all that uses the part */
+    void *host_address;         /* the slot; NULL without one */
+    dao_fence_t host_written;
+    dao_fence_t host_busy;
+};
+
+/* Holds a record, and lets go of it; the last one frees it. */
+void dao_managed_reference(dao_managed_t *tensor);
+void dao_managed_unreference(dao_managed_t *tensor);
+
+#endif

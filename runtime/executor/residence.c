@@ -1,0 +1,344 @@
+/* Where a tensor's bytes are, and how that changes.
+
+                        discard (from anywhere)
+             +------------------------------------------------+
+             v                                                |
+         +-------+  land, written / zero      +--------+      |
+         | EMPTY |--------------------------->| DEVICE |------+
+         +-------+                            +--------+
+             |                     written  ^  |     ^
+             | write (program)              |  | evict (copy out)
+             v                              |  |     | drop_host, written
+         +-------+ <-----------------------------+   |
+         | HOST  |                          |      +------+
+         |       |------- fetch (copy in) ---------| BOTH |
+         |       |<------ evict (no copy) ---------|      |
+         +-------+                                 +------+
+
+   State     authority   device part             host slot
+   EMPTY     none        only while landing      none
+   DEVICE    device      yes                     none
+   BOTH      host        yes, the same bytes     yes
+   HOST      host        only while landing      yes
+
+   A tensor is *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
+   Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run, and whoever
+   touches a copy first waits, on the device, for its fence:
+
+     device_written  the copy in, the fill or the kernel that put the bytes there: readers wait for it
+     device_busy     everything that touches the part: writers wait for it, and so does the part's next owner
+     host_written    the copy out that fills the slot: copies in wait for it
+     host_busy       everything that touches the slot: it is freed only behind this
+
+   A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with the copy's
+   own number on its fence, so nobody overwrites it before all bytes have arrived. */
+#include "runtime/executor/residence.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "runtime/executor/access.h"
+
+#include <string.h>
+
+static const dao_fence_t no_fence;
+
+static void *device_address(const dao_core_t *core, const dao_managed_t *tensor)
+{
+    return core->arena.address + tensor->device_offset_bytes;
+}
+
+/* A wait on the host that fails means that the device has failed. */
+static void lose_unless_ok(dao_core_t *core, dao_status_t status)
+{
+    if (status != DAO_OK) {
+        dao_core_fail(core, status, true);
+    }
+}
+
+void dao_residence_land(dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    DAO_ASSERT(!tensor->has_device);
+    tensor->has_device = true;
+    tensor->device_offset_bytes = offset_bytes;
+    tensor->device_written = no_fence;
+    tensor->device_busy = no_fence;
+}
+
+static void give_device(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->has_device);
+    tensor->has_device = false;
+    lose_unless_ok(core, dao_arena_give(&core->arena, &core->timeline, tensor->device_offset_bytes,
+                                        &tensor->device_busy));
+}
+
+static void give_host(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->host_address != NULL);
+    void *address = tensor->host_address;
+    tensor->host_address = NULL;
+    lose_unless_ok(core, dao_host_tier_give(&core->host_tier, &core->timeline, address, tensor->size_bytes,
+                                            &tensor->host_busy));
+}
+
+bool dao_residence_is_landing(const dao_managed_t *tensor)
+{
+    return tensor->has_device &&
+           (tensor->residence == DAO_RESIDENCE_EMPTY || tensor->residence == DAO_RESIDENCE_HOST);
+}
+
+void dao_residence_unland(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(dao_residence_is_landing(tensor));
+    give_device(core, tensor);
+}
+
+/* Queues a copy behind a fence and numbers it. A refused copy is tried again; then nothing was queued. */
+static dao_status_t queue_copy(dao_core_t *core, dao_stream_role_t lane, const dao_fence_t *fence, void *dst,
+                               const void *src, const dao_managed_t *tensor, uint64_t *out_sequence)
+{
+    dao_copy_kind_t kind = lane == DAO_STREAM_ROLE_H2D ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H;
+    dao_status_t status = dao_timeline_before(&core->timeline, lane, fence);
+    if (status != DAO_OK) {
+        dao_core_fail(core, status, true);
+        return status;
+    }
+    for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        status = core->config.ops->copy(core->config.streams[lane], kind, dst, src, tensor->size_bytes);
+        if (status == DAO_OK) {
+            status = dao_timeline_after(&core->timeline, lane, out_sequence);
+            lose_unless_ok(core, status);
+            return status;
+        }
+    }
+    return dao_error_vendor(
+        DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
+        "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
+        tensor->name, tensor->size_bytes, lane == DAO_STREAM_ROLE_H2D ? "device" : "host",
+        DAO_COPY_RETRY_MAX + 1, dao_last_message());
+}
+
+dao_status_t dao_residence_fetch(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_HOST && tensor->has_device);
+    dao_fence_t fence = tensor->host_written;
+    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    uint64_t sequence = 0;
+    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_H2D, &fence, device_address(core, tensor),
+                                     tensor->host_address, tensor, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->host_busy, DAO_STREAM_ROLE_H2D, sequence);
+    tensor->residence = DAO_RESIDENCE_BOTH;
+    core->stats.fetch_count++;
+    core->stats.in_bytes += tensor->size_bytes;
+    return DAO_OK;
+}
+
+dao_status_t dao_residence_zero(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_EMPTY && tensor->has_device);
+    dao_fence_t fence = no_fence;
+    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    dao_status_t status = dao_timeline_before(&core->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
+    if (status != DAO_OK) {
+        dao_core_fail(core, status, true);
+        return status;
+    }
+    status = core->config.ops->fill(core->config.streams[DAO_STREAM_ROLE_COMPUTE],
+                                    device_address(core, tensor), 0, tensor->size_bytes);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\": filling it with zeros at its first touch: ", tensor->name);
+        return status;
+    }
+    uint64_t sequence = 0;
+    status = dao_timeline_after(&core->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
+    lose_unless_ok(core, status);
+    if (status == DAO_OK) {
+        dao_residence_written(core, tensor, sequence);
+    }
+    return status;
+}
+
+/* Copies a tensor out to a new slot; the device keeps its bytes. */
+static dao_status_t copy_out(dao_core_t *core, dao_managed_t *tensor)
+{
+    void *address = NULL;
+    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
+                         tensor->size_bytes);
+        return status;
+    }
+    uint64_t sequence = 0;
+    status = queue_copy(core, DAO_STREAM_ROLE_D2H, &tensor->device_written, address,
+                        device_address(core, tensor), tensor, &sequence);
+    if (status != DAO_OK) {
+        (void)dao_host_tier_give(&core->host_tier, &core->timeline, address, tensor->size_bytes,
+                                 &no_fence); /* idle: no wait */
+        return status;
+    }
+    tensor->host_address = address;
+    tensor->host_written = no_fence;
+    dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
+    tensor->host_busy = tensor->host_written;
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
+    core->stats.out_bytes += tensor->size_bytes;
+    return DAO_OK;
+}
+
+dao_status_t dao_residence_evict(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE || tensor->residence == DAO_RESIDENCE_BOTH);
+    DAO_ASSERT(!tensor->is_pinned);
+    DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
+    if (tensor->residence == DAO_RESIDENCE_DEVICE) {
+        dao_status_t status = copy_out(core, tensor);
+        if (status != DAO_OK) {
+            return status;
+        }
+    } else {
+        core->stats.clean_eviction_count++;
+    }
+    core->stats.eviction_count++;
+    tensor->residence = DAO_RESIDENCE_HOST;
+    give_device(core, tensor);
+    return DAO_OK;
+}
+
+void dao_residence_written(dao_core_t *core, dao_managed_t *tensor, uint64_t compute_sequence)
+{
+    DAO_ASSERT(tensor->has_device);
+    tensor->device_written = no_fence;
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
+    tensor->residence = DAO_RESIDENCE_DEVICE;
+    if (tensor->host_address != NULL) {
+        give_host(core, tensor);
+    }
+}
+
+void dao_residence_drop_host(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
+    tensor->residence = DAO_RESIDENCE_DEVICE;
+    give_host(core, tensor);
+}
+
+void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(!tensor->is_pinned);
+    tensor->residence = DAO_RESIDENCE_EMPTY;
+    if (tensor->has_device) {
+        give_device(core, tensor);
+    }
+    if (tensor->host_address != NULL) {
+        give_host(core, tensor);
+    }
+}
+
+/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
+static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, const void *source)
+{
+    dao_fence_t fence = tensor->device_busy;
+    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    uint64_t sequence = 0;
+    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_H2D, &fence, device_address(core, tensor), source,
+                                     tensor, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    tensor->device_written = no_fence;
+    dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
+    tensor->residence = DAO_RESIDENCE_DEVICE;
+    if (tensor->host_address != NULL) {
+        give_host(core, tensor);
+    }
+    core->stats.in_bytes += tensor->size_bytes;
+    status = dao_timeline_wait(&core->timeline, &tensor->device_written);
+    lose_unless_ok(core, status);
+    return status;
+}
+
+dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const void *source)
+{
+    void *address = NULL;
+    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
+        return write_to_device(core, tensor, source);
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" (%zu bytes) cannot be written: ", tensor->name, tensor->size_bytes);
+        return status;
+    }
+    memcpy(address, source, tensor->size_bytes);
+    dao_residence_discard(core, tensor);
+    tensor->host_address = address;
+    tensor->host_written = no_fence;
+    tensor->host_busy = no_fence;
+    tensor->residence = DAO_RESIDENCE_HOST;
+    return DAO_OK;
+}
+
+/* Copies straight from the device to the program's memory. */
+static dao_status_t read_from_device(dao_core_t *core, dao_managed_t *tensor, void *destination)
+{
+    uint64_t sequence = 0;
+    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination,
+                                     device_address(core, tensor), tensor, &sequence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    core->stats.out_bytes += tensor->size_bytes;
+    dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
+    dao_fence_t fence = no_fence;
+    dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
+    status = dao_timeline_wait(&core->timeline, &fence);
+    lose_unless_ok(core, status);
+    return status;
+}
+
+dao_status_t dao_residence_read(dao_core_t *core, dao_managed_t *tensor, void *destination)
+{
+    dao_status_t status = DAO_OK;
+    switch (tensor->residence) {
+    case DAO_RESIDENCE_EMPTY:
+        if (!tensor->zero_first_touch) {
+            return dao_error(DAO_ERR_NEVER_WRITTEN, "tensor \"%s\" is read, but nothing was written to it",
+                             tensor->name);
+        }
+        memset(destination, 0, tensor->size_bytes);
+        return DAO_OK;
+    case DAO_RESIDENCE_DEVICE:
+        return read_from_device(core, tensor, destination);
+    case DAO_RESIDENCE_BOTH:
+    case DAO_RESIDENCE_HOST:
+        status = dao_timeline_wait(&core->timeline, &tensor->host_written);
+        lose_unless_ok(core, status);
+        if (status == DAO_OK) {
+            memcpy(destination, tensor->host_address, tensor->size_bytes);
+        }
+        return status;
+    }
+    return dao_error(DAO_ERR_CORRUPT, "tensor \"%s\" has no residence", tensor->name);
+}
+
+bool dao_residence_is_valid(const dao_managed_t *tensor)
+{
+    bool has_host = tensor->host_address != NULL;
+    switch (tensor->residence) {
+    case DAO_RESIDENCE_EMPTY:
+        return !has_host && (!tensor->has_device || tensor->is_pinned);
+    case DAO_RESIDENCE_DEVICE:
+        return !has_host && tensor->has_device;
+    case DAO_RESIDENCE_BOTH:
+        return has_host && tensor->has_device;
+    case DAO_RESIDENCE_HOST:
+        return has_host && (!tensor->has_device || tensor->is_pinned);
+    }
+    return false;
+}

@@ -1,0 +1,166 @@
+/* Making room: the arena's blocks as a view for the policy, and the evictions that follow from its choice. */
+#include "runtime/executor/room.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/math.h"
+#include "runtime/executor/access.h"
+#include "runtime/executor/managed.h"
+#include "runtime/executor/residence.h"
+
+/* Blocks that the view holds at first. */
+#define VIEW_AT_FIRST 256
+
+typedef struct view_builder {
+    dao_core_t *core;
+    size_t count;
+    bool keep_dirty; /* the host is full: only what needs no copy may leave */
+    bool no_memory;
+} view_builder_t;
+
+static bool make_room_in_view(view_builder_t *builder)
+{
+    dao_core_t *core = builder->core;
+    if (builder->count < core->view_capacity) {
+        return true;
+    }
+    size_t capacity = core->view_capacity == 0 ? VIEW_AT_FIRST : 2 * core->view_capacity;
+    dao_policy_block_t *blocks = dao_host_realloc(core->view_blocks, capacity, sizeof(*blocks));
+    if (blocks == NULL) {
+        builder->no_memory = true;
+        return false;
+    }
+    core->view_blocks = blocks;
+    core->view_capacity = capacity;
+    return true;
+}
+
+static void describe_tensor(const view_builder_t *builder, const dao_managed_t *tensor,
+                            dao_policy_block_t *block)
+{
+    bool is_clean = tensor->residence == DAO_RESIDENCE_BOTH;
+    block->is_fixed = tensor->is_pinned || (builder->keep_dirty && !is_clean);
+    block->victim = (dao_victim_t){
+        .id = tensor->id,
+        .name = tensor->name,
+        .size_bytes = tensor->size_bytes,
+        .now = builder->core->now,
+        .last_use = tensor->last_use_time,
+        .next_use = dao_access_next_use(tensor),
+        .clean = is_clean,
+    };
+}
+
+static bool add_to_view(const dao_range_block_t *range_block, void *user)
+{
+    view_builder_t *builder = user;
+    if (!make_room_in_view(builder)) {
+        return false;
+    }
+    dao_policy_block_t *block = &builder->core->view_blocks[builder->count++];
+    *block = (dao_policy_block_t){
+        .offset_bytes = range_block->offset_bytes,
+        .size_bytes = range_block->size_bytes,
+        .is_free = range_block->is_free,
+    };
+    if (range_block->user == DAO_OWNER_WORKSPACE) {
+        block->is_fixed = true;
+    } else if (!range_block->is_free) {
+        describe_tensor(builder, (const dao_managed_t *)(uintptr_t)range_block->user, block);
+    }
+    return true;
+}
+
+/* Evicts what the policy chooses. DAO_ERR_LIMIT: nothing that may leave makes enough room. */
+static dao_status_t evict_window(dao_core_t *core, uint64_t size_bytes, bool keep_dirty,
+                                 uint64_t *out_offset_bytes)
+{
+    view_builder_t builder = {.core = core, .keep_dirty = keep_dirty};
+    dao_range_walk(core->arena.range, add_to_view, &builder);
+    if (builder.no_memory) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose who leaves the device");
+    }
+    dao_policy_view_t view = {
+        .blocks = core->view_blocks,
+        .block_count = builder.count,
+        .need_bytes = size_bytes,
+        .horizon = core->next_time,
+        .policy = core->config.policy,
+        .score = core->config.score,
+        .score_user = core->config.score_user,
+    };
+    size_t first = 0;
+    size_t last = 0;
+    if (!dao_policy_choose(&view, &first, &last)) {
+        return DAO_ERR_LIMIT;
+    }
+    for (size_t i = first; i <= last; i++) {
+        dao_range_block_t block;
+        dao_status_t status = dao_range_query(core->arena.range, core->view_blocks[i].offset_bytes, &block);
+        DAO_ASSERT(status == DAO_OK);
+        if (status == DAO_OK && !core->view_blocks[i].is_free) {
+            status = dao_residence_evict(core, (dao_managed_t *)(uintptr_t)block.user);
+        }
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    *out_offset_bytes = core->view_blocks[first].offset_bytes;
+    return DAO_OK;
+}
+
+/* The last resort on a full host: host copies that are only kept to save a copy out. */
+static bool drop_spare_host_copies(dao_core_t *core)
+{
+    bool dropped = false;
+    for (dao_managed_t *tensor = core->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->residence == DAO_RESIDENCE_BOTH) {
+            dao_residence_drop_host(core, tensor);
+            dropped = true;
+        }
+    }
+    return dropped;
+}
+
+dao_status_t dao_room_take(dao_core_t *core, uint64_t size_bytes, uint64_t owner, uint64_t *out_offset_bytes)
+{
+    size_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_arena_take(&core->arena, size_bytes, owner, out_offset_bytes);
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    uint64_t offset = 0;
+    status = evict_window(core, size_bytes, false, &offset);
+    if (status == DAO_ERR_HOST_FULL) {
+        dao_error_record_t host_full;
+        dao_error_save(&host_full, status);
+        status = evict_window(core, size_bytes, true, &offset);
+        if (status == DAO_ERR_LIMIT) {
+            status = drop_spare_host_copies(core) ? evict_window(core, size_bytes, false, &offset)
+                                                  : dao_error_restore(&host_full);
+        }
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_arena_take_at(&core->arena, offset, size_bytes, owner);
+    if (status == DAO_OK) {
+        *out_offset_bytes = offset;
+    }
+    return status;
+}
+
+dao_status_t dao_room_clear(dao_core_t *core)
+{
+    for (dao_managed_t *tensor = core->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->residence == DAO_RESIDENCE_DEVICE || tensor->residence == DAO_RESIDENCE_BOTH) {
+            dao_status_t status = dao_residence_evict(core, tensor);
+            if (status != DAO_OK) {
+                return status;
+            }
+        }
+    }
+    DAO_ASSERT(dao_range_used(core->arena.range) == 0);
+    return DAO_OK;
+}

@@ -1,0 +1,344 @@
+/* One device: its allocators, its three streams, its spare events, and the frees that wait for a stream.
+
+       dao_memory_release() --event not finished--> deferred list --event finished--> allocator's free
+                                                     ^      |
+                                                     +------+ asked again, at the next alloc, free, trim or sync
+
+   Counted: the context holds one reference, each handle, stream and event of the device one. A deferred free holds none:
+   the last reference waits for all of them, so that nothing is left behind.
+
+   Invariants, outside of the lock's critical sections: `pending_count` is the number of deferred frees on the list and
+   in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
+#include "runtime/context_internal.h"
+
+#include "allocators/caching.h"
+#include "allocators/pinned.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Deferred frees that one drain asks for at most. */
+#define DRAIN_COUNT 16
+
+/* Events kept for reuse. */
+#define SPARE_COUNT 64
+
+struct dao_runtime_private {
+    dao_core_t *core; /* a reference of its own */
+    _Atomic uint64_t pending_count;
+    _Atomic uint64_t pending_pinned_count; /* of these, pinned memory */
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    dao_deferred_t *first;
+    dao_deferred_t *last;
+    dao_backend_event_t *spare_events[SPARE_COUNT];
+    uint32_t spare_count;
+};
+
+/* ---- start and end ---- */
+
+static void runtime_destroy(dao_runtime_t *runtime)
+{
+    struct dao_runtime_private *own = runtime->own;
+    for (uint32_t i = 0; i < own->spare_count; i++) {
+        runtime->ops->event_destroy(own->spare_events[i]);
+    }
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        if (runtime->streams[role].backend != NULL) {
+            runtime->ops->stream_destroy(runtime->streams[role].backend);
+        }
+    }
+    if (runtime->pinned_memory != NULL) {
+        runtime->pinned_memory->ops->destroy(runtime->pinned_memory);
+    }
+    if (runtime->device_memory != NULL) {
+        runtime->device_memory->ops->destroy(runtime->device_memory);
+    }
+    if (runtime->device != NULL) {
+        runtime->ops->device_close(runtime->device);
+    }
+    dao_core_release(own->core);
+    dao_mutex_finish(&own->lock);
+    dao_host_free(own);
+    dao_host_free(runtime);
+}
+
+/* Gives a runtime that runtime_destroy() takes, with nothing opened; NULL without memory. */
+static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
+{
+    dao_runtime_t *runtime = dao_host_calloc(1, sizeof(*runtime));
+    struct dao_runtime_private *own = dao_host_calloc(1, sizeof(*own));
+    if (runtime == NULL || own == NULL) {
+        dao_host_free(own);
+        dao_host_free(runtime);
+        return NULL;
+    }
+    dao_mutex_init(&own->lock, DAO_RANK_RUNTIME);
+    own->core = dao_core_retain(core);
+    runtime->ops = core->ops;
+    runtime->device_index = device_index;
+    runtime->own = own;
+    atomic_init(&runtime->reference_count, 1);
+    return runtime;
+}
+
+static dao_status_t allocators_create(dao_runtime_t *runtime)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    dao_status_t status = dao_caching_create(runtime->ops, runtime->device, dao_place_format(place, text),
+                                             &runtime->device_memory);
+    if (status == DAO_OK) {
+        place.kind = DAO_PLACE_KIND_PINNED;
+        status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
+                                   &runtime->pinned_memory);
+    }
+    return status;
+}
+
+static dao_status_t streams_create(dao_runtime_t *runtime)
+{
+    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+        dao_stream_t *stream = &runtime->streams[role];
+        stream->runtime = runtime;
+        stream->is_own = true;
+        atomic_init(&stream->reference_count, 1);
+        dao_status_t status = runtime->ops->stream_create(runtime->device, &stream->backend);
+        if (status != DAO_OK) {
+            stream->backend = NULL;
+            return status;
+        }
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index, dao_runtime_t **out_runtime)
+{
+    dao_runtime_t *runtime = runtime_empty(core, device_index);
+    if (runtime == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to start device:%" PRId32, device_index);
+    }
+    dao_status_t status = core->ops->device_open(core->backend, device_index, &runtime->device);
+    if (status == DAO_OK) {
+        status = core->ops->device_query(runtime->device, &runtime->info);
+    }
+    if (status == DAO_OK) {
+        status = allocators_create(runtime);
+    }
+    if (status == DAO_OK) {
+        status = streams_create(runtime);
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("device:%" PRId32 " could not be started: ", device_index);
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        runtime_destroy(runtime);
+        return dao_error_restore(&record);
+    }
+    dao_log(DAO_LOG_LEVEL_INFO, "device:%" PRId32 " started: %s, %" PRIu64 " bytes", device_index,
+            runtime->info.name, runtime->info.total_bytes);
+    *out_runtime = runtime;
+    return DAO_OK;
+}
+
+dao_runtime_t *dao_runtime_retain(dao_runtime_t *runtime)
+{
+    uint32_t before = atomic_fetch_add_explicit(&runtime->reference_count, 1, memory_order_relaxed);
+    DAO_ASSERT(before > 0);
+    (void)before;
+    return runtime;
+}
+
+void dao_runtime_release(dao_runtime_t *runtime)
+{
+    uint32_t before = atomic_fetch_sub_explicit(&runtime->reference_count, 1, memory_order_acq_rel);
+    DAO_ASSERT(before > 0);
+    if (before == 1 && !dao_core_is_forked(runtime->own->core)) {
+        dao_runtime_drain_all(runtime);
+        runtime_destroy(runtime);
+    }
+}
+
+dao_core_t *dao_runtime_core(dao_runtime_t *runtime)
+{
+    return runtime->own->core;
+}
+
+dao_allocator_t *dao_runtime_allocator(dao_runtime_t *runtime, dao_place_kind_t kind)
+{
+    DAO_ASSERT(kind == DAO_PLACE_KIND_PINNED || kind == DAO_PLACE_KIND_DEVICE);
+    return kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;
+}
+
+/* ---- events ---- */
+
+dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t **out_event)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_backend_event_t *event = NULL;
+    dao_mutex_lock(&own->lock);
+    if (own->spare_count > 0) {
+        event = own->spare_events[--own->spare_count];
+    }
+    dao_mutex_unlock(&own->lock);
+    if (event == NULL) {
+        dao_status_t status = runtime->ops->event_create(runtime->device, &event);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    *out_event = event;
+    return DAO_OK;
+}
+
+void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_mutex_lock(&own->lock);
+    if (event != NULL && own->spare_count < SPARE_COUNT) {
+        own->spare_events[own->spare_count++] = event;
+        event = NULL;
+    }
+    dao_mutex_unlock(&own->lock);
+    if (event != NULL) {
+        runtime->ops->event_destroy(event);
+    }
+}
+
+dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stream)
+{
+    dao_backend_event_t *event;
+    if (dao_runtime_event_take(runtime, &event) != DAO_OK) {
+        return runtime->ops->stream_synchronize(stream); /* waits for later work too, but waits */
+    }
+    dao_status_t status = runtime->ops->event_record(event, stream);
+    status =
+        status == DAO_OK ? runtime->ops->event_synchronize(event) : runtime->ops->stream_synchronize(stream);
+    dao_runtime_event_give(runtime, event);
+    return status;
+}
+
+/* ---- frees that wait for a stream ---- */
+
+void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
+{
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
+    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index) {
+        dao_pinned_free_deferred(allocator, address);
+        return;
+    }
+    if (allocator->ops->free(allocator, address) != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+    }
+}
+
+static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_runtime_block_free(runtime, deferred->kind, deferred->address);
+    dao_runtime_event_give(runtime, deferred->event);
+    if (deferred->kind == DAO_PLACE_KIND_PINNED) {
+        atomic_fetch_sub(&own->pending_pinned_count, 1);
+    }
+    dao_handle_bury(deferred->container); /* `deferred` is a part of it */
+    atomic_fetch_sub(&own->pending_count, 1);
+}
+
+static void list_append(struct dao_runtime_private *own, dao_deferred_t *deferred)
+{
+    deferred->next = NULL;
+    dao_mutex_lock(&own->lock);
+    if (own->last != NULL) {
+        own->last->next = deferred;
+    } else {
+        own->first = deferred;
+    }
+    own->last = deferred;
+    dao_mutex_unlock(&own->lock);
+}
+
+/* Takes the frees that have waited longest, at most `count`, off the list. */
+static dao_deferred_t *list_take(struct dao_runtime_private *own, uint32_t count)
+{
+    dao_mutex_lock(&own->lock);
+    dao_deferred_t *first = own->first;
+    dao_deferred_t *last = first;
+    while (last != NULL && --count > 0 && last->next != NULL) {
+        last = last->next;
+    }
+    if (last != NULL) {
+        own->first = last->next;
+        own->last = own->first != NULL ? own->last : NULL;
+        last->next = NULL;
+    }
+    dao_mutex_unlock(&own->lock);
+    return first;
+}
+
+void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
+{
+    struct dao_runtime_private *own = runtime->own;
+    if (deferred->kind == DAO_PLACE_KIND_PINNED) {
+        atomic_fetch_add(&own->pending_pinned_count, 1);
+    }
+    atomic_fetch_add(&own->pending_count, 1);
+    list_append(own, deferred);
+}
+
+uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind)
+{
+    uint64_t pinned_count = atomic_load(&runtime->own->pending_pinned_count);
+    uint64_t count = atomic_load(&runtime->own->pending_count);
+    return kind == DAO_PLACE_KIND_PINNED ? pinned_count
+                                         : count - (pinned_count < count ? pinned_count : count);
+}
+
+/* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again after
+   all others had theirs. An event that answers an error has finished; the error is for whoever synchronizes. */
+static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
+{
+    while (chain != NULL) {
+        dao_deferred_t *deferred = chain;
+        chain = deferred->next;
+        if (runtime->ops->event_query(deferred->event) == DAO_ERR_NOT_READY) {
+            list_append(runtime->own, deferred);
+        } else {
+            carry_out(runtime, deferred);
+        }
+    }
+}
+
+void dao_runtime_drain(dao_runtime_t *runtime)
+{
+    struct dao_runtime_private *own = runtime->own;
+    if (atomic_load_explicit(&own->pending_count, memory_order_relaxed) == 0) {
+        return;
+    }
+    dao_error_record_t record; /* what the events answer is not this caller's error */
+    dao_error_save(&record, dao_last_status());
+    chain_poll(runtime, list_take(own, DRAIN_COUNT));
+    (void)dao_error_restore(&record);
+}
+
+void dao_runtime_drain_all(dao_runtime_t *runtime)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    while (atomic_load(&own->pending_count) > 0) {
+        dao_deferred_t *chain = list_take(own, UINT32_MAX);
+        if (chain == NULL) {
+            dao_thread_yield(); /* the rest is in the hands of another thread */
+        }
+        while (chain != NULL) {
+            dao_deferred_t *deferred = chain;
+            chain = deferred->next;
+            (void)runtime->ops->event_synchronize(deferred->event); /* an error is an end, too */
+            carry_out(runtime, deferred);
+        }
+    }
+    (void)dao_error_restore(&record);
+}

@@ -1,0 +1,227 @@
+/* Kernels as host functions on the device's own bytes. */
+#include "tests/support/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a kernel carries from push to launch. */
+typedef struct plan {
+    program_t *program;
+    program_kernel_t kernel;
+} plan_t;
+
+/* What a launched kernel carries to the device: addresses and versions are fixed by then. */
+typedef struct job {
+    program_t *program;
+    program_kernel_t kernel;
+    unsigned char *addresses[PROGRAM_OPERAND_COUNT_MAX];
+    uint32_t versions[PROGRAM_OPERAND_COUNT_MAX]; /* before the kernel */
+    unsigned char *workspace;
+} job_t;
+
+static unsigned char content(uint32_t tensor, uint32_t version, size_t i)
+{
+    return (unsigned char)(tensor * 151u + version * 29u + (uint32_t)(i * 7u) + (uint32_t)(i >> 8));
+}
+
+static void fill(unsigned char *bytes, size_t size_bytes, uint32_t tensor, uint32_t version)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        bytes[i] = content(tensor, version, i);
+    }
+}
+
+static bool holds(const unsigned char *bytes, size_t size_bytes, uint32_t tensor, uint32_t version)
+{
+    unsigned char difference = 0;
+    for (size_t i = 0; i < size_bytes; i++) {
+        difference |= bytes[i] ^ content(tensor, version, i);
+    }
+    return difference == 0;
+}
+
+static void check(program_t *program, bool is_right)
+{
+    atomic_fetch_add(&program->read_count, 1);
+    atomic_fetch_add(&program->mismatch_count, is_right ? 0u : 1u);
+}
+
+static void run_job(void *user)
+{
+    job_t *job = user;
+    const program_kernel_t *kernel = &job->kernel;
+    if (kernel->workspace_bytes > 0) {
+        fill(job->workspace, kernel->workspace_bytes, UINT32_MAX, 1);
+    }
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        uint32_t tensor = kernel->tensors[i];
+        if (kernel->accesses[i] != DAO_ACCESS_WRITE) {
+            check(job->program, holds(job->addresses[i], job->program->tensors[tensor].size_bytes, tensor,
+                                      job->versions[i]));
+        }
+    }
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        uint32_t tensor = kernel->tensors[i];
+        if (kernel->accesses[i] != DAO_ACCESS_READ) {
+            fill(job->addresses[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i] + 1);
+        }
+    }
+    if (kernel->workspace_bytes > 0) {
+        check(job->program, holds(job->workspace, kernel->workspace_bytes, UINT32_MAX, 1));
+    }
+    free(job);
+}
+
+static dao_status_t launch(const dao_launch_t *launch, void *user)
+{
+    plan_t *plan = user;
+    program_t *program = plan->program;
+    const program_kernel_t *kernel = &plan->kernel;
+    if (kernel->answer != DAO_OK) {
+        return kernel->answer;
+    }
+    job_t *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    job->program = program;
+    job->kernel = *kernel;
+    job->workspace = launch->workspace;
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        job->addresses[i] = launch->addresses[i];
+        job->versions[i] = program->tensors[kernel->tensors[i]].version;
+    }
+    dao_status_t status = dao_stream_host_func(launch->stream, run_job, job);
+    if (status != DAO_OK) {
+        free(job);
+        return status;
+    }
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        if (kernel->accesses[i] != DAO_ACCESS_READ) {
+            program->tensors[kernel->tensors[i]].version = job->versions[i] + 1;
+        }
+    }
+    return DAO_OK;
+}
+
+static void drop_plan(void *user)
+{
+    plan_t *plan = user;
+    atomic_fetch_sub(&plan->program->open_count, 1);
+    free(plan);
+}
+
+void program_init(program_t *program, dao_executor_t *executor)
+{
+    memset(program, 0, sizeof(*program));
+    program->executor = executor;
+}
+
+uint32_t program_tensor(program_t *program, size_t size_bytes)
+{
+    uint32_t number = program->tensor_count;
+    program_tensor_t *tensor = &program->tensors[number];
+    dao_managed_config_t config = {.size_bytes = size_bytes};
+    if (number == PROGRAM_TENSOR_COUNT_MAX ||
+        dao_managed_create(program->executor, &config, &tensor->handle) != DAO_OK) {
+        return UINT32_MAX;
+    }
+    tensor->size_bytes = size_bytes;
+    tensor->version = 0;
+    program->tensor_count++;
+    return number;
+}
+
+dao_status_t program_write(program_t *program, uint32_t number)
+{
+    program_tensor_t *tensor = &program->tensors[number];
+    unsigned char *bytes = malloc(tensor->size_bytes);
+    if (bytes == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    fill(bytes, tensor->size_bytes, number, tensor->version + 1);
+    dao_status_t status = dao_managed_write(tensor->handle, bytes, tensor->size_bytes);
+    tensor->version += status == DAO_OK ? 1 : 0;
+    free(bytes);
+    return status;
+}
+
+dao_status_t program_read(program_t *program, uint32_t number)
+{
+    program_tensor_t *tensor = &program->tensors[number];
+    unsigned char *bytes = calloc(1, tensor->size_bytes);
+    if (bytes == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    dao_status_t status = dao_managed_read(tensor->handle, bytes, tensor->size_bytes);
+    if (status == DAO_OK && !holds(bytes, tensor->size_bytes, number, tensor->version)) {
+        status = DAO_ERR_CORRUPT;
+    }
+    free(bytes);
+    return status;
+}
+
+uint32_t program_count_lost(program_t *program)
+{
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        if (program->tensors[i].handle != NULL && program->tensors[i].version > 0) {
+            lost += program_read(program, i) != DAO_OK ? 1 : 0;
+        }
+    }
+    return lost;
+}
+
+/* Adds a kernel to a step, or pushes it if `step` is NULL. */
+static dao_status_t add_kernel(program_t *program, dao_step_t *step, const program_kernel_t *kernel)
+{
+    dao_operand_t operands[PROGRAM_OPERAND_COUNT_MAX];
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        operands[i] = (dao_operand_t){program->tensors[kernel->tensors[i]].handle, kernel->accesses[i]};
+    }
+    plan_t *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    plan->program = program;
+    plan->kernel = *kernel;
+    dao_kernel_t description = {
+        .name = kernel->name,
+        .launch = launch,
+        .user = plan,
+        .drop = drop_plan,
+        .operands = operands,
+        .operand_count = kernel->operand_count,
+        .workspace_bytes = kernel->workspace_bytes,
+    };
+    atomic_fetch_add(&program->open_count, 1);
+    dao_status_t status =
+        step != NULL ? dao_step_push(step, &description) : dao_executor_push(program->executor, &description);
+    if (status != DAO_OK) {
+        drop_plan(plan);
+    }
+    return status;
+}
+
+dao_status_t program_push(program_t *program, const program_kernel_t *kernel)
+{
+    return add_kernel(program, NULL, kernel);
+}
+
+dao_status_t program_step_push(program_t *program, dao_step_t *step, const program_kernel_t *kernel)
+{
+    return add_kernel(program, step, kernel);
+}
+
+void program_drop(program_t *program, uint32_t tensor)
+{
+    (void)dao_managed_release(program->tensors[tensor].handle); /* NULL is allowed */
+    program->tensors[tensor].handle = NULL;
+}
+
+void program_drop_all(program_t *program)
+{
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        program_drop(program, i);
+    }
+}

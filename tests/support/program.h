@@ -1,0 +1,61 @@
+/* A program on an executor that knows what every tensor must hold: contents come from the tensor's number and its version,
+   every kernel checks what it reads on the device, and versions count only the kernels that were really launched. */
+#ifndef DAO_TESTS_SUPPORT_PROGRAM_H
+#define DAO_TESTS_SUPPORT_PROGRAM_H
+
+#include <dao/executor.h>
+#include <dao/step.h>
+
+#include <stdatomic.h>
+
+#define PROGRAM_TENSOR_COUNT_MAX  64
+#define PROGRAM_OPERAND_COUNT_MAX 8
+
+typedef struct program_tensor {
+    dao_managed_t *handle; /* NULL: dropped */
+    size_t size_bytes;
+    uint32_t version; /* of its content; 0: never written. The executor's thread, or any after a sync */
+} program_tensor_t;
+
+typedef struct program {
+    dao_executor_t *executor;
+    program_tensor_t tensors[PROGRAM_TENSOR_COUNT_MAX];
+    uint32_t tensor_count;
+    _Atomic uint64_t read_count;     /* operands checked on the device */
+    _Atomic uint64_t mismatch_count; /* of these, with a wrong byte */
+    _Atomic int64_t open_count;      /* kernels whose drop was not called yet */
+} program_t;
+
+/* One kernel: tensors' numbers and how they are used. */
+typedef struct program_kernel {
+    const char *name;
+    uint32_t operand_count;
+    uint32_t tensors[PROGRAM_OPERAND_COUNT_MAX];
+    dao_access_t accesses[PROGRAM_OPERAND_COUNT_MAX];
+    size_t workspace_bytes;
+    dao_status_t answer; /* what its launch function answers instead of working, if not DAO_OK */
+} program_kernel_t;
+
+/* The executor is borrowed. */
+void program_init(program_t *program, dao_executor_t *executor);
+
+/* Creates a tensor; its number, or UINT32_MAX if the executor refused. */
+uint32_t program_tensor(program_t *program, size_t size_bytes);
+
+/* Writes a tensor's next version from the host. */
+dao_status_t program_write(program_t *program, uint32_t tensor);
+
+/* Reads a tensor on the host: DAO_ERR_CORRUPT if it does not hold its version. */
+dao_status_t program_read(program_t *program, uint32_t tensor);
+
+/* Reads every tensor that has a handle and a version: the number of those that are wrong or cannot be read. */
+uint32_t program_count_lost(program_t *program);
+
+dao_status_t program_push(program_t *program, const program_kernel_t *kernel);
+dao_status_t program_step_push(program_t *program, dao_step_t *step, const program_kernel_t *kernel);
+
+/* Drops a tensor's handle. */
+void program_drop(program_t *program, uint32_t tensor);
+void program_drop_all(program_t *program);
+
+#endif

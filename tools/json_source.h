@@ -1,0 +1,36 @@
+/* The bytes of a file, one after the other, with the line and column of each. */
+#ifndef DAO_TOOLS_JSON_SOURCE_H
+#define DAO_TOOLS_JSON_SOURCE_H
+
+#include <dao/status.h>
+
+enum { DAO_JSON_SOURCE_BYTES = 64 * 1024 };
+
+typedef struct dao_json_source {
+    const char *path; /* borrowed */
+    int file;         /* -1: not open */
+    uint64_t line;    /* of the next byte, from 1 */
+    uint64_t column;  /* in characters, from 1 */
+    uint64_t offset;  /* of buffer[0] in the file */
+    size_t begin;     /* the next byte is buffer[begin] */
+    size_t end;
+    unsigned char *buffer;
+} dao_json_source_t;
+
+/* What dao_json_source_peek() gives at the file's end. */
+#define DAO_JSON_SOURCE_END (-1)
+
+/* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else. */
+DAO_NODISCARD dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path);
+void dao_json_source_close(dao_json_source_t *source);
+
+/* Gives the next byte without taking it, or DAO_JSON_SOURCE_END. DAO_ERR_IO when the file cannot be read. */
+DAO_NODISCARD dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte);
+
+/* Takes the byte that peek gave. */
+void dao_json_source_take(dao_json_source_t *source);
+
+/* The path as it stands in messages: its end, if it is long. */
+const char *dao_json_source_name(const dao_json_source_t *source);
+
+#endif
