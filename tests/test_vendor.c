@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What fake_vendor_names.h makes of dao_backend_ops() in vendor.c. */
-const dao_backend_ops_t *dao_fake_vendor_ops(void);
+/* What fake_vendor_names.h makes of dao_vendor_backend_ops in vendor.c. */
+extern const dao_backend_ops_t dao_fake_vendor_ops;
 
 #define SIZE_BYTES ((size_t)1000)
 
-static const dao_backend_ops_t *ops;
+static const dao_backend_ops_t *const ops = &dao_fake_vendor_ops;
 static const dao_config_t config;
 
 /* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is on 1. */
@@ -324,7 +324,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    ops = dao_fake_vendor_ops();
     CU_SuiteInfo suites[] = {{"vendor", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

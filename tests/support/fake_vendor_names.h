@@ -4,8 +4,8 @@
 
 #include "tests/support/fake_vendor.h"
 
-/* Every build has a table of its own already. */
-#define dao_backend_ops dao_fake_vendor_ops
+/* Builds for cuda and hip have a table of the other name already. */
+#define dao_vendor_backend_ops dao_fake_vendor_ops
 
 #define VENDOR_BACKEND_NAME     "fake"
 #define VENDOR_NAME             "FAKE"
