@@ -24,6 +24,10 @@ DAO_NODISCARD dao_status_t dao_buddy_alloc(dao_buddy_t *buddy, uint32_t order, u
    (a run of another start or order), DAO_ERR_FOREIGN_POINTER. */
 dao_status_t dao_buddy_free(dao_buddy_t *buddy, uint32_t page, uint32_t order);
 
+/* Makes 2^order used runs of one page each out of a used run, so that they can be given back one by one. Errors as
+   dao_buddy_free(). O(2^order). */
+dao_status_t dao_buddy_split(dao_buddy_t *buddy, uint32_t page, uint32_t order);
+
 uint32_t dao_buddy_free_count(const dao_buddy_t *buddy);         /* free pages */
 uint32_t dao_buddy_largest_free_order(const dao_buddy_t *buddy); /* UINT32_MAX if nothing is free */
 bool dao_buddy_is_valid(const dao_buddy_t *buddy);

@@ -41,6 +41,9 @@ DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offse
    DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is not in the range. Never needs memory. */
 dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes);
 
+/* As dao_range_free(), and tells what the block was, in one look-up. */
+dao_status_t dao_range_free_block(dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block);
+
 /* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(blocks) is allowed
    for an interior offset, O(1) for the start of a used block. */
 dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block);
@@ -49,9 +52,12 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
 typedef bool (*dao_range_visit_t)(const dao_range_block_t *block, void *user);
 void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user);
 
+/* Sees the free blocks, larger ones first, but for those that differ by less than a sixteenth: they come in any order. */
+void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user);
+
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */
-uint64_t dao_range_largest_hole(const dao_range_t *range); /* bytes of the largest free block */
+uint64_t dao_range_largest_hole(const dao_range_t *range); /* bytes of the largest free block; O(its bin) */
 bool dao_range_is_valid(const dao_range_t *range);
 
 #endif
