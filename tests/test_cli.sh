@@ -1,0 +1,107 @@
+#!/bin/sh
+# The dao command as a user meets it: exit codes, messages, fields of the JSON output.
+# Usage: test_cli.sh DAO SOURCE_DIR
+dao=$1
+trace=$2/examples/traces/mobilenet_v2
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $1"
+    sed 's/^/    /' "$folder/out" "$folder/err"
+}
+
+# expect CODE TEXT ARGUMENT...: that exit code, and TEXT in what is printed (standard output and error).
+expect() {
+    code=$1
+    text=$2
+    shift 2
+    "$dao" "$@" >"$folder/out" 2>"$folder/err"
+    got=$?
+    [ "$got" -eq "$code" ] || fail "dao $*: exit code $got, not $code"
+    cat "$folder/out" "$folder/err" | grep -qF -e "$text" || fail "dao $*: no \"$text\""
+}
+
+# has FIELD: the JSON object in the last output has it.
+has() {
+    grep -q "^ *\"$1\": *[^ ]" "$folder/out" || fail "no field \"$1\""
+}
+
+# number FIELD: its value.
+number() {
+    sed -n "s/^ *\"$1\": *\([0-9.]*\),*\$/\1/p" "$folder/out"
+}
+
+expect 0 "usage: dao COMMAND"
+expect 0 "usage: dao COMMAND" --help
+expect 0 "usage: dao COMMAND" help
+expect 0 "dao 0." --version
+expect 0 "usage: dao run TRACE" help run
+expect 0 "usage: dao run TRACE" run --help
+expect 0 "usage: dao info [TRACE]" info -h
+
+expect 2 'unknown command "rnu"; did you mean "run"?' rnu
+expect 2 'unknown command "frobnicate"' frobnicate
+expect 2 'unknown option "--frob"' --frob
+expect 2 'unknown command "nope"' help nope
+expect 2 "TRACE is missing" run
+expect 2 "one argument too many" run a b
+expect 2 'did you mean "--capacity"?' run "$trace" --capacty 50%
+expect 2 'did you mean "--policy"?' run "$trace" --polcy=lru
+expect 2 'unknown option "-x"' run "$trace" -x
+expect 2 'unknown option "--"' run "$trace" --=3
+expect 2 '"--capacity" needs a value' run "$trace" --capacity
+expect 2 '"--json" takes no value' run "$trace" --json=yes
+expect 2 '"--json" is given twice' run "$trace" --json --json
+expect 2 "no percentage" run "$trace" --capacity 0%
+expect 2 "--capacity:" run "$trace" --capacity lots
+expect 2 '"best" is no policy' run "$trace" --policy best
+expect 2 '"user" is no policy' run "$trace" --policy user
+expect 2 "--link-in:" run "$trace" --link-in fast
+expect 2 "--time-scale:" run "$trace" --time-scale -1
+expect 2 '"twice" is no mode' run "$trace" --mode twice
+expect 2 "--host:" run "$trace" --host much
+
+expect 1 "No such file" run /nowhere
+expect 1 "No such file" info "$folder/nothing"
+echo '[' >"$folder/x.io_info.json"
+echo '{}' >"$folder/x.1.tensor_size.json"
+expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"
+expect 1 "is no batch" info "$folder" --batch a/b
+
+expect 0 "version" info
+expect 0 '"backend"' info --json
+has version
+has devices
+expect 0 "362281164 (345.5 MiB)" info "$trace"
+expect 0 '"mobilenet_v2"' info "$trace/mobilenet_v2.io_info.json" --json --batch=4
+for field in model operators tensors peak_bytes persistent_bytes largest_operator smallest_capacity_bytes; do
+    has $field
+done
+smallest=$(number smallest_capacity_bytes)
+[ "$(number peak_bytes)" = 362281164 ] || fail "peak_bytes"
+
+expect 1 "needs $smallest bytes at once" run "$trace" --capacity $((smallest - 1))
+grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
+
+# Where the step can be run: DAO_CLI_RUN is set by the build.
+if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
+    expect 0 '"mobilenet_v2"' run "$trace" --json --verify
+    for field in model operators tensors peak_bytes capacity_bytes smallest_capacity_bytes policy evictions bytes_in \
+        bytes_out reads_verified mismatches step_ms unlimited_ms; do
+        has $field
+    done
+    [ "$(number operators)" = 2366 ] || fail "operators"
+    [ "$(number tensors)" = 2524 ] || fail "tensors"
+    [ "$(number capacity_bytes)" = 181140582 ] || fail "capacity_bytes"
+    [ "$(number mismatches)" = 0 ] || fail "mismatches"
+    [ "$(number evictions)" -gt 0 ] || fail "no evictions"
+    [ "$(number reads_verified)" -gt 5000 ] || fail "reads_verified"
+    grep -q '"policy": *"belady"' "$folder/out" || fail "policy"
+    expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
+fi
+
+[ $failures -eq 0 ] && echo "all passed"
+exit $((failures > 0))

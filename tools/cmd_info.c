@@ -1,0 +1,148 @@
+/* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
+#include "tools/options.h"
+#include "tools/read_json_step.h"
+#include "tools/report.h"
+
+#include <dao/dao.h>
+
+#include <stdio.h>
+
+typedef struct settings {
+    bool is_json;
+    const char *batch;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
+    {NULL, NULL, 0, NULL},
+};
+
+static dao_status_t report_device(dao_report_t *report, int32_t index)
+{
+    dao_device_info_t info;
+    dao_status_t status = dao_device_query(index, &info);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (!report->is_json) {
+        (void)printf("\ndevice %d\n", (int)index);
+    }
+    dao_report_t device;
+    dao_report_begin(&device, report->is_json);
+    dao_report_count(&device, "index", NULL, (uint64_t)index);
+    dao_report_text(&device, "name", "  name", info.name);
+    dao_report_bytes(&device, "total_bytes", "  capacity", info.total_bytes);
+    dao_report_bytes(&device, "free_bytes", "  free", info.free_bytes);
+    dao_report_bytes(&device, "page_bytes", "  mapped pages", info.page_bytes);
+    dao_report_bytes(&device, "alignment_bytes", "  alignment", info.alignment_bytes);
+    dao_report_flag(&device, "host_accessible", "  host accessible", info.host_accessible);
+    dao_report_item(report, "devices", &device);
+    return DAO_OK;
+}
+
+/* No device is no failure: the tool works without one. */
+static dao_status_t report_devices(dao_report_t *report)
+{
+    int32_t count = 0;
+    dao_status_t status = dao_device_count(&count);
+    if (status == DAO_ERR_NO_DEVICE) {
+        dao_report_count(report, "device_count", "devices", 0);
+        dao_report_text(report, "device_error", NULL, dao_last_message());
+        return DAO_OK;
+    }
+    if (status == DAO_OK) {
+        dao_report_count(report, "device_count", "devices", (uint64_t)count);
+    }
+    for (int32_t i = 0; status == DAO_OK && i < count; i++) {
+        status = report_device(report, i);
+    }
+    return status;
+}
+
+static dao_status_t report_build(dao_report_t *report)
+{
+    dao_report_text(report, "version", "version", DAO_VERSION_STRING);
+    dao_report_text(report, "backend", "backend", dao_backend_name());
+    dao_status_t status = dao_init(NULL);
+    bool is_started = status == DAO_OK;
+    if (status == DAO_ERR_NO_DEVICE || is_started) {
+        status = report_devices(report);
+    }
+    if (is_started) {
+        (void)dao_finalize(); /* nothing was allocated */
+    }
+    return status;
+}
+
+static void report_largest(dao_report_t *report, const dao_step_trace_t *trace,
+                           const dao_step_figures_t *figures)
+{
+    if (figures->largest_operator == DAO_TRACE_NONE) {
+        return;
+    }
+    dao_report_count(report, "largest_operator_index", NULL, figures->largest_operator);
+    dao_report_text(report, "largest_operator", "largest operator",
+                    dao_trace_operator_name(trace, figures->largest_operator));
+}
+
+static dao_status_t report_trace(dao_report_t *report, const char *path, const char *batch)
+{
+    dao_step_trace_t trace;
+    dao_step_figures_t figures;
+    dao_status_t status = dao_read_json_step(path, batch, &trace);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_step_trace_figures(&trace, &figures);
+    if (status == DAO_OK) {
+        dao_report_text(report, "model", "model", trace.model);
+        dao_report_text(report, "batch", "batch", trace.batch);
+        dao_report_count(report, "operators", "operators", trace.operator_count);
+        dao_report_count(report, "tensors", "tensors", trace.tensor_count);
+        dao_report_count(report, "temporaries", "temporaries", trace.temporary_count);
+        dao_report_bytes(report, "peak_bytes", "peak", figures.peak_bytes);
+        dao_report_bytes(report, "persistent_bytes", "persistent", figures.persistent_bytes);
+        dao_report_count(report, "persistent_tensors", "persistent tensors", figures.persistent_count);
+        report_largest(report, &trace, &figures);
+        dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures.largest_work_bytes);
+        dao_report_ms(report, "recorded_ms", "recorded time", figures.cost_ns);
+        dao_report_count(report, "ignored", trace.ignored_count > 0 ? "ignored entries" : NULL,
+                         trace.ignored_count);
+    }
+    dao_step_trace_finish(&trace);
+    return status;
+}
+
+static int run_info(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+        return exit_code;
+    }
+    dao_report_t report;
+    dao_report_begin(&report, settings.is_json);
+    dao_status_t status =
+        arguments[0] != NULL ? report_trace(&report, arguments[0], settings.batch) : report_build(&report);
+    if (status != DAO_OK) {
+        report.is_json = false; /* half an object is none */
+        (void)dao_report_end(&report);
+        return dao_failure(command->name);
+    }
+    return dao_report_end(&report);
+}
+
+const dao_command_t dao_command_info = {
+    .name = "info",
+    .arguments = "[TRACE]",
+    .summary = "show this build and its devices, or what a trace holds",
+    .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the "
+               "smallest\n"
+               "device memory that the step can be run in.\n"
+               "TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+    .options = options,
+    .most_arguments = 1,
+    .run = run_info,
+};

@@ -1,0 +1,302 @@
+/* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
+#include "tools/capacity.h"
+#include "tools/options.h"
+#include "tools/read_json_step.h"
+#include "tools/report.h"
+#include "tools/run_step.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    const char *capacity;
+    const char *policy;
+    const char *link_in;
+    const char *link_out;
+    const char *time_scale;
+    const char *host;
+    const char *mode;
+    const char *batch;
+    bool is_checked;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"capacity", "SIZE", offsetof(settings_t, capacity),
+     "device memory: 50% of the peak (default), 37.5%, 180MiB"},
+    {"policy", "NAME", offsetof(settings_t, policy),
+     "who leaves when room is needed: belady (default), lru, ...; all"},
+    {"link-in", "RATE", offsetof(settings_t, link_in),
+     "speed of copies to the device, 12GB/s; cpu backend only"},
+    {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host"},
+    {"time-scale", "X", offsetof(settings_t, time_scale),
+     "operators take at least X times their recorded time; 0"},
+    {"host", "SIZE", offsetof(settings_t, host),
+     "most pinned host memory to move tensors to; default no limit"},
+    {"mode", "MODE", offsetof(settings_t, mode),
+     "step (default): all is known before; queue: pushed one by one"},
+    {"verify", NULL, offsetof(settings_t, is_checked),
+     "read everything back, and check the executor at every operator"},
+    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
+    {NULL, NULL, 0, NULL},
+};
+
+static dao_status_t parse_scale(const char *text, double *out_scale)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > 1000) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000", text);
+    }
+    *out_scale = value;
+    return DAO_OK;
+}
+
+static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
+{
+    if (strcmp(text, "step") != 0 && strcmp(text, "queue") != 0) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no mode: there are step and queue", text);
+    }
+    *out_mode = text[0] == 's' ? DAO_RUN_MODE_STEP : DAO_RUN_MODE_QUEUE;
+    return DAO_OK;
+}
+
+static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
+{
+    if (dao_policy_parse(text, out_policy) != DAO_OK || *out_policy == DAO_POLICY_USER) {
+        return dao_error(DAO_ERR_INVALID,
+                         "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
+                         "weighted_belady, window, size, and all",
+                         text);
+    }
+    return DAO_OK;
+}
+
+/* Complains about an option's value; the reason is the last message. */
+static bool is_bad(dao_status_t status, const char *option, int *out_exit)
+{
+    if (status == DAO_OK) {
+        return false;
+    }
+    *out_exit = dao_usage_error("run", "--%s: %s", option, dao_last_message());
+    return true;
+}
+
+/* Everything but the capacity, which needs the trace. */
+static bool parse_settings(const settings_t *settings, dao_run_config_t *config, int *out_exit)
+{
+    config->policy = DAO_POLICY_BELADY;
+    config->is_checked = settings->is_checked;
+    config->is_warmed_up = true;
+    config->shows_progress = true;
+    const char *policy = settings->policy;
+    return !((policy != NULL && strcmp(policy, "all") != 0 &&
+              is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
+             (settings->link_in != NULL &&
+              is_bad(dao_units_parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in",
+                     out_exit)) ||
+             (settings->link_out != NULL &&
+              is_bad(dao_units_parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out",
+                     out_exit)) ||
+             (settings->time_scale != NULL &&
+              is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
+             (settings->host != NULL &&
+              is_bad(dao_units_parse_bytes(settings->host, &config->host_bytes), "host", out_exit)) ||
+             (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+}
+
+static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
+                         const dao_step_figures_t *figures)
+{
+    char capacity[DAO_REPORT_SIZE_BYTES];
+    dao_report_text(report, "model", "model", trace->model);
+    dao_report_text(report, "batch", "batch", trace->batch);
+    dao_report_count(report, "operators", "operators", trace->operator_count);
+    dao_report_count(report, "tensors", "tensors", trace->tensor_count);
+    dao_report_bytes(report, "peak_bytes", "peak", figures->peak_bytes);
+    dao_report_bytes(report, "capacity_bytes", NULL, config->capacity_bytes);
+    double percent =
+        figures->peak_bytes == 0 ? 0 : 100.0 * (double)config->capacity_bytes / (double)figures->peak_bytes;
+    dao_report_ratio(report, "capacity_percent", NULL, percent);
+    if (!report->is_json) {
+        dao_report_row("capacity", "%s, %.1f%% of the peak",
+                       dao_report_size(config->capacity_bytes, capacity), percent);
+    }
+    dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
+    dao_report_text(report, "mode", "mode", config->mode == DAO_RUN_MODE_STEP ? "step" : "queue");
+}
+
+static double ratio_of(const dao_run_result_t *result)
+{
+    return result->unlimited_ns == 0 ? 0 : (double)result->step_ns / (double)result->unlimited_ns;
+}
+
+static void report_times(dao_report_t *report, const dao_run_result_t *result)
+{
+    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    if (result->unlimited_ns == 0) {
+        dao_report_unknown(report, "unlimited_ms", "unlimited memory", "more than this device has");
+        return;
+    }
+    dao_report_ms(report, "unlimited_ms", "unlimited memory", result->unlimited_ns);
+    dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
+}
+
+static void report_result(dao_report_t *report, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
+{
+    const dao_executor_stats_t *stats = &result->stats;
+    dao_report_text(report, "policy", "policy", dao_policy_text(config->policy));
+    dao_report_count(report, "evictions", "evictions", stats->eviction_count);
+    dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
+    dao_report_count(report, "fetches", "fetches", stats->fetch_count);
+    dao_report_bytes(report, "bytes_in", "bytes in", stats->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes out", stats->out_bytes);
+    dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
+    dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
+    dao_report_count(report, "compactions", "compactions", stats->compaction_count);
+    dao_report_count(report, "throttles", "throttles", stats->throttle_count);
+    dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
+    dao_report_count(report, "temporaries_verified", "temporaries verified", result->temporary_count);
+    dao_report_count(report, "mismatches", "mismatches",
+                     result->mismatch_count + result->unlimited_mismatch_count);
+    report_times(report, result);
+}
+
+/* Says what was wrong; gives whether anything was. */
+static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run_result_t *result)
+{
+    uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
+    if (count > 0) {
+        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_text(config->policy),
+                      result->first_mismatch[0] != '\0' ? result->first_mismatch : "with unlimited memory");
+    }
+    return count > 0;
+}
+
+static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                   const dao_step_figures_t *figures, bool is_json)
+{
+    dao_run_result_t result;
+    if (dao_run_step(config, trace, &result) != DAO_OK) {
+        return dao_failure("run");
+    }
+    dao_report_t report;
+    dao_report_begin(&report, is_json);
+    report_trace(&report, trace, config, figures);
+    report_result(&report, config, &result);
+    int exit_code = dao_report_end(&report);
+    return complain_of_mismatches(config, &result) ? DAO_EXIT_FAILED : exit_code;
+}
+
+static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
+{
+    const dao_executor_stats_t *stats = &result->stats;
+    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_text(config->policy),
+                 (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
+                 (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
+                 (unsigned long long)result->mismatch_count);
+    (void)fflush(stdout);
+}
+
+/* One after the other under every policy; the run with unlimited memory is made once. */
+static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, const dao_step_figures_t *figures,
+                   bool is_json)
+{
+    dao_report_t report;
+    uint64_t unlimited_ns = 0;
+    bool has_mismatch = false;
+    dao_report_begin(&report, is_json);
+    report_trace(&report, trace, config, figures);
+    if (!is_json) {
+        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
+                     "step ms", "ratio", "mismatches");
+    }
+    for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
+        dao_run_result_t result;
+        config->policy = (dao_policy_t)policy;
+        config->is_without_comparison = policy > 0;
+        if (dao_run_step(config, trace, &result) != DAO_OK) {
+            report.is_json = false; /* half an object is none */
+            (void)dao_report_end(&report);
+            return dao_failure("run");
+        }
+        unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
+        result.unlimited_ns = unlimited_ns;
+        has_mismatch = complain_of_mismatches(config, &result) || has_mismatch;
+        dao_report_t item;
+        if (is_json) {
+            dao_report_begin(&item, true);
+            report_result(&item, config, &result);
+            dao_report_item(&report, "runs", &item);
+        } else {
+            print_policy_row(config, &result);
+        }
+    }
+    int exit_code = dao_report_end(&report);
+    return has_mismatch ? DAO_EXIT_FAILED : exit_code;
+}
+
+static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
+{
+    dao_step_figures_t figures;
+    int exit_code;
+    if (dao_step_trace_figures(trace, &figures) != DAO_OK) {
+        return dao_failure("run");
+    }
+    const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
+    if (is_bad(dao_capacity_parse(capacity, figures.peak_bytes, &config->capacity_bytes), "capacity",
+               &exit_code)) {
+        return exit_code;
+    }
+    if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
+        return run_all(config, trace, &figures, settings->is_json);
+    }
+    return run_one(config, trace, &figures, settings->is_json);
+}
+
+static int run_run(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    dao_run_config_t config = {0};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    uint64_t unused;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
+        !parse_settings(&settings, &config, &exit_code)) {
+        return exit_code;
+    }
+    if (settings.capacity != NULL &&
+        is_bad(dao_capacity_parse(settings.capacity, 1, &unused), "capacity", &exit_code)) {
+        return exit_code; /* before a large trace is read */
+    }
+    dao_step_trace_t trace;
+    if (dao_read_json_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+        return dao_failure(command->name);
+    }
+    exit_code = run_trace(&settings, &config, &trace);
+    dao_step_trace_finish(&trace);
+    return exit_code;
+}
+
+const dao_command_t dao_command_run = {
+    .name = "run",
+    .arguments = "TRACE",
+    .summary = "execute a recorded step for real in limited device memory",
+    .details =
+        "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so a "
+        "tensor\n"
+        "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
+        "unlimited\n"
+        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+    .options = options,
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_run,
+};

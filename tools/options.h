@@ -1,0 +1,52 @@
+/* Long options from a table, and the exit codes of the dao command. */
+#ifndef DAO_TOOLS_OPTIONS_H
+#define DAO_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { DAO_EXIT_OK = 0, DAO_EXIT_FAILED = 1, DAO_EXIT_USAGE = 2 };
+
+/* An option. `offset` is where its field lies in the command's settings: a `const char *` that is NULL before, or for a
+   flag (`value` is NULL) a bool. */
+typedef struct dao_option {
+    const char *name;  /* without the dashes; NULL closes a table */
+    const char *value; /* what its value is called, or NULL for a flag */
+    size_t offset;
+    const char *help;
+} dao_option_t;
+
+/* A command: `dao NAME`. */
+typedef struct dao_command {
+    const char *name;
+    const char *arguments; /* "TRACE", "[TRACE]", "" */
+    const char *summary;   /* one line */
+    const char *details;   /* more lines for its help */
+    const dao_option_t *options;
+    size_t least_arguments, most_arguments; /* at most DAO_ARGUMENT_COUNT_MAX */
+    int (*run)(const struct dao_command *command, int argc, char **argv);
+} dao_command_t;
+
+enum { DAO_ARGUMENT_COUNT_MAX = 4 };
+
+extern const dao_command_t dao_command_info;
+extern const dao_command_t dao_command_run;
+
+/* Reads what follows the command's name: options into `settings`, the rest into `out_arguments` (missing ones are NULL).
+   `--help` prints the command's help. True: go on; false: end with `*out_exit`. Complaints go to standard error. */
+bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void *settings,
+                       const char *out_arguments[DAO_ARGUMENT_COUNT_MAX], int *out_exit);
+
+/* Prints a command's help. */
+void dao_options_print_help(const dao_command_t *command);
+
+/* Complains about the use of a command and gives DAO_EXIT_USAGE. */
+int dao_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Complains that a command failed, with the library's last message, and gives DAO_EXIT_FAILED. */
+int dao_failure(const char *command);
+
+/* Finds which of `names` is meant by a misspelt one; NULL if none is near. The list ends with NULL. */
+const char *dao_nearest_name(const char *name, const char *const *names);
+
+#endif

@@ -1,0 +1,42 @@
+/* What a command prints: for people rows of a label and a value, for programs one JSON object. Each value is given once,
+   so that the two cannot differ. */
+#ifndef DAO_TOOLS_REPORT_H
+#define DAO_TOOLS_REPORT_H
+
+#include <dao/api.h>
+
+#include <json-c/json_types.h>
+
+typedef struct dao_report {
+    bool is_json;
+    bool has_failed; /* no memory for the JSON object */
+    struct json_object *object;
+} dao_report_t;
+
+void dao_report_begin(dao_report_t *report, bool is_json);
+
+/* In all of these, `key` NULL: only for people; `label` NULL: only for programs. */
+void dao_report_text(dao_report_t *report, const char *key, const char *label, const char *text);
+void dao_report_count(dao_report_t *report, const char *key, const char *label, uint64_t count);
+void dao_report_bytes(dao_report_t *report, const char *key, const char *label, uint64_t size_bytes);
+void dao_report_flag(dao_report_t *report, const char *key, const char *label, bool flag);
+/* Milliseconds with three decimals. */
+void dao_report_ms(dao_report_t *report, const char *key, const char *label, uint64_t time_ns);
+void dao_report_ratio(dao_report_t *report, const char *key, const char *label, double ratio);
+/* A value that is not known: null for programs, and why for people. */
+void dao_report_unknown(dao_report_t *report, const char *key, const char *label, const char *why);
+/* A row for people alone. */
+DAO_PRINTF(2, 3) void dao_report_row(const char *label, const char *format, ...);
+/* An array of the object's, for items that the caller makes as reports of their own. */
+void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
+
+/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if the output could not be written. */
+int dao_report_end(dao_report_t *report);
+
+/* Bytes that hold what dao_report_size() writes. */
+enum { DAO_REPORT_SIZE_BYTES = 48 };
+
+/* Writes a size for people: "181140582 (172.8 MiB)". */
+const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_BYTES]);
+
+#endif
