@@ -464,13 +464,11 @@ static dao_status_t write_tensor(dao_core_t *core, dao_managed_t *tensor, const 
     if (status != DAO_OK) {
         return status;
     }
-    tensor->is_pinned = true;
     dao_residence_land(tensor, offset);
     status = dao_residence_write(core, tensor, source);
     if (dao_residence_is_landing(tensor)) {
         dao_residence_unland(core, tensor);
     }
-    tensor->is_pinned = false;
     return status;
 }
 
