@@ -6,16 +6,40 @@
 /* Slots that every backend fills. */
 #define REQUIRED_LIST(X)                                                                                     \
     X(open)                                                                                                  \
-    X(close) X(device_count) X(device_open) X(device_close) X(device_query) X(device_synchronize)            \
-        X(memory_alloc) X(memory_free) X(pinned_alloc) X(pinned_free) X(stream_create) X(stream_destroy)     \
-            X(stream_synchronize) X(stream_wait_event) X(stream_native) X(event_create) X(event_destroy)     \
-                X(event_record) X(event_query) X(event_synchronize) X(event_elapsed) X(copy) X(fill)         \
-                    X(host_func)
+    X(close)                                                                                                 \
+    X(device_count)                                                                                          \
+    X(device_open)                                                                                           \
+    X(device_close)                                                                                          \
+    X(device_query)                                                                                          \
+    X(device_synchronize)                                                                                    \
+    X(memory_alloc)                                                                                          \
+    X(memory_free)                                                                                           \
+    X(pinned_alloc)                                                                                          \
+    X(pinned_free)                                                                                           \
+    X(stream_create)                                                                                         \
+    X(stream_destroy)                                                                                        \
+    X(stream_synchronize)                                                                                    \
+    X(stream_wait_event)                                                                                     \
+    X(stream_native)                                                                                         \
+    X(event_create)                                                                                          \
+    X(event_destroy)                                                                                         \
+    X(event_record)                                                                                          \
+    X(event_query)                                                                                           \
+    X(event_synchronize)                                                                                     \
+    X(event_elapsed)                                                                                         \
+    X(copy)                                                                                                  \
+    X(fill)                                                                                                  \
+    X(host_func)
 
 /* Slots of virtual memory: all or none. */
 #define PAGES_LIST(X)                                                                                        \
     X(address_reserve)                                                                                       \
-    X(address_release) X(pages_create) X(pages_destroy) X(pages_map) X(pages_unmap) X(pages_size)
+    X(address_release)                                                                                       \
+    X(pages_create)                                                                                          \
+    X(pages_destroy)                                                                                         \
+    X(pages_map)                                                                                             \
+    X(pages_unmap)                                                                                           \
+    X(pages_size)
 
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {

@@ -25,6 +25,12 @@ char *dao_host_strdup(const char *text)
     return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : strdup(text);
 }
 
+void *dao_host_aligned(size_t size_bytes, size_t alignment_bytes)
+{
+    DAO_ASSERT(size_bytes > 0 && size_bytes % alignment_bytes == 0);
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : aligned_alloc(alignment_bytes, size_bytes);
+}
+
 void dao_host_free(void *address)
 {
     free(address);

@@ -14,7 +14,10 @@ void *dao_host_realloc(void *address, size_t count, size_t size_bytes);
 /* Copies a string, or gives NULL. */
 char *dao_host_strdup(const char *text);
 
-/* Frees what the three above gave; NULL is allowed. */
+/* Gives memory aligned to `alignment_bytes` (a power of two), not zeroed; size_bytes is a multiple of it. NULL if refused. */
+void *dao_host_aligned(size_t size_bytes, size_t alignment_bytes);
+
+/* Frees what the four above gave; NULL is allowed. */
 void dao_host_free(void *address);
 
 /* Reserves address space without memory behind it, aligned to `alignment_bytes` (a power of two); NULL if refused. */

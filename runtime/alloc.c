@@ -145,34 +145,31 @@ static bool place_owns(const dao_core_t *core, dao_place_t place, const void *ad
     return allocator->ops->query(allocator, address, &block) == DAO_OK;
 }
 
-/* Looks for the place that an address belongs to. */
-static bool owner_find(const dao_core_t *core, const void *address, dao_place_t *out_place)
+/* Looks for another place than the one that was named, to which an address belongs. */
+static bool owner_find(const dao_core_t *core, dao_place_t named, const void *address, dao_place_t *out_place)
 {
-    *out_place = (dao_place_t){DAO_PLACE_KIND_CPU, 0};
-    if (place_owns(core, *out_place, address)) {
-        return true;
-    }
-    for (int32_t i = 0; i < core->device_count; i++) {
-        *out_place = (dao_place_t){DAO_PLACE_KIND_DEVICE, i};
-        if (place_owns(core, *out_place, address)) {
-            return true;
-        }
-        out_place->kind = DAO_PLACE_KIND_PINNED;
-        if (place_owns(core, *out_place, address)) {
-            return true;
+    static const dao_place_kind_t kinds[] = {DAO_PLACE_KIND_CPU, DAO_PLACE_KIND_DEVICE,
+                                             DAO_PLACE_KIND_PINNED};
+    for (int i = 0; i < 3; i++) {
+        int32_t count = kinds[i] == DAO_PLACE_KIND_CPU ? 1 : core->device_count;
+        for (int32_t index = 0; index < count; index++) {
+            *out_place = (dao_place_t){kinds[i], index};
+            if (!dao_place_equal(*out_place, named) && place_owns(core, *out_place, address)) {
+                return true;
+            }
         }
     }
     return false;
 }
 
-/* A place has refused an address as foreign, or is not there: names the place that it belongs to, if there is one. */
+/* A place has refused an address, or is not there: names the place that the address belongs to, if there is one. */
 static dao_status_t refused_error(dao_place_t place, const void *address, dao_status_t status)
 {
     dao_core_t *core;
     dao_error_record_t record;
     dao_error_save(&record, status);
     dao_place_t owner;
-    if (dao_context_enter(&core) == DAO_OK && owner_find(core, address, &owner)) {
+    if (dao_context_enter(&core) == DAO_OK && owner_find(core, place, address, &owner)) {
         char named_text[DAO_PLACE_TEXT_BYTES];
         char owner_text[DAO_PLACE_TEXT_BYTES];
         return dao_error(DAO_ERR_WRONG_PLACE,
@@ -201,9 +198,9 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
             dao_error(DAO_ERR_FOREIGN_POINTER, "dao_free: %p was not handed out at %s, which was never used",
                       address, dao_place_format(place, text));
     }
-    return status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_NO_DEVICE
-               ? refused_error(place, address, status)
-               : status;
+    bool may_be_elsewhere =
+        status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_DOUBLE_FREE || status == DAO_ERR_NO_DEVICE;
+    return may_be_elsewhere ? refused_error(place, address, status) : status;
 }
 
 dao_status_t dao_free(dao_place_t place, void *address)

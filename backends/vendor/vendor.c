@@ -13,7 +13,8 @@
    Virtual memory is left out: the runtime interface has none. */
 #include DAO_VENDOR_NAMES
 
-#include "backends/backend.h"
+#include "backends/vendor/vendor.h"
+
 #include "base/error.h"
 #include "base/host.h"
 
@@ -473,7 +474,7 @@ static dao_status_t copy_peer(dao_backend_stream_t *stream, dao_backend_device_t
     return status;
 }
 
-static const dao_backend_ops_t vendor_ops = {
+const dao_backend_ops_t dao_vendor_backend_ops = {
     .version = DAO_BACKEND_OPS_VERSION,
     .name = VENDOR_BACKEND_NAME,
     .open = open_backend,
@@ -503,8 +504,3 @@ static const dao_backend_ops_t vendor_ops = {
     .host_func = host_func,
     .copy_peer = copy_peer,
 };
-
-const dao_backend_ops_t *dao_backend_ops(void)
-{
-    return &vendor_ops;
-}

@@ -38,7 +38,8 @@ typedef struct dao_config {
     dao_cpu_config_t cpu;
     dao_log_callback_t log_callback; /**< NULL: nothing is logged */
     void *log_user;                  /**< handed to log_callback */
-    dao_log_level_t log_level; /**< the least important level that is logged; default DAO_LOG_LEVEL_ERROR */
+    dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
+                                   debug); default DAO_LOG_LEVEL_ERROR */
 } dao_config_t;
 
 /**
@@ -60,7 +61,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
  * until the last one is released.
  *
  * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
- *         DAO_ERR_SHUTDOWN if it was not started.
+ *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a log callback of the stop itself.
  *
  * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
  */

@@ -36,7 +36,7 @@ DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
- *         was changed, and the address was not touched; DAO_ERR_SHUTDOWN.
+ *         was changed, and the address was not touched; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -103,7 +103,8 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
 DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes);
 
 /**
- * Copies bytes between any two places and waits until they have arrived.
+ * Copies bytes between any two places and waits until they have arrived. It does not wait for work of other streams
+ * that writes `src` or uses `dst`: synchronize with that first.
  *
  * @param dst_place   Where `dst` is.
  * @param dst         `size_bytes` bytes, not overlapping `src`.
@@ -111,7 +112,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit
  * @param src         `size_bytes` bytes.
  * @param size_bytes  0 does nothing.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_OUT_OF_BOUNDS if a device or pinned range is not inside one live
- *         block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_SHUTDOWN.
+ *         block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST; DAO_ERR_NO_HOST_MEMORY and
+ *         DAO_ERR_LIMIT where a copy between devices has to go through pinned memory; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: until the bytes have arrived. Cost: the copy.
  */
@@ -172,19 +174,20 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 /**
  * Adds a reference.
  *
- * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references: nothing is changed.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the latest handles
+ *         that died are remembered. Nothing is changed.
  *
  * Threads: any. Waits: never. Cost: one atomic addition.
  */
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference; the last one frees the memory. Works after dao_finalize() too.
+ * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too.
  *
  * @param memory  NULL is allowed and does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for a handle without references.
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain().
  *
- * Threads: any. Waits: never. Cost: one atomic subtraction; the last one as dao_free().
+ * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one atomic subtraction; the last one as dao_free().
  */
 DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 

@@ -137,7 +137,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_unsqueeze(dao_tensor_t *tensor, in
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_view(dao_tensor_t *tensor, int32_t rank, const int64_t *shape,
                                                    dao_tensor_t **out_tensor);
-/** View: any shape and strides (in elements) from an offset in elements, within the memory. Errors as dao_tensor_from_memory(). */
+/** View: any shape and strides (in elements) from an offset in elements from the start of the memory. Errors as dao_tensor_from_memory(). */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank,
                                                          const int64_t *shape, const int64_t *strides,
                                                          int64_t offset_elements, dao_tensor_t **out_tensor);

@@ -1,0 +1,52 @@
+/* Addresses handed over by threads that must not take the owner's lock. Pushing is lock-free and takes no memory: the owner
+   reserves a slot for every live block beforehand. */
+#ifndef DAO_ALLOCATORS_DEFERRED_H
+#define DAO_ALLOCATORS_DEFERRED_H
+
+#include <dao/status.h>
+
+#include <stdatomic.h>
+
+/* Slots beyond those of live blocks, for addresses that should not have been pushed. */
+#define DAO_DEFERRED_SPARE_COUNT 64u
+
+/* Room for 64 * (2^26 - 1) slots. */
+#define DAO_DEFERRED_CHUNK_COUNT 26u
+
+/* No slot. */
+#define DAO_DEFERRED_NONE UINT32_MAX
+
+typedef struct dao_deferred_slot {
+    void *address;
+    dao_status_t status;   /* the owner's own, while it holds the slot */
+    _Atomic uint32_t next; /* in the stack that the slot is in, or the owner's own */
+} dao_deferred_slot_t;
+
+typedef struct dao_deferred {
+    _Atomic uint64_t free_head;     /* index of a slot below, a tag above */
+    _Atomic uint32_t pending_head;  /* index of a slot */
+    _Atomic uint64_t pending_count; /* pushed and not yet taken; a counter */
+    _Atomic uint64_t lost_count;    /* pushes that found no slot */
+    uint32_t slot_count;            /* guarded by the owner's lock */
+    _Atomic(dao_deferred_slot_t *) chunks[DAO_DEFERRED_CHUNK_COUNT];
+} dao_deferred_t;
+
+void dao_deferred_init(dao_deferred_t *deferred);
+void dao_deferred_finish(dao_deferred_t *deferred); /* nobody pushes any more */
+
+/* Makes sure of slots for live_count blocks, under the owner's lock. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64_t live_count);
+
+/* Hands an address over. Threads: any. Lock-free. */
+void dao_deferred_push(dao_deferred_t *deferred, void *address);
+
+/* Takes all that was handed over: the first slot, the others follow by `next`; DAO_DEFERRED_NONE if there is nothing. */
+uint32_t dao_deferred_take(dao_deferred_t *deferred);
+
+/* Gives a slot that was taken. */
+dao_deferred_slot_t *dao_deferred_slot(dao_deferred_t *deferred, uint32_t index);
+
+/* Makes a taken slot free again. Lock-free. */
+void dao_deferred_give(dao_deferred_t *deferred, uint32_t index);
+
+#endif

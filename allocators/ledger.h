@@ -1,0 +1,53 @@
+/* What every address allocator keeps beside its blocks: its name, its counters, and the addresses of the latest frees, so
+   that errors say what happened. Not thread-safe: the owner locks. */
+#ifndef DAO_ALLOCATORS_LEDGER_H
+#define DAO_ALLOCATORS_LEDGER_H
+
+#include "allocators/allocator.h"
+
+/* Number of freed addresses that are remembered. */
+#define DAO_LEDGER_FREE_COUNT 64u
+
+typedef struct dao_ledger {
+    char *name; /* the place, for messages */
+    dao_stats_t stats;
+    const void *latest_frees[DAO_LEDGER_FREE_COUNT]; /* a ring; NULL where nothing was freed yet */
+    uint32_t next_free;
+} dao_ledger_t;
+
+/* What a walk over an allocator's structures has counted, to be compared with its counters. */
+typedef struct dao_recount {
+    uint64_t requested_bytes;
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+    uint64_t live_count;
+} dao_recount_t;
+
+/* The name is copied. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_ledger_init(dao_ledger_t *ledger, const char *name);
+void dao_ledger_finish(dao_ledger_t *ledger); /* zeroed memory is allowed */
+
+/* Counts a free and remembers its address. */
+void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, size_t requested_bytes,
+                           size_t block_bytes);
+
+/* Tells whether an address is among the latest frees. */
+bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address);
+
+/* Counts a failed allocation. Puts request, used, reserved, limit and largest hole before this thread's message, and gives
+   `status` back. */
+dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, size_t size_bytes,
+                             uint64_t hole_bytes);
+
+/* Gives the message for a free that found no block; DAO_OK passes. */
+dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t status, const void *address);
+
+/* The same for a query. */
+dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address);
+
+/* Gives how many bytes reserved_bytes may still grow by. */
+uint64_t dao_ledger_room(const dao_ledger_t *ledger);
+
+bool dao_ledger_matches(const dao_ledger_t *ledger, const dao_recount_t *recount);
+
+#endif

@@ -1,0 +1,267 @@
+/* Pinned host memory: segments of 64 MiB and more (segments.c), and a queue of deferred frees beside them.
+
+       alloc, free, trim, stats, drain ──> lock ──> queue is emptied ──> segments
+       free_deferred ────────────────────> queue, without the lock
+
+   What holds between calls, beside what segments.c says:
+
+       slots of the queue >= live blocks + spare ones, so that a deferred free of a live block needs no memory
+       a deferred block is live, and counted as such, until the queue is emptied
+
+   Addresses in the queue that turn out wrong are kept in their slots until the lock is given up, then logged. The lock is
+   held while a region is pinned, which may take long: a second thread that needs a region waits for this one anyway, and
+   free() makes no backend call. */
+#include "allocators/pinned.h"
+
+#include "allocators/buddy.h"
+#include "allocators/deferred.h"
+#include "allocators/segments.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/sync.h"
+
+#include <inttypes.h>
+
+typedef struct pinned {
+    dao_allocator_t base;
+    const dao_backend_ops_t *ops;
+    dao_backend_device_t *device;
+    dao_deferred_t deferred; /* its slot_count is guarded by the lock */
+
+    dao_mutex_t lock;
+    dao_ledger_t ledger;
+    dao_segments_t segments;
+} pinned_t;
+
+static pinned_t *pinned_of(dao_allocator_t *allocator)
+{
+    return (pinned_t *)allocator;
+}
+
+static bool is_valid_locked(const pinned_t *pinned)
+{
+    dao_recount_t recount = {0};
+    return dao_segments_is_valid(&pinned->segments, &recount) &&
+           dao_ledger_matches(&pinned->ledger, &recount) &&
+           pinned->deferred.slot_count >=
+               (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
+}
+
+/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock(). */
+static uint32_t lock_and_drain(pinned_t *pinned)
+{
+    dao_mutex_lock(&pinned->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(pinned));
+    uint32_t wrong = DAO_DEFERRED_NONE;
+    uint32_t next = DAO_DEFERRED_NONE;
+    for (uint32_t index = dao_deferred_take(&pinned->deferred); index != DAO_DEFERRED_NONE; index = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(&pinned->deferred, index);
+        next = atomic_load(&slot->next);
+        slot->status = dao_segments_free(&pinned->segments, slot->address);
+        if (slot->status == DAO_OK) {
+            dao_deferred_give(&pinned->deferred, index);
+        } else {
+            atomic_store(&slot->next, wrong);
+            wrong = index;
+        }
+    }
+    return wrong;
+}
+
+/* Gives the lock up, then logs the wrong addresses. */
+static void unlock_and_report(pinned_t *pinned, uint32_t wrong)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(pinned));
+    dao_mutex_unlock(&pinned->lock);
+    for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(&pinned->deferred, wrong);
+        next = atomic_load(&slot->next);
+        void *address = slot->address;
+        dao_status_t status = slot->status;
+        dao_deferred_give(&pinned->deferred, wrong); /* first: the callback may call this allocator */
+        dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", pinned->ledger.name,
+                address, dao_status_text(status));
+    }
+    if (atomic_load_explicit(&pinned->deferred.lost_count, memory_order_relaxed) == 0) {
+        return;
+    }
+    uint64_t lost_count = atomic_exchange(&pinned->deferred.lost_count, 0);
+    if (lost_count > 0) {
+        dao_log(DAO_LOG_LEVEL_ERROR,
+                "%s: %" PRIu64 " deferred frees were lost, because more than %u wrong addresses were waiting",
+                pinned->ledger.name, lost_count, DAO_DEFERRED_SPARE_COUNT);
+    }
+}
+
+static dao_status_t pinned_alloc(dao_allocator_t *allocator, size_t size_bytes, void **out_address)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    DAO_ASSERT(size_bytes > 0);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
+    if (status == DAO_OK) {
+        status = dao_segments_alloc(&pinned->segments, size_bytes, out_address);
+    } else {
+        status = dao_ledger_fail(&pinned->ledger, status, size_bytes,
+                                 dao_segments_largest_hole(&pinned->segments));
+    }
+    unlock_and_report(pinned, wrong);
+    return status;
+}
+
+static dao_status_t pinned_free(dao_allocator_t *allocator, void *address)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_segments_free(&pinned->segments, address);
+    unlock_and_report(pinned, wrong);
+    return dao_ledger_check_free(&pinned->ledger, status, address);
+}
+
+static dao_status_t pinned_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    dao_mutex_lock(&pinned->lock);
+    dao_status_t status = dao_segments_query(&pinned->segments, address, out_block);
+    dao_mutex_unlock(&pinned->lock);
+    return dao_ledger_check_query(&pinned->ledger, status, address);
+}
+
+static dao_status_t pinned_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint64_t released_bytes = 0;
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_segments_trim(&pinned->segments, keep_bytes, &released_bytes);
+    unlock_and_report(pinned, wrong);
+    *out_released_bytes = (size_t)released_bytes;
+    return status;
+}
+
+static dao_status_t pinned_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_segments_limit_set(&pinned->segments, limit_bytes);
+    unlock_and_report(pinned, wrong);
+    return status;
+}
+
+static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    *out_stats = pinned->ledger.stats;
+    out_stats->largest_hole_bytes = dao_segments_largest_hole(&pinned->segments);
+    out_stats->deferred_count = atomic_load(&pinned->deferred.pending_count);
+    unlock_and_report(pinned, wrong);
+}
+
+static void pinned_stats_reset_peaks(dao_allocator_t *allocator)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_stats_peaks_to_now(&pinned->ledger.stats);
+    unlock_and_report(pinned, wrong);
+}
+
+static void pinned_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    dao_mutex_lock(&pinned->lock);
+    dao_segments_walk(&pinned->segments, visit, user);
+    dao_mutex_unlock(&pinned->lock);
+}
+
+static bool pinned_is_valid(dao_allocator_t *allocator)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    dao_mutex_lock(&pinned->lock);
+    bool is_valid = is_valid_locked(pinned);
+    dao_mutex_unlock(&pinned->lock);
+    return is_valid;
+}
+
+static void pinned_destroy(dao_allocator_t *allocator)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    if (pinned == NULL) {
+        return;
+    }
+    dao_segments_finish(&pinned->segments);
+    dao_deferred_finish(&pinned->deferred);
+    dao_ledger_finish(&pinned->ledger);
+    dao_mutex_finish(&pinned->lock);
+    dao_host_free(pinned);
+}
+
+static const dao_allocator_ops_t pinned_ops = {
+    .name = "pinned",
+    .alloc = pinned_alloc,
+    .free = pinned_free,
+    .query = pinned_query,
+    .trim = pinned_trim,
+    .limit_set = pinned_limit_set,
+    .stats_get = pinned_stats_get,
+    .stats_reset_peaks = pinned_stats_reset_peaks,
+    .walk = pinned_walk,
+    .is_valid = pinned_is_valid,
+    .destroy = pinned_destroy,
+};
+
+void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address)
+{
+    DAO_ASSERT(allocator->ops == &pinned_ops);
+    dao_deferred_push(&pinned_of(allocator)->deferred, address);
+}
+
+void dao_pinned_drain(dao_allocator_t *allocator)
+{
+    DAO_ASSERT(allocator->ops == &pinned_ops);
+    pinned_t *pinned = pinned_of(allocator);
+    unlock_and_report(pinned, lock_and_drain(pinned));
+}
+
+static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)
+{
+    const pinned_t *pinned = user;
+    return pinned->ops->pinned_alloc(pinned->device, size_bytes, out_address);
+}
+
+static dao_status_t give_region(void *user, void *address, size_t size_bytes)
+{
+    const pinned_t *pinned = user;
+    return pinned->ops->pinned_free(pinned->device, address, size_bytes);
+}
+
+dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
+                               dao_allocator_t **out_allocator)
+{
+    pinned_t *pinned = dao_host_calloc(1, sizeof(*pinned));
+    if (pinned == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+    }
+    pinned->base.ops = &pinned_ops;
+    pinned->ops = ops;
+    pinned->device = device;
+    dao_mutex_init(&pinned->lock, DAO_RANK_ALLOCATOR);
+    dao_deferred_init(&pinned->deferred);
+    dao_segments_config_t config = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
+                                    .unit_bytes = DAO_PAGE_BYTES,
+                                    .minimum_bytes = DAO_PINNED_REGION_BYTES,
+                                    .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_segments_init(&pinned->segments, &config, &pinned->ledger);
+    dao_status_t status = dao_ledger_init(&pinned->ledger, name);
+    if (status == DAO_OK) {
+        status = dao_deferred_reserve(&pinned->deferred, 0);
+    }
+    if (status != DAO_OK) {
+        pinned_destroy(&pinned->base);
+        return status;
+    }
+    DAO_ASSERT_HEAVY(pinned_is_valid(&pinned->base));
+    *out_allocator = &pinned->base;
+    return DAO_OK;
+}

@@ -1,0 +1,74 @@
+/* Segments: stretches of addresses, each with a range over it, and sets of them that are taken from and given back to
+   somebody else (the upstream). Device memory without page mapping, pinned memory and large host blocks are such sets;
+   device memory with page mapping is one segment. Not thread-safe: the owner locks. Memory is never touched. */
+#ifndef DAO_ALLOCATORS_SEGMENTS_H
+#define DAO_ALLOCATORS_SEGMENTS_H
+
+#include "allocators/ledger.h"
+#include "allocators/range.h"
+
+typedef struct dao_segment {
+    char *address;
+    size_t size_bytes;
+    dao_range_t *range;   /* its blocks; their `user` is what was asked for, in bytes */
+    uint64_t bound_bytes; /* no hole is larger: full segments are passed over without a look */
+} dao_segment_t;
+
+/* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address);
+
+/* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
+dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block);
+
+/* Sees the live blocks of a segment. */
+void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
+/* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
+bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
+
+/* Where segments come from. Both call dao_error() when they fail; take answers DAO_ERR_NO_DEVICE_MEMORY or
+   DAO_ERR_NO_HOST_MEMORY when it has nothing left, which giving back free segments may help. */
+typedef struct dao_upstream {
+    dao_status_t (*take)(void *user, size_t size_bytes, void **out_address);
+    dao_status_t (*give)(void *user, void *address, size_t size_bytes);
+    void *user;
+} dao_upstream_t;
+
+typedef struct dao_segments_config {
+    dao_upstream_t upstream;
+    size_t unit_bytes;    /* segments are multiples of this many bytes, if the limit allows; a power of two */
+    size_t minimum_bytes; /* and at least this large, if limit and upstream allow */
+    dao_status_t full_status; /* for requests that no segment can hold */
+} dao_segments_config_t;
+
+/* All segments, in order of address. */
+typedef struct dao_segments {
+    dao_segments_config_t config;
+    dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
+    dao_segment_t *list;
+    size_t count;
+    size_t capacity;
+} dao_segments_t;
+
+void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
+
+/* Gives everything back, live blocks too; zeroed memory is allowed. */
+void dao_segments_finish(dao_segments_t *segments);
+
+/* As the members of dao_allocator_ops_t; free and query without a message. */
+dao_status_t dao_segments_alloc(dao_segments_t *segments, size_t size_bytes, void **out_address);
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address);
+dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes, uint64_t *out_released_bytes);
+dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);
+void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
+uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
+
+/* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a message and nothing
+   changed if it cannot. */
+dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes);
+
+/* Checks all segments and adds their blocks and bytes to a recount. */
+bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount);
+
+#endif

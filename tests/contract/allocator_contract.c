@@ -1,0 +1,453 @@
+/* The contract of allocators/allocator.h, sentence by sentence. */
+#include "tests/contract/allocator_contract.h"
+
+#include "base/fault.h"
+#include "base/sync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIVE_COUNT_MAX 400u
+
+static const allocator_contract_t *contract;
+static dao_allocator_t *allocator;
+
+void allocator_contract_set(const allocator_contract_t *new_contract)
+{
+    contract = new_contract;
+}
+
+void allocator_contract_begin(void)
+{
+    allocator = NULL;
+    CU_ASSERT_EQUAL_FATAL(contract->create(&allocator), DAO_OK);
+}
+
+void allocator_contract_end(void)
+{
+    if (allocator != NULL) {
+        contract->destroy(allocator);
+    }
+    allocator = NULL;
+}
+
+/* ---- helpers ---- */
+
+static dao_stats_t stats_now(void)
+{
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    return stats;
+}
+
+static void sum_block(const dao_block_t *block, void *user)
+{
+    dao_stats_t *sum = user;
+    sum->requested_bytes += block->requested_bytes;
+    sum->used_bytes += block->block_bytes;
+    sum->live_count++;
+}
+
+/* The figures that must hold at every point. */
+static void check(void)
+{
+    dao_stats_t stats = stats_now(), sum = {0};
+    allocator->ops->walk(allocator, sum_block, &sum);
+    CU_ASSERT_EQUAL(stats.used_bytes, sum.used_bytes);
+    CU_ASSERT_EQUAL(stats.requested_bytes, sum.requested_bytes);
+    CU_ASSERT_EQUAL(stats.live_count, sum.live_count);
+    CU_ASSERT_EQUAL(stats.alloc_count - stats.free_count, stats.live_count);
+    CU_ASSERT_TRUE(stats.requested_bytes <= stats.used_bytes && stats.used_bytes <= stats.reserved_bytes);
+    CU_ASSERT_TRUE(stats.limit_bytes == 0 || stats.peak_reserved_bytes <= stats.limit_bytes);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+}
+
+static void *take(size_t size_bytes)
+{
+    void *address = NULL;
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, size_bytes, &address), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(address);
+    CU_ASSERT_EQUAL((uintptr_t)address % contract->alignment_bytes, 0);
+    check();
+    return address;
+}
+
+static void give(void *address)
+{
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), DAO_OK);
+    check();
+}
+
+/* A failing call: the code, a message that names the request, and nothing changed but failed_count. */
+static void take_and_fail(size_t size_bytes, dao_status_t expected)
+{
+    dao_stats_t before = stats_now();
+    void *address = &before;
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, size_bytes, &address), expected);
+    CU_ASSERT_EQUAL(dao_last_status(), expected);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "bytes asked for"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "largest hole"));
+    CU_ASSERT_PTR_EQUAL(address, &before);
+    dao_stats_t after = stats_now();
+    CU_ASSERT_EQUAL(after.failed_count, before.failed_count + 1);
+    CU_ASSERT_EQUAL(after.used_bytes, before.used_bytes);
+    CU_ASSERT_EQUAL(after.live_count, before.live_count);
+    CU_ASSERT_EQUAL(after.reserved_bytes, before.reserved_bytes);
+    CU_ASSERT_EQUAL(after.largest_hole_bytes, before.largest_hole_bytes);
+    check();
+}
+
+/* A free that must be refused and change nothing. */
+static void give_and_fail(void *address, dao_status_t expected)
+{
+    dao_stats_t before = stats_now();
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), expected);
+    CU_ASSERT_EQUAL(dao_last_status(), expected);
+    dao_stats_t after = stats_now();
+    CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
+    check();
+}
+
+/* ---- sentences ---- */
+
+static void an_empty_allocator_holds_nothing(void)
+{
+    dao_stats_t stats = stats_now(), zero = {0};
+    CU_ASSERT_EQUAL(memcmp(&stats, &zero, sizeof(stats)), 0);
+    check();
+}
+
+static void blocks_are_counted_until_they_are_freed(void)
+{
+    static const size_t sizes[] = {1, 63, 64, 257, 4 * KIB, 32 * KIB, 32 * KIB + 1, 1 * MIB, 3 * MIB + 5};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+    void *addresses[COUNT];
+    size_t requested_bytes = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        addresses[i] = take(sizes[i]);
+        requested_bytes += sizes[i];
+        CU_ASSERT_EQUAL(stats_now().requested_bytes, requested_bytes);
+        CU_ASSERT_EQUAL(stats_now().live_count, i + 1);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        give(addresses[i]);
+    }
+    CU_ASSERT_EQUAL(stats_now().used_bytes, 0);
+    CU_ASSERT_EQUAL(stats_now().free_count, COUNT);
+}
+
+static void query_finds_the_block_around_an_address(void)
+{
+    static const size_t sizes[] = {100, 100 * KIB};
+    for (size_t i = 0; i < 2; i++) {
+        char *address = take(sizes[i]);
+        dao_block_t block = {0};
+        CU_ASSERT_EQUAL(allocator->ops->query(allocator, address, &block), DAO_OK);
+        CU_ASSERT_PTR_EQUAL(block.address, address);
+        CU_ASSERT_EQUAL(block.requested_bytes, sizes[i]);
+        CU_ASSERT_TRUE(block.block_bytes >= sizes[i]);
+        CU_ASSERT_EQUAL(allocator->ops->query(allocator, address + sizes[i] - 1, &block), DAO_OK);
+        CU_ASSERT_PTR_EQUAL(block.address, address);
+        give(address);
+        CU_ASSERT_EQUAL(allocator->ops->query(allocator, address, &block), DAO_ERR_FOREIGN_POINTER);
+    }
+    int foreign = 0;
+    dao_block_t block = {0};
+    CU_ASSERT_EQUAL(allocator->ops->query(allocator, &foreign, &block), DAO_ERR_FOREIGN_POINTER);
+}
+
+static void wrong_frees_are_told_apart(void)
+{
+    static const size_t sizes[] = {1000, 100 * KIB};
+    int foreign = 0;
+    give_and_fail(&foreign, DAO_ERR_FOREIGN_POINTER);
+    for (size_t i = 0; i < 2; i++) {
+        char *low = take(sizes[i]), *high = take(sizes[i]);
+        give_and_fail(&foreign, DAO_ERR_FOREIGN_POINTER);
+        give_and_fail((void *)(uintptr_t)64, DAO_ERR_FOREIGN_POINTER);
+        give_and_fail(low + 1, DAO_ERR_INTERIOR_POINTER);
+        give_and_fail(low + 512, DAO_ERR_INTERIOR_POINTER);
+        give(low);
+        give_and_fail(low, DAO_ERR_DOUBLE_FREE);
+        give(high);
+        give_and_fail(high, DAO_ERR_DOUBLE_FREE);
+        give_and_fail(low, DAO_ERR_DOUBLE_FREE);
+    }
+}
+
+static void a_size_that_cannot_be_is_an_overflow(void)
+{
+    take_and_fail(SIZE_MAX, DAO_ERR_OVERFLOW);
+    take_and_fail(SIZE_MAX - 255, DAO_ERR_OVERFLOW);
+    take_and_fail((size_t)PTRDIFF_MAX + 1, DAO_ERR_OVERFLOW);
+    void *address = NULL;
+    dao_status_t status = allocator->ops->alloc(allocator, PTRDIFF_MAX, &address);
+    CU_ASSERT_TRUE(status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY);
+    check();
+    give(take(1));
+}
+
+static void a_limit_holds_exactly(void)
+{
+    size_t limit_bytes = 8 * MIB;
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, limit_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().limit_bytes, limit_bytes);
+    take_and_fail(8 * MIB + 1, DAO_ERR_LIMIT);
+    void *all = take(8 * MIB);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, limit_bytes);
+    take_and_fail(1, DAO_ERR_LIMIT);
+    take_and_fail(100 * KIB, DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 8 * MIB - 1), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(stats_now().limit_bytes, limit_bytes);
+    give(all);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 4 * MIB), DAO_OK);
+    CU_ASSERT_TRUE(stats_now().reserved_bytes <= 4 * MIB);
+    allocator->ops->stats_reset_peaks(allocator);
+    take_and_fail(6 * MIB, DAO_ERR_LIMIT);
+    give(take(4 * MIB));
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 0), DAO_OK);
+    give(take(16 * MIB));
+}
+
+static void cached_memory_makes_room_under_a_limit(void)
+{
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 8 * MIB), DAO_OK);
+    void *halves[] = {take(4 * MIB), take(4 * MIB)};
+    give(halves[0]);
+    give(halves[1]);
+    give(take(8 * MIB));
+    give(take(1));
+}
+
+static void trim_gives_back_what_nothing_lives_in(void)
+{
+    void *stays = take(100 * KIB);
+    void *goes = take(96 * MIB);
+    give(goes);
+    size_t released_bytes = 0;
+    uint64_t reserved_bytes = stats_now().reserved_bytes;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, SIZE_MAX, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(released_bytes, 0);
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, reserved_bytes - released_bytes);
+    CU_ASSERT_TRUE(released_bytes >= 90 * MIB);
+    check();
+    give(stays);
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(released_bytes, 0);
+    check();
+}
+
+static void peaks_stay_until_they_are_reset(void)
+{
+    void *small = take(64 * KIB), *large = take(2 * MIB);
+    give(large);
+    dao_stats_t stats = stats_now();
+    CU_ASSERT_EQUAL(stats.peak_used_bytes, 64 * KIB + 2 * MIB);
+    CU_ASSERT_EQUAL(stats.peak_requested_bytes, 64 * KIB + 2 * MIB);
+    CU_ASSERT_TRUE(stats.peak_reserved_bytes >= stats.peak_used_bytes);
+    allocator->ops->stats_reset_peaks(allocator);
+    stats = stats_now();
+    CU_ASSERT_EQUAL(stats.peak_used_bytes, 64 * KIB);
+    CU_ASSERT_EQUAL(stats.peak_reserved_bytes, stats.reserved_bytes);
+    give(small);
+}
+
+static void the_largest_hole_can_be_had_without_growing(void)
+{
+    void *addresses[8];
+    for (size_t i = 0; i < 8; i++) {
+        addresses[i] = take((i + 1) * 100 * KIB);
+    }
+    for (size_t i = 0; i < 8; i += 2) {
+        give(addresses[i]);
+    }
+    dao_stats_t before = stats_now();
+    CU_ASSERT_TRUE(before.largest_hole_bytes >= 700 * KIB);
+    void *hole = take((size_t)before.largest_hole_bytes);
+    CU_ASSERT_EQUAL(stats_now().grow_count, before.grow_count);
+    CU_ASSERT_EQUAL(stats_now().remap_count, before.remap_count);
+    give(hole);
+    for (size_t i = 1; i < 8; i += 2) {
+        give(addresses[i]);
+    }
+}
+
+static void destroy_takes_live_blocks_along(void)
+{
+    (void)take(100);
+    (void)take(10 * MIB);
+    contract->destroy(allocator); /* checks that nothing has leaked */
+    allocator = NULL;
+}
+
+/* ---- random operations ---- */
+
+typedef struct live_block {
+    char *address;
+    size_t size_bytes;
+} live_block_t;
+
+static size_t random_size(uint64_t *seed)
+{
+    uint64_t shift = dao_test_random(seed) % 14;
+    return 1 + (size_t)(dao_test_random(seed) % ((uint64_t)256 << shift));
+}
+
+static void check_no_overlap(const live_block_t *blocks, size_t count)
+{
+    const live_block_t *last = &blocks[count - 1];
+    for (size_t i = 0; i + 1 < count; i++) {
+        CU_ASSERT_TRUE(blocks[i].address + blocks[i].size_bytes <= last->address ||
+                       last->address + last->size_bytes <= blocks[i].address);
+    }
+}
+
+static void random_operations_keep_blocks_apart(void)
+{
+    uint64_t seed = dao_test_seed("allocator contract", 3);
+    static live_block_t blocks[LIVE_COUNT_MAX];
+    size_t count = 0, released_bytes = 0;
+    for (size_t i = 0; i < 3000; i++) {
+        uint64_t dice = dao_test_random(&seed) % 100;
+        bool grows = i / 600 % 2 == 0;
+        if (dice == 0) {
+            CU_ASSERT_EQUAL(
+                allocator->ops->trim(allocator, (dao_test_random(&seed) % 8) * MIB, &released_bytes), DAO_OK);
+        } else if (count < LIVE_COUNT_MAX && dice < (grows ? 60u : 40u)) {
+            size_t size_bytes = random_size(&seed);
+            blocks[count++] = (live_block_t){take(size_bytes), size_bytes};
+            check_no_overlap(blocks, count);
+        } else if (count > 0) {
+            size_t victim = (size_t)(dao_test_random(&seed) % count);
+            give(blocks[victim].address);
+            blocks[victim] = blocks[--count];
+        }
+    }
+    while (count > 0) {
+        give(blocks[--count].address);
+    }
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+}
+
+/* ---- threads ---- */
+
+typedef struct hammer {
+    uint64_t seed;
+    size_t failures;
+} hammer_t;
+
+static void *hammer(void *user)
+{
+    enum { HELD = 16 };
+    hammer_t *own = user;
+    void *held[HELD] = {NULL};
+    for (size_t i = 0; i < 1500; i++) {
+        size_t slot = (size_t)(dao_test_random(&own->seed) % HELD);
+        if (held[slot] != NULL) {
+            own->failures += allocator->ops->free(allocator, held[slot]) != DAO_OK;
+            held[slot] = NULL;
+        } else {
+            own->failures += allocator->ops->alloc(allocator, random_size(&own->seed), &held[slot]) != DAO_OK;
+        }
+        if (i % 256 == 0) {
+            dao_stats_t stats;
+            size_t released_bytes = 0;
+            allocator->ops->stats_get(allocator, &stats);
+            own->failures += stats.used_bytes > stats.reserved_bytes;
+            own->failures += allocator->ops->trim(allocator, 0, &released_bytes) != DAO_OK;
+        }
+    }
+    for (size_t slot = 0; slot < HELD; slot++) {
+        own->failures += held[slot] != NULL && allocator->ops->free(allocator, held[slot]) != DAO_OK;
+    }
+    return NULL;
+}
+
+static void two_threads_do_not_harm_each_other(void)
+{
+    hammer_t hammers[2] = {{.seed = 4}, {.seed = 5}};
+    dao_thread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "hammer", hammer, &hammers[i]), DAO_OK);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        dao_thread_join(&threads[i]);
+        CU_ASSERT_EQUAL(hammers[i].failures, 0);
+    }
+    check();
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+}
+
+/* ---- failures of the host ---- */
+
+#if defined(DAO_FAULTS)
+
+/* Creates an allocator and takes blocks of several sizes; gives the first failure. */
+static dao_status_t scenario(void)
+{
+    dao_status_t status = contract->create(&allocator);
+    if (status != DAO_OK) {
+        allocator = NULL;
+        return status;
+    }
+    for (size_t i = 0; i < 80 && status == DAO_OK; i++) {
+        dao_stats_t before = stats_now();
+        void *address = NULL;
+        status = allocator->ops->alloc(allocator, i % 8 == 0 ? 1 * MIB : 40 * KIB - 512 * i, &address);
+        if (status != DAO_OK) {
+            dao_stats_t after = stats_now();
+            before.failed_count++;
+            CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
+        }
+        check();
+    }
+    return status;
+}
+
+static void every_lack_of_host_memory_is_survived(void)
+{
+    contract->destroy(allocator);
+    allocator = NULL;
+    static const dao_fault_t faults[] = {DAO_FAULT_HOST_MEMORY, DAO_FAULT_SYSTEM_MEMORY};
+    for (size_t k = 0; k < 2; k++) {
+        uint64_t fired = 1;
+        for (uint64_t n = 0; fired > 0 && n < 1000; n++) {
+            dao_fault_arm(faults[k], n, false);
+            dao_status_t status = scenario();
+            fired = dao_fault_disarm();
+            CU_ASSERT_TRUE(fired > 0 || status == DAO_OK);
+            if (allocator != NULL) {
+                give(take(64 * KIB)); /* still of use */
+                contract->destroy(allocator);
+                allocator = NULL;
+            }
+        }
+        CU_ASSERT_EQUAL(fired, 0);
+    }
+}
+
+#endif
+
+CU_TestInfo allocator_contract_tests[] = {
+    {"an empty allocator holds nothing", an_empty_allocator_holds_nothing},
+    {"blocks are counted until they are freed", blocks_are_counted_until_they_are_freed},
+    {"query finds the block around an address", query_finds_the_block_around_an_address},
+    {"wrong frees are told apart", wrong_frees_are_told_apart},
+    {"a size that cannot be is an overflow", a_size_that_cannot_be_is_an_overflow},
+    {"a limit holds exactly", a_limit_holds_exactly},
+    {"cached memory makes room under a limit", cached_memory_makes_room_under_a_limit},
+    {"trim gives back what nothing lives in", trim_gives_back_what_nothing_lives_in},
+    {"peaks stay until they are reset", peaks_stay_until_they_are_reset},
+    {"the largest hole can be had without growing", the_largest_hole_can_be_had_without_growing},
+    {"destroy takes live blocks along", destroy_takes_live_blocks_along},
+    {"random operations keep blocks apart", random_operations_keep_blocks_apart},
+    {"two threads do not harm each other", two_threads_do_not_harm_each_other},
+#if defined(DAO_FAULTS)
+    {"every lack of host memory is survived", every_lack_of_host_memory_is_survived},
+#endif
+    CU_TEST_INFO_NULL,
+};

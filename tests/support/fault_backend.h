@@ -1,0 +1,63 @@
+/* A backend around another one, for tests: makes the n-th call of any kind fail, holds commands back so that independent
+   streams interleave in other ways, reports finished events late, counts calls and live objects, and stops the test when a
+   stream or an event is used after it was destroyed. */
+#ifndef DAO_TESTS_SUPPORT_FAULT_BACKEND_H
+#define DAO_TESTS_SUPPORT_FAULT_BACKEND_H
+
+#include "backends/backend.h"
+
+/* Calls that can fail, and what they answer then. */
+#define FAULT_CALL_LIST(X)                                                                                   \
+    X(OPEN, "open", ERR_NO_DEVICE)                                                                           \
+    X(DEVICE_OPEN, "device_open", ERR_NO_DEVICE)                                                             \
+    X(DEVICE_QUERY, "device_query", ERR_BACKEND)                                                             \
+    X(MEMORY_ALLOC, "memory_alloc", ERR_NO_DEVICE_MEMORY)                                                    \
+    X(PINNED_ALLOC, "pinned_alloc", ERR_NO_HOST_MEMORY)                                                      \
+    X(STREAM_CREATE, "stream_create", ERR_BACKEND)                                                           \
+    X(STREAM_WAIT_EVENT, "stream_wait_event", ERR_BACKEND)                                                   \
+    X(EVENT_CREATE, "event_create", ERR_BACKEND)                                                             \
+    X(EVENT_RECORD, "event_record", ERR_BACKEND)                                                             \
+    X(COPY, "copy", ERR_BACKEND)                                                                             \
+    X(COPY_PEER, "copy_peer", ERR_BACKEND)                                                                   \
+    X(FILL, "fill", ERR_BACKEND)                                                                             \
+    X(HOST_FUNC, "host_func", ERR_BACKEND)                                                                   \
+    X(ADDRESS_RESERVE, "address_reserve", ERR_NO_HOST_MEMORY)                                                \
+    X(PAGES_CREATE, "pages_create", ERR_NO_DEVICE_MEMORY)                                                    \
+    X(PAGES_MAP, "pages_map", ERR_BACKEND)
+
+typedef enum fault_call {
+#define FAULT_CALL_ENUMERATOR(name, text, status) FAULT_CALL_##name,
+    FAULT_CALL_LIST(FAULT_CALL_ENUMERATOR)
+#undef FAULT_CALL_ENUMERATOR
+        FAULT_CALL_COUNT,
+} fault_call_t;
+
+/* Armed with this, every call counts. */
+#define FAULT_CALL_ANY FAULT_CALL_COUNT
+
+typedef struct fault_config {
+    uint64_t seed;          /* of the delays */
+    uint32_t delay_ns_max;  /* commands are held back by up to this, every other one; 0: none */
+    uint32_t not_ready_max; /* a finished event is reported as not ready up to this many times */
+    bool hide_host_access;  /* be a device whose memory the host cannot touch */
+    bool hide_pages;        /* be a device without virtual memory */
+} fault_config_t;
+
+/* Gives the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed. */
+const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, const fault_config_t *config);
+
+/* Makes the `skip_count`-th next call (0: the very next) of a kind fail; with `persistent` all after it too. */
+void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
+
+/* Lets everything succeed again. Gives the number of calls that failed since it was armed. */
+uint64_t fault_backend_disarm(void);
+
+/* Calls of a kind since the wrap. */
+uint64_t fault_backend_calls(fault_call_t call);
+
+/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations. */
+int64_t fault_backend_live_count(void);
+
+const char *fault_call_text(fault_call_t call);
+
+#endif

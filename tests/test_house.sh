@@ -1,0 +1,146 @@
+#!/bin/sh
+# shellcheck disable=SC2086,SC2046 # lists of words
+# The house rules that a compiler does not check. Prints each breach as FILE:LINE: RULE, and fails if there is one.
+# Usage: test_house.sh [ROOT]
+set -u
+cd "${1:-$(dirname "$0")/..}" || exit 2
+
+layers="include base backends allocators runtime tools"
+max_lines=900
+breaches=$(mktemp) || exit 2
+trap 'rm -f "$breaches"' EXIT
+
+# sources FOLDER...: the C files in those folders that exist.
+sources() {
+    for folder in "$@"; do
+        [ ! -d "$folder" ] || find "$folder" -name '*.[ch]' -o -name '*.hpp' -o -name '*.cpp'
+    done | sort
+}
+
+# code FILE: its lines as FILE:LINE: TEXT, with comments blanked out.
+code() {
+    awk -v file="$1" '
+        {
+            text = $0
+            out = ""
+            while (text != "") {
+                if (inside) {
+                    at = index(text, "*/")
+                    if (at == 0) { text = ""; break }
+                    text = substr(text, at + 2)
+                    inside = 0
+                    continue
+                }
+                at = match(text, /\/[*\/]/)
+                if (at == 0) { out = out text; break }
+                out = out substr(text, 1, at - 1)
+                if (substr(text, at, 2) == "//") break
+                text = substr(text, at + 2)
+                inside = 1
+            }
+            if (out ~ /[^ \t]/) print file ":" FNR ": " out
+        }' "$1"
+}
+
+# breach RULE: turns FILE:LINE: TEXT into a breach of that rule.
+breach() {
+    sed -E "s|^([^:]+:[0-9]+): *(.*)|\1: $1: \2|" >>"$breaches"
+}
+
+# What the system gives comes through base/, with its fault points; tests may go round it.
+only_base_calls_the_system() {
+    for file in $(sources include backends allocators runtime tools); do
+        code "$file" | grep -E '\bpthread_[a-z_]+|\b(clock_gettime|nanosleep)\b|(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|free)\(' |
+            breach "only base/ calls this"
+    done
+}
+
+# A vendor's header stays in its own folder.
+vendor_headers_stay_at_home() {
+    for file in $(sources $layers tests bench examples); do
+        case $file in
+        backends/cuda/* | backends/hip/*) ;;
+        *)
+            code "$file" | grep -E '# *include *[<"](cuda|hip/|nvml|nv[A-Z]|hsa|rocm)' |
+                breach "a vendor's header outside its folder"
+            ;;
+        esac
+    done
+}
+
+# rank FOLDER-OR-FILE: the layer's number, from the bottom.
+rank() {
+    case $1 in
+    base/*) echo 0 ;;
+    backends/*) echo 1 ;;
+    allocators/*) echo 2 ;;
+    runtime/executor/*) echo 4 ;;
+    runtime/*) echo 3 ;;
+    tools/*) echo 5 ;;
+    *) echo 9 ;;
+    esac
+}
+
+# An include points to the same layer or down, by its path from the root.
+includes_point_down() {
+    for file in $(sources base backends allocators runtime tools); do
+        own=$(rank "$file")
+        code "$file" | sed -n -E 's|^([^:]+:[0-9]+): *# *include *"([^"]+)".*|\1 \2|p' | while read -r at path; do
+            if [ "$(rank "$path")" -gt "$own" ]; then
+                echo "$at: $path" | breach "an include points up"
+            fi
+            case $own:$path in
+            [234]:backends/backend.h) ;;
+            [234]:backends/*) echo "$at: $path" | breach "backends are known by backend.h alone" ;;
+            esac
+        done
+    done
+    for file in $(sources include); do
+        code "$file" | grep -E '# *include *"' | breach "public headers include <dao/...> alone"
+    done
+}
+
+every_test_is_registered() {
+    for file in tests/test_*.c tests/test_*.cpp; do
+        name=$(basename "${file%.*}")
+        if [ -e "$file" ] && ! grep -qw "$name" tests/CMakeLists.txt; then
+            echo "$file:1: $name" | breach "not in tests/CMakeLists.txt"
+        fi
+    done
+}
+
+no_file_is_long() {
+    for file in $(sources $layers tests bench examples integrations) dev .ci/run; do
+        [ -e "$file" ] || continue
+        lines=$(wc -l <"$file")
+        [ "$lines" -le "$max_lines" ] || echo "$file:$lines: $lines lines" | breach "over $max_lines lines"
+    done
+}
+
+everything_is_formatted() {
+    for formatter in clang-format clang-format-14 none; do
+        case $($formatter --version 2>/dev/null) in
+        *" 14."*) break ;;
+        esac
+    done
+    if [ "$formatter" = none ]; then
+        echo "skipped: formatting (clang-format 14 is not installed)"
+        return
+    fi
+    "$formatter" --dry-run $(sources $layers tests bench examples integrations) 2>&1 |
+        sed -n -E 's|^([^:]+:[0-9]+):[0-9]+: warning: .*|\1: ./dev format mends it|p' | sort -u | breach "not formatted"
+}
+
+only_base_calls_the_system
+vendor_headers_stay_at_home
+includes_point_down
+every_test_is_registered
+no_file_is_long
+everything_is_formatted
+
+if [ -s "$breaches" ]; then
+    cat "$breaches"
+    echo "$(wc -l <"$breaches") breaches of the house rules"
+    exit 1
+fi
+echo "the house rules hold"

@@ -1,0 +1,23 @@
+# Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
+# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DFLAGS=... -DLIBDIR=... -P test_install.cmake
+cmake_minimum_required(VERSION 3.25)
+function(run)
+    execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/first)
+file(RENAME ${SCRATCH}/first ${SCRATCH}/prefix) # nothing in it may remember where it was put
+
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${SCRATCH}/by_cmake -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
+    -DCMAKE_C_COMPILER=${COMPILER} -DCMAKE_C_FLAGS=${FLAGS})
+run(${CMAKE_COMMAND} --build ${SCRATCH}/by_cmake)
+run(${SCRATCH}/by_cmake/consumer)
+
+set(ENV{PKG_CONFIG_PATH} ${SCRATCH}/prefix/${LIBDIR}/pkgconfig)
+execute_process(COMMAND pkg-config --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
+run(${COMPILER} ${SOURCE}/tests/consumer/consumer.c -o ${SCRATCH}/by_pkg_config ${options})
+set(ENV{LD_LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
+run(${SCRATCH}/by_pkg_config)

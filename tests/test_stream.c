@@ -1,0 +1,197 @@
+/* Streams and events: order, waiting, time, misuse. */
+#include <dao/context.h>
+#include <dao/memory.h>
+#include <dao/stream.h>
+
+#include "base/fault.h"
+#include "tests/support/gate.h"
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+static const dao_place_t pinned_0 = {DAO_PLACE_KIND_PINNED, 0};
+static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0};
+static const dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1};
+
+static int runtime_start(void)
+{
+    dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
+    return dao_init(&config) != DAO_OK;
+}
+
+static int runtime_stop(void)
+{
+    return dao_finalize() != DAO_OK;
+}
+
+static void every_device_has_streams_of_its_own(void)
+{
+    for (int32_t device = 0; device < 2; device++) {
+        for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+            dao_stream_t *stream = NULL;
+            dao_stream_t *again = NULL;
+            CU_ASSERT_EQUAL_FATAL(dao_stream_get(device, (dao_stream_role_t)role, &stream), DAO_OK);
+            CU_ASSERT_EQUAL(dao_stream_get(device, (dao_stream_role_t)role, &again), DAO_OK);
+            CU_ASSERT_PTR_EQUAL(stream, again);
+            CU_ASSERT_EQUAL(dao_stream_device(stream), device);
+            CU_ASSERT_PTR_NOT_NULL(dao_stream_native(stream));
+            dao_stream_destroy(stream); /* refused */
+            CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+        }
+    }
+}
+
+static void work_runs_in_order(void)
+{
+    dao_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    unsigned char *block = dao_alloc(device_0, 1000);
+    unsigned char *pinned = dao_alloc(pinned_0, 1000);
+    memset(pinned, 1, 1000);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, block, pinned_0, pinned, 1000), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream, block + 500, 2, 250), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, block, device_0, block + 500, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, pinned_0, pinned, device_0, block, 1000), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(pinned[0], 2);
+    CU_ASSERT_EQUAL(pinned[100], 1);
+    CU_ASSERT_EQUAL(pinned[500], 2);
+    CU_ASSERT_EQUAL(pinned[749], 2);
+    CU_ASSERT_EQUAL(pinned[750], 1);
+    dao_stream_destroy(stream);
+    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(pinned_0, pinned), DAO_OK);
+}
+
+static void an_event_orders_streams_of_two_devices(void)
+{
+    dao_stream_t *first = NULL;
+    dao_stream_t *second = NULL;
+    dao_event_t *event = NULL;
+    dao_gate_t gate;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &first), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(1, &second), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &event), DAO_OK);
+    unsigned char *block = dao_alloc(device_1, 100);
+    unsigned char *pinned = dao_alloc(pinned_0, 100);
+    memset(pinned, 1, 100);
+    dao_gate_init(&gate);
+    CU_ASSERT_EQUAL(dao_event_query(event), DAO_OK); /* never recorded */
+    CU_ASSERT_EQUAL(dao_stream_wait_event(second, event), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(second), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_host_func(first, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(first, pinned_0, pinned + 50, pinned_0, pinned, 50), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_record(event, first), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_wait_event(second, event), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(second, device_1, block, pinned_0, pinned, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_query(event), DAO_ERR_NOT_READY);
+    memset(pinned, 7, 50);
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_event_synchronize(event), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(second), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(host, pinned, device_1, block, 100), DAO_OK);
+    CU_ASSERT_EQUAL(pinned[99], 7);
+    dao_event_destroy(event);
+    dao_stream_destroy(first);
+    dao_stream_destroy(second);
+    dao_gate_finish(&gate);
+    CU_ASSERT_EQUAL(dao_free(device_1, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(pinned_0, pinned), DAO_OK);
+}
+
+static void time_between_events_is_measured(void)
+{
+    dao_stream_t *stream = NULL;
+    dao_event_t *events[3] = {NULL};
+    int64_t elapsed = INT64_MIN;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &events[0]), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &events[1]), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(1, &events[2]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_elapsed(events[0], events[1], &elapsed), DAO_ERR_NOT_READY);
+    CU_ASSERT_EQUAL(dao_event_record(events[0], stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_record(events[1], stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_record(events[2], stream), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(elapsed, INT64_MIN);
+    CU_ASSERT_EQUAL(dao_event_elapsed(events[0], events[1], &elapsed), DAO_OK);
+    CU_ASSERT_TRUE(elapsed >= 0);
+    CU_ASSERT_EQUAL(dao_event_elapsed(events[1], events[0], &elapsed), DAO_OK);
+    CU_ASSERT_TRUE(elapsed <= 0);
+    CU_ASSERT_EQUAL(dao_event_elapsed(events[0], events[2], &elapsed), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_event_elapsed(events[0], events[1], NULL), DAO_ERR_INVALID);
+    for (int i = 0; i < 3; i++) {
+        dao_event_destroy(events[i]);
+    }
+    dao_stream_destroy(stream);
+}
+
+static void misuse_is_named(void)
+{
+    dao_stream_t *stream = NULL;
+    dao_event_t *event = NULL;
+    char bytes[10] = {0};
+    CU_ASSERT_EQUAL(dao_stream_create(0, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_create(2, &stream), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_event_create(-1, &event), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_event_create(0, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_get(0, DAO_STREAM_ROLE_COUNT, &stream), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_get(0, DAO_STREAM_ROLE_H2D, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_event_synchronize(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_event_query(NULL), DAO_ERR_INVALID);
+    dao_stream_destroy(NULL);
+    dao_event_destroy(NULL);
+    CU_ASSERT_PTR_NULL(dao_stream_native(NULL));
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_event_record(NULL, stream), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_wait_event(stream, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_host_func(stream, NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream, NULL, 0, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream, NULL, 0, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, NULL, host, bytes, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_0, NULL, host, NULL, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_1, bytes, host, bytes, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, device_1, bytes, device_1, bytes, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, dao_place_of(dao_device_place(6)), bytes, host, bytes, 1),
+                    DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(event);
+}
+
+static void streams_survive_any_missing_resource(void)
+{
+    dao_stream_t *stream = NULL;
+    dao_event_t *event = NULL;
+    for (uint64_t n = 0; event == NULL && n < 1000; n++) {
+        dao_fault_arm(DAO_FAULT_ANY, n, false);
+        dao_status_t status = stream == NULL ? dao_stream_create(0, &stream) : DAO_OK;
+        status = status == DAO_OK ? dao_event_create(0, &event) : status;
+        uint64_t fired_count = dao_fault_disarm();
+        CU_ASSERT_TRUE(status == DAO_OK || fired_count > 0);
+        CU_ASSERT_EQUAL(status == DAO_OK, event != NULL);
+        if (event == NULL) {
+            dao_stream_destroy(stream);
+            stream = NULL;
+        }
+    }
+    CU_ASSERT_PTR_NOT_NULL(event);
+    dao_stream_destroy(stream);
+    dao_event_destroy(event);
+}
+
+static CU_TestInfo tests[] = {
+    {"every device has streams of its own", every_device_has_streams_of_its_own},
+    {"work runs in order", work_runs_in_order},
+    {"an event orders streams of two devices", an_event_orders_streams_of_two_devices},
+    {"time between events is measured", time_between_events_is_measured},
+    {"misuse is named", misuse_is_named},
+    {"streams survive any missing resource", streams_survive_any_missing_resource},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"stream", runtime_start, runtime_stop, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
