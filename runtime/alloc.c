@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "runtime/context_internal.h"
 
-#include <inttypes.h>
-
 /* In this file they are functions. */
 #undef dao_alloc
 #undef dao_free

@@ -3,14 +3,15 @@
    State          holds                                         left by
    NEVER          nothing was started                           dao_init(), or any other call
    STARTING       one thread opens the backend, others wait     that thread: STARTED, or back where it came from
-   STARTED        `core` is there; devices start when used      the dao_finalize() that undoes the last dao_init()
+   STARTED        the core is there; devices start when used    the dao_finalize() that undoes the last dao_init()
    STOPPING       one thread reports what is left               that thread: STOPPED
    STOPPED        nothing; only dao_init() starts it again      dao_init()
    FORKED         a child of a process that had started it      nobody
 
    The core (backend and host allocator) and the runtimes are counted: the context holds one reference to each, handles
    hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
-   logged: a state says what is under way, and a condition when it is over. */
+   logged: a state says what is under way, and a condition when it is over. `dao_started` shows the core and the runtimes to
+   all calls, without a lock, exactly while the state is STARTED. */
 #include "runtime/context_internal.h"
 
 #include "allocators/host.h"

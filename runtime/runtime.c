@@ -18,7 +18,6 @@
 #include "base/log.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Deferred frees that one drain asks for at most. */
 #define DRAIN_COUNT 16
