@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "runtime/context_internal.h"
 
-#include <inttypes.h>
-
 /* In this file they are functions. */
 #undef dao_alloc
 #undef dao_free
@@ -20,11 +18,17 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
                                           dao_runtime_t **out_runtime)
 {
     if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
-        dao_status_t status = dao_runtime_borrow(place.index, out_runtime);
-        if (status == DAO_OK) {
-            *out_allocator = dao_runtime_allocator(*out_runtime, place.kind);
+        dao_runtime_t *runtime = dao_runtime_started(place.index);
+        if (runtime == NULL) {
+            dao_status_t status = dao_runtime_borrow(place.index, &runtime);
+            if (status != DAO_OK) {
+                return status;
+            }
         }
-        return status;
+        *out_runtime = runtime;
+        *out_allocator =
+            place.kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;
+        return DAO_OK;
     }
     dao_core_t *core;
     dao_status_t status = dao_context_enter(&core);
@@ -38,9 +42,9 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
     return status;
 }
 
-/* As allocator_find(), but a device that was not used yet is left alone: *out_allocator is NULL then. */
-static dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
-                                   dao_runtime_t **out_runtime)
+/* allocator_peek() where the device was not used yet, and for the host. */
+static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **out_allocator,
+                                          dao_runtime_t **out_runtime)
 {
     dao_core_t *core;
     dao_status_t status = dao_context_enter(&core);
@@ -57,6 +61,22 @@ static dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allo
         *out_allocator = *out_runtime != NULL ? dao_runtime_allocator(*out_runtime, place.kind) : NULL;
     }
     return DAO_OK;
+}
+
+/* As allocator_find(), but a device that was not used yet is left alone: *out_allocator is NULL then. */
+static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
+                                          dao_runtime_t **out_runtime)
+{
+    if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
+        dao_runtime_t *runtime = dao_runtime_started(place.index);
+        if (runtime != NULL) {
+            *out_runtime = runtime;
+            *out_allocator =
+                place.kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;
+            return DAO_OK;
+        }
+    }
+    return allocator_peek_slowly(place, out_allocator, out_runtime);
 }
 
 /* ---- alloc ---- */

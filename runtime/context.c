@@ -3,14 +3,15 @@
    State          holds                                         left by
    NEVER          nothing was started                           dao_init(), or any other call
    STARTING       one thread opens the backend, others wait     that thread: STARTED, or back where it came from
-   STARTED        `core` is there; devices start when used      the dao_finalize() that undoes the last dao_init()
+   STARTED        the core is there; devices start when used    the dao_finalize() that undoes the last dao_init()
    STOPPING       one thread reports what is left               that thread: STOPPED
    STOPPED        nothing; only dao_init() starts it again      dao_init()
    FORKED         a child of a process that had started it      nobody
 
    The core (backend and host allocator) and the runtimes are counted: the context holds one reference to each, handles
    hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
-   logged: a state says what is under way, and a condition when it is over. */
+   logged: a state says what is under way, and a condition when it is over. `dao_started` shows the core and the runtimes to
+   all calls, without a lock, exactly while the state is STARTED. */
 #include "runtime/context_internal.h"
 
 #include "allocators/host.h"
@@ -26,26 +27,30 @@
 
 typedef enum state { NEVER, STARTING, STARTED, STOPPING, STOPPED, FORKED } state_t;
 
-/* A device's place in the context. */
-typedef struct slot {
-    _Atomic(dao_runtime_t *) runtime; /* NULL until it was used */
-    uintptr_t starter;                /* the thread that starts it now; 0 if none does; guarded by the lock */
-} slot_t;
+dao_started_t dao_started;
 
 static struct {
     _Atomic state_t state;
-    dao_core_t *core; /* written before `state` becomes STARTED, stays until it is STOPPING */
-    slot_t slots[DAO_DEVICE_COUNT_MAX];
     _Atomic uint32_t fork_count;
     dao_mutex_t lock;
     /* guarded by the lock */
     dao_cond_t changed;
-    uintptr_t worker;    /* the thread that starts or stops; 0 if none does */
+    uintptr_t worker;                                /* the thread that starts or stops; 0 if none does */
+    uintptr_t device_starters[DAO_DEVICE_COUNT_MAX]; /* the thread that starts a device now; 0 if none does */
     uint32_t init_count; /* calls of dao_init() to be undone; 0 after a start by another call */
     bool has_fork_hooks;
 } context = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT), .changed = DAO_COND_INITIALIZER};
 
 static _Thread_local int32_t current_device;
+
+/* Takes what is started away from new calls. */
+static void started_clear(void)
+{
+    atomic_store(&dao_started.core, NULL);
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        atomic_store(&dao_started.runtimes[i], NULL);
+    }
+}
 
 /* ---- forks ---- */
 
@@ -64,6 +69,7 @@ static void after_fork_in_child(void)
     state_t state = atomic_load(&context.state);
     if (state != NEVER && state != STOPPED) {
         atomic_store(&context.state, FORKED);
+        started_clear();
     }
     atomic_fetch_add(&context.fork_count, 1);
     dao_mutex_unlock(&context.lock);
@@ -239,9 +245,9 @@ static dao_status_t start_locked(const dao_config_t *config, const dao_backend_o
     dao_status_t status = start(config, ops, &core);
     dao_mutex_lock(&context.lock);
     context.worker = 0;
-    context.core = core;
     context.init_count = 0;
-    atomic_store_explicit(&context.state, status == DAO_OK ? STARTED : before, memory_order_release);
+    atomic_store(&context.state, status == DAO_OK ? STARTED : before);
+    atomic_store_explicit(&dao_started.core, core, memory_order_release);
     dao_cond_broadcast(&context.changed);
     return status;
 }
@@ -282,9 +288,8 @@ static dao_status_t init_locked(const dao_config_t *config, const dao_backend_op
     }
     if (atomic_load(&context.state) != STARTED) {
         status = start_locked(config, ops);
-    } else if (context.core->ops != ops) {
-        status = dao_error(DAO_ERR_BUSY, "the library is started with the %s backend's other table",
-                           context.core->ops->name);
+    } else if (atomic_load(&dao_started.core)->ops != ops) {
+        status = dao_error(DAO_ERR_BUSY, "the library is started with another table of the backend");
     }
     if (status == DAO_OK) {
         context.init_count++;
@@ -336,13 +341,15 @@ static dao_status_t enter_slowly(void)
 
 dao_status_t dao_context_enter(dao_core_t **out_core)
 {
-    if (atomic_load_explicit(&context.state, memory_order_acquire) != STARTED) {
+    dao_core_t *core = atomic_load_explicit(&dao_started.core, memory_order_acquire);
+    if (core == NULL) {
         dao_status_t status = enter_slowly();
         if (status != DAO_OK) {
             return status;
         }
+        core = atomic_load_explicit(&dao_started.core, memory_order_acquire);
     }
-    *out_core = context.core;
+    *out_core = core;
     return DAO_OK;
 }
 
@@ -360,16 +367,20 @@ static void runtime_settle(dao_runtime_t *runtime)
 }
 
 /* Reports and lets go of everything. Gives the number of blocks and handles that were live. */
-static uint64_t stop(dao_core_t *core)
+static uint64_t stop(void)
 {
+    dao_core_t *core = atomic_load(&dao_started.core);
     dao_runtime_t *runtimes[DAO_DEVICE_COUNT_MAX];
     int32_t runtime_count = 0;
     for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
-        dao_runtime_t *runtime = atomic_exchange(&context.slots[i].runtime, NULL);
+        dao_runtime_t *runtime = dao_runtime_started(i);
         if (runtime != NULL) {
-            runtime_settle(runtime);
             runtimes[runtime_count++] = runtime;
         }
+    }
+    started_clear(); /* before anything is logged: the callback may call the library */
+    for (int32_t i = 0; i < runtime_count; i++) {
+        runtime_settle(runtimes[i]);
     }
     uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
     for (int32_t i = 0; i < runtime_count; i++) {
@@ -383,14 +394,12 @@ static uint64_t stop(dao_core_t *core)
 
 static dao_status_t stop_locked(void)
 {
-    dao_core_t *core = context.core;
     atomic_store(&context.state, STOPPING);
     context.worker = dao_thread_self();
     dao_mutex_unlock(&context.lock);
-    uint64_t live_count = stop(core);
+    uint64_t live_count = stop();
     dao_mutex_lock(&context.lock);
     context.worker = 0;
-    context.core = NULL;
     context.init_count = 0;
     atomic_store(&context.state, STOPPED);
     dao_cond_broadcast(&context.changed);
@@ -457,36 +466,36 @@ dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place)
 /* Starts a runtime in this thread, or waits for the thread that does. */
 static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
 {
-    slot_t *slot = &context.slots[device_index];
-    while (slot->starter != 0) {
-        if (slot->starter == dao_thread_self()) {
+    uintptr_t *starter = &context.device_starters[device_index];
+    while (*starter != 0) {
+        if (*starter == dao_thread_self()) {
             return dao_error(DAO_ERR_REENTRANT,
                              "device:%" PRId32 " is being started by the caller of this callback",
                              device_index);
         }
         dao_cond_wait(&context.changed, &context.lock);
     }
-    if (atomic_load(&slot->runtime) != NULL) {
+    if (dao_runtime_started(device_index) != NULL) {
         return DAO_OK;
     }
-    slot->starter = dao_thread_self();
+    *starter = dao_thread_self();
     dao_mutex_unlock(&context.lock);
     dao_runtime_t *runtime = NULL;
     dao_status_t status = dao_runtime_create(core, device_index, &runtime);
     dao_mutex_lock(&context.lock);
-    slot->starter = 0;
-    atomic_store_explicit(&slot->runtime, runtime, memory_order_release);
+    *starter = 0;
+    atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);
     dao_cond_broadcast(&context.changed);
     return status;
 }
 
-dao_runtime_t *dao_runtime_started(int32_t device_index)
-{
-    return atomic_load_explicit(&context.slots[device_index].runtime, memory_order_acquire);
-}
-
 dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime)
 {
+    dao_runtime_t *runtime = dao_runtime_started(device_index);
+    if (runtime != NULL) {
+        *out_runtime = runtime;
+        return DAO_OK;
+    }
     dao_core_t *core;
     dao_status_t status = dao_context_enter(&core);
     if (status != DAO_OK) {
@@ -495,18 +504,13 @@ dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtim
     if (device_index < 0 || device_index >= core->device_count) {
         return no_device_error(core, device_index);
     }
-    dao_runtime_t *runtime = dao_runtime_started(device_index);
-    if (runtime == NULL) {
-        dao_mutex_lock(&context.lock);
-        status = runtime_start_locked(core, device_index);
-        dao_mutex_unlock(&context.lock);
-        if (status != DAO_OK) {
-            return status;
-        }
-        runtime = dao_runtime_started(device_index);
+    dao_mutex_lock(&context.lock);
+    status = runtime_start_locked(core, device_index);
+    dao_mutex_unlock(&context.lock);
+    if (status == DAO_OK) {
+        *out_runtime = dao_runtime_started(device_index);
     }
-    *out_runtime = runtime;
-    return DAO_OK;
+    return status;
 }
 
 dao_status_t dao_runtime_acquire(int32_t device_index, dao_runtime_t **out_runtime)

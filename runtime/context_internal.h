@@ -29,6 +29,14 @@ typedef struct dao_core {
     dao_live_t *first_live;
 } dao_core_t;
 
+/* What is started, for calls that cannot afford more than a look: the core is there while the library is STARTED, and a
+   runtime from its first use until then; all is NULL otherwise, in a child process too. Written by context.c alone. */
+typedef struct dao_started {
+    _Atomic(dao_core_t *) core;
+    _Atomic(dao_runtime_t *) runtimes[DAO_DEVICE_COUNT_MAX];
+} dao_started_t;
+extern dao_started_t dao_started;
+
 /* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and the errors
    of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
@@ -36,8 +44,13 @@ DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
 /* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise. */
 DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
 
-/* Gives a device's runtime, borrowed, or NULL if it was not used yet. The caller has entered; the device is there. */
-dao_runtime_t *dao_runtime_started(int32_t device_index);
+/* Gives a device's runtime, borrowed, or NULL if it was not used yet or cannot be. Any number is a device here. */
+static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
+{
+    return (uint32_t)device_index < DAO_DEVICE_COUNT_MAX
+               ? atomic_load_explicit(&dao_started.runtimes[device_index], memory_order_acquire)
+               : NULL;
+}
 
 /* DAO_ERR_INVALID for a kind that is none or an index that no place has, DAO_ERR_NO_DEVICE for a device that is not
    there, with a message. */
@@ -75,7 +88,13 @@ typedef struct dao_deferred {
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
 /* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
-void dao_runtime_drain(dao_runtime_t *runtime);
+void dao_runtime_drain_some(dao_runtime_t *runtime);
+static inline void dao_runtime_drain(dao_runtime_t *runtime)
+{
+    if (atomic_load_explicit(&runtime->deferred_count, memory_order_relaxed) > 0) {
+        dao_runtime_drain_some(runtime);
+    }
+}
 
 /* Carries out all deferred frees, waiting for their events. */
 void dao_runtime_drain_all(dao_runtime_t *runtime);

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "runtime/context_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* Bytes that go through the staging buffer at a time. */

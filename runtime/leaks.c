@@ -77,8 +77,8 @@ static uint64_t handles_report(dao_core_t *core)
     uint64_t capacity = handles != NULL ? count : 0;
     count = handles_copy(core, handles, capacity);
     for (uint64_t i = 0; i < count && i < capacity; i++) {
-        dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %s of %zu bytes at %s, address %p", handles[i].noun,
-                handles[i].size_bytes, dao_place_format(handles[i].place, text), handles[i].address);
+        dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %s at %s, %zu bytes, address %p", handles[i].noun,
+                dao_place_format(handles[i].place, text), handles[i].size_bytes, handles[i].address);
     }
     if (count > capacity) {
         dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %" PRIu64 " more handles", count - capacity);

@@ -7,7 +7,7 @@
    Counted: the context holds one reference, each handle, stream and event of the device one. A deferred free holds none:
    the last reference waits for all of them, so that nothing is left behind.
 
-   Invariants, outside of the lock's critical sections: `pending_count` is the number of deferred frees on the list and
+   Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
 #include "runtime/context_internal.h"
 
@@ -18,7 +18,6 @@
 #include "base/log.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Deferred frees that one drain asks for at most. */
 #define DRAIN_COUNT 16
@@ -27,9 +26,8 @@
 #define SPARE_COUNT 64
 
 struct dao_runtime_private {
-    dao_core_t *core; /* a reference of its own */
-    _Atomic uint64_t pending_count;
-    _Atomic uint64_t pending_pinned_count; /* of these, pinned memory */
+    dao_core_t *core;                       /* a reference of its own */
+    _Atomic uint64_t deferred_pinned_count; /* of the runtime's deferred frees, those of pinned memory */
     dao_mutex_t lock;
     /* guarded by the lock */
     dao_deferred_t *first;
@@ -254,10 +252,10 @@ static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
     dao_runtime_block_free(runtime, deferred->kind, deferred->address);
     dao_runtime_event_give(runtime, deferred->event);
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
-        atomic_fetch_sub(&own->pending_pinned_count, 1);
+        atomic_fetch_sub(&own->deferred_pinned_count, 1);
     }
     dao_handle_bury(deferred->container); /* `deferred` is a part of it */
-    atomic_fetch_sub(&own->pending_count, 1);
+    atomic_fetch_sub(&runtime->deferred_count, 1);
 }
 
 static void list_append(struct dao_runtime_private *own, dao_deferred_t *deferred)
@@ -295,16 +293,16 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     struct dao_runtime_private *own = runtime->own;
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
-        atomic_fetch_add(&own->pending_pinned_count, 1);
+        atomic_fetch_add(&own->deferred_pinned_count, 1);
     }
-    atomic_fetch_add(&own->pending_count, 1);
+    atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
 }
 
 uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind)
 {
-    uint64_t pinned_count = atomic_load(&runtime->own->pending_pinned_count);
-    uint64_t count = atomic_load(&runtime->own->pending_count);
+    uint64_t pinned_count = atomic_load(&runtime->own->deferred_pinned_count);
+    uint64_t count = atomic_load(&runtime->deferred_count);
     return kind == DAO_PLACE_KIND_PINNED ? pinned_count
                                          : count - (pinned_count < count ? pinned_count : count);
 }
@@ -324,15 +322,11 @@ static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
     }
 }
 
-void dao_runtime_drain(dao_runtime_t *runtime)
+void dao_runtime_drain_some(dao_runtime_t *runtime)
 {
-    struct dao_runtime_private *own = runtime->own;
-    if (atomic_load_explicit(&own->pending_count, memory_order_relaxed) == 0) {
-        return;
-    }
     dao_error_record_t record; /* what the events answer is not this caller's error */
     dao_error_save(&record, dao_last_status());
-    chain_poll(runtime, list_take(own, DRAIN_COUNT));
+    chain_poll(runtime, list_take(runtime->own, DRAIN_COUNT));
     (void)dao_error_restore(&record);
 }
 
@@ -341,7 +335,7 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
     struct dao_runtime_private *own = runtime->own;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    while (atomic_load(&own->pending_count) > 0) {
+    while (atomic_load(&runtime->deferred_count) > 0) {
         dao_deferred_t *chain = list_take(own, UINT32_MAX);
         if (chain == NULL) {
             dao_thread_yield(); /* the rest is in the hands of another thread */

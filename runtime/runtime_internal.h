@@ -29,6 +29,8 @@ struct dao_runtime {
     _Atomic uint32_t reference_count;
     /* runtime.c adds what only it uses behind this: keep it there */
     struct dao_runtime_private *own;
+    _Atomic uint64_t
+        deferred_count; /* frees that wait for a stream: on the list and in the hands of who drains it */
 };
 
 /* Starts the library on a given backend instead of the built one, for tests. As dao_init() otherwise. */

@@ -554,42 +554,58 @@ static dao_status_t shape_infer(const char *function, int32_t rank, const int64_
     return DAO_OK;
 }
 
-/* Finds strides for `target`'s shape over the elements of `source`, in the same order. Dimensions of the source that lie
-   one behind the other in memory form a chunk; each chunk has to be filled exactly by dimensions of the target. */
+/* Gives the next dimension before one that has another length than 1; -1 if there is none. */
+static int32_t dimension_before(const layout_t *layout, int32_t dimension)
+{
+    do {
+        dimension--;
+    } while (dimension >= 0 && layout->shape[dimension] == 1);
+    return dimension;
+}
+
+/* Takes a chunk off a layout from its fastest dimension on: dimensions that lie one behind the other in memory. Gives the
+   dimension before the chunk. */
+static int32_t chunk_take(const layout_t *layout, int32_t fastest, int64_t *out_count)
+{
+    int64_t count = layout->shape[fastest];
+    int32_t before = dimension_before(layout, fastest);
+    int64_t adjoining;
+    while (before >= 0 && !__builtin_mul_overflow(count, layout->strides[fastest], &adjoining) &&
+           layout->strides[before] == adjoining) {
+        count *= layout->shape[before];
+        before = dimension_before(layout, before);
+    }
+    *out_count = count;
+    return before;
+}
+
+/* Fills a chunk of `count` elements with dimensions of a layout, from *dimension towards the slower ones. */
+static bool chunk_fill(layout_t *layout, int32_t *dimension, int64_t count, int64_t stride)
+{
+    int64_t filled = 1;
+    while (*dimension >= 0 && (filled < count || layout->shape[*dimension] == 1)) {
+        int64_t *own_stride = &layout->strides[*dimension];
+        (void)__builtin_mul_overflow(filled, stride,
+                                     own_stride); /* if it does, no element is reached by it */
+        filled *= layout->shape[*dimension];
+        (*dimension)--;
+    }
+    return filled == count;
+}
+
+/* Finds strides for `target`'s shape over the elements of `source`, in the same order: each chunk of the source has to be
+   filled exactly by dimensions of the target. Neither is empty. */
 static bool strides_for_shape(const layout_t *source, layout_t *target)
 {
     int32_t to = target->rank - 1;
-    int64_t chunk_count = 1;
-    int64_t chunk_stride = 1; /* of the chunk's fastest dimension */
-    bool is_new = true;
-    for (int32_t from = source->rank - 1; from >= 0; from--) {
-        if (source->shape[from] == 1) {
-            continue;
-        }
-        chunk_stride = is_new ? source->strides[from] : chunk_stride;
-        chunk_count *= source->shape[from];
-        is_new = false;
-        int32_t next = from - 1;
-        while (next >= 0 && source->shape[next] == 1) {
-            next--;
-        }
-        int64_t adjoining;
-        if (next >= 0 && !__builtin_mul_overflow(chunk_count, chunk_stride, &adjoining) &&
-            source->strides[next] == adjoining) {
-            continue; /* the next dimension belongs to the chunk */
-        }
-        int64_t filled = 1;
-        while (to >= 0 && (filled < chunk_count || target->shape[to] == 1)) {
-            (void)__builtin_mul_overflow(filled, chunk_stride,
-                                         &target->strides[to]); /* if it does, nothing is reached by it */
-            filled *= target->shape[to];
-            to--;
-        }
-        if (filled != chunk_count) {
+    int32_t from = dimension_before(source, source->rank);
+    while (from >= 0) {
+        int64_t stride = source->strides[from];
+        int64_t count;
+        from = chunk_take(source, from, &count);
+        if (!chunk_fill(target, &to, count, stride)) {
             return false;
         }
-        chunk_count = 1;
-        is_new = true;
     }
     for (; to >= 0; to--) {
         target->strides[to] = 1; /* only lengths of 1 are left */

@@ -397,6 +397,43 @@ static void handles_keep_what_they_need_after_the_end(void)
     CU_ASSERT_EQUAL(open_count, 0);
 }
 
+#define HANDLES 50
+
+static void *release_all(void *user)
+{
+    dao_memory_t **memories = user;
+    for (int i = 0; i < HANDLES; i++) {
+        CU_ASSERT_EQUAL(dao_memory_release(memories[i]), DAO_OK);
+    }
+    return NULL;
+}
+
+static void releases_may_race_with_finalize(void)
+{
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 1}, {DAO_PLACE_KIND_DEVICE, 0}};
+    static dao_memory_t *memories[THREADS][HANDLES];
+    for (int round = 0; round < 5; round++) {
+        dao_config_t config = config_logging();
+        dao_thread_t threads[THREADS];
+        CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+        for (int i = 0; i < THREADS * HANDLES; i++) {
+            CU_ASSERT_EQUAL_FATAL(
+                dao_memory_create(places[i % 3], 1000, NULL, &memories[i / HANDLES][i % HANDLES]), DAO_OK);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "release", release_all, memories[i]), DAO_OK);
+        }
+        dao_status_t status = dao_finalize();
+        CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_BUSY);
+        for (int i = 0; i < THREADS; i++) {
+            dao_thread_join(&threads[i]);
+        }
+        CU_ASSERT_EQUAL(open_count, 0);
+        CU_ASSERT_EQUAL(device_open_count, 0);
+    }
+}
+
 static void a_handle_of_an_earlier_start_does_not_disturb_the_next(void)
 {
     dao_config_t config = config_small();
@@ -541,6 +578,7 @@ static CU_TestInfo tests[] = {
     {"what is left is reported line by line", what_is_left_is_reported_line_by_line},
     {"the log callback may call the library", the_log_callback_may_call_the_library},
     {"handles keep what they need after the end", handles_keep_what_they_need_after_the_end},
+    {"releases may race with finalize", releases_may_race_with_finalize},
     {"a handle of an earlier start does not disturb the next",
      a_handle_of_an_earlier_start_does_not_disturb_the_next},
     {"a runtime outlives the context", a_runtime_outlives_the_context},
