@@ -59,7 +59,7 @@ struct dao_item {
     void **addresses;       /* operand -> device address, filled at the launch */
 
     uint32_t use_count; /* one a tensor */
-    dao_use_t *uses; /* lie behind the item */
+    dao_use_t *uses;    /* lie behind the item */
 };
 
 /* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each tensor's record.
