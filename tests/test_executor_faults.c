@@ -159,7 +159,7 @@ static void run_steps(program_t *program)
         ignore(dao_step_run(step));
     }
     ignore(dao_executor_sync(program->executor));
-    program->tensors[3].version = 0; /* discarded by a run; made but not discarded only if a launch failed */
+    program->tensors[3].version = 0; /* a run discards it */
     program_drop(program, 3);
     dao_step_destroy(step);
 }
