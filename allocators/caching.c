@@ -136,13 +136,9 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
 
 /* Moves a block that lacks pages to where it lacks the fewest. */
 static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes, size_t requested_bytes,
-                                        uint64_t *offset_bytes)
+                                        uint32_t missing, uint64_t *offset_bytes)
 {
     dao_range_t *range = caching->reservation.range;
-    uint32_t missing = dao_pages_missing(caching->pages, *offset_bytes, size_bytes);
-    if (missing == 0) {
-        return DAO_OK;
-    }
     hole_search_t search = {.pages = caching->pages,
                             .size_bytes = size_bytes,
                             .looks_left = HOLE_LOOK_COUNT,
@@ -161,6 +157,22 @@ static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes,
     return DAO_OK;
 }
 
+/* Backs a block that lacks pages, perhaps elsewhere: off the usual path. */
+static dao_status_t back_locked(caching_t *caching, size_t size_bytes, uint64_t block_bytes, uint32_t missing,
+                                uint64_t *offset_bytes)
+{
+    dao_status_t status = place_better_locked(caching, block_bytes, size_bytes, missing, offset_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t room_pages = dao_ledger_room(&caching->ledger) / caching->page_bytes;
+    uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
+    status = dao_pages_back(caching->pages, caching->reservation.range, *offset_bytes, block_bytes,
+                            new_page_max, &caching->ledger.stats.remap_count);
+    count_pages_locked(caching); /* after a failure too: the backend may have refused to take a page back */
+    return status;
+}
+
 /* Places a block and backs it with pages. */
 static dao_status_t place_locked(caching_t *caching, size_t size_bytes, uint64_t block_bytes,
                                  uint64_t *out_offset)
@@ -174,13 +186,9 @@ static dao_status_t place_locked(caching_t *caching, size_t size_bytes, uint64_t
     if (status != DAO_OK) {
         return status;
     }
-    status = place_better_locked(caching, block_bytes, size_bytes, &offset_bytes);
-    if (status == DAO_OK) {
-        uint64_t room_pages = dao_ledger_room(&caching->ledger) / caching->page_bytes;
-        status = dao_pages_back(caching->pages, range, offset_bytes, block_bytes,
-                                room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages,
-                                &caching->ledger.stats.remap_count);
-        count_pages_locked(caching);
+    uint32_t missing = dao_pages_missing(caching->pages, offset_bytes, block_bytes);
+    if (missing > 0) {
+        status = back_locked(caching, size_bytes, block_bytes, missing, &offset_bytes);
     }
     if (status != DAO_OK) {
         (void)dao_range_free(range, offset_bytes); /* it was placed there a moment ago */

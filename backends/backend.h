@@ -6,7 +6,8 @@
    device. Every call makes the device it needs current for itself and leaves the caller's current device as it was.
    A call that fails leaves everything as it was, its out parameters included, and has called dao_error().
 
-   Threads: any call from any thread, except that one stream, event or page handle is used by one thread at a time.
+   Threads: any call from any thread, several at once on one stream or event too: a copy by dao_copy() and a program's own
+   work share a device's streams. Only a page handle is used by one thread at a time, and nothing is used while it is destroyed.
    No call of this table is made from inside a host function. */
 #ifndef DAO_BACKENDS_BACKEND_H
 #define DAO_BACKENDS_BACKEND_H

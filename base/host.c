@@ -82,14 +82,17 @@ bool dao_host_move(void *from, void *to, size_t size_bytes)
     return mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
 }
 
-void *dao_host_move_home(void *from, size_t size_bytes)
+void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
 {
-    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+    void *home = map_aligned(size_bytes, alignment_bytes, PROT_NONE);
+    if (home == NULL) {
         return NULL;
     }
     /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved again. */
-    void *home = mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
-    if (home == MAP_FAILED) {
+    void *moved =
+        mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, home);
+    if (moved != home) {
+        (void)munmap(home, size_bytes);
         return NULL;
     }
     void *reserved =

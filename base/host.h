@@ -33,7 +33,7 @@ bool dao_host_move(void *from, void *to, size_t size_bytes);
 
 /* Moves pages with their bytes out of a reservation to an address of their own, which dao_host_unmap() takes. The old
    addresses stay reserved throughout. NULL if the system refuses: nothing is changed. */
-void *dao_host_move_home(void *from, size_t size_bytes);
+void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes);
 
 /* Gives back what dao_host_reserve(), dao_host_map() or dao_host_move_home() gave. */
 void dao_host_unmap(void *address, size_t size_bytes);

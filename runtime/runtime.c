@@ -208,15 +208,28 @@ void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event)
     }
 }
 
+/* Waits by the stream itself: for later work too, but surely. */
+static dao_status_t wait_for_stream(dao_runtime_t *runtime, dao_backend_stream_t *stream,
+                                    dao_status_t first_status)
+{
+    dao_error_record_t record;
+    dao_error_save(&record, first_status);
+    dao_status_t status = runtime->ops->stream_synchronize(stream);
+    return first_status == DAO_OK ? status : dao_error_restore(&record);
+}
+
 dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stream)
 {
     dao_backend_event_t *event;
     if (dao_runtime_event_take(runtime, &event) != DAO_OK) {
-        return runtime->ops->stream_synchronize(stream); /* waits for later work too, but waits */
+        return wait_for_stream(runtime, stream, DAO_OK);
     }
-    dao_status_t status = runtime->ops->event_record(event, stream);
-    status =
-        status == DAO_OK ? runtime->ops->event_synchronize(event) : runtime->ops->stream_synchronize(stream);
+    dao_status_t status;
+    if (runtime->ops->event_record(event, stream) != DAO_OK) {
+        status = wait_for_stream(runtime, stream, DAO_OK);
+    } else if ((status = runtime->ops->event_synchronize(event)) != DAO_OK) {
+        status = wait_for_stream(runtime, stream, status); /* the caller may let go of the memory now */
+    }
     dao_runtime_event_give(runtime, event);
     return status;
 }
@@ -336,7 +349,9 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
         while (chain != NULL) {
             dao_deferred_t *deferred = chain;
             chain = deferred->next;
-            (void)runtime->ops->event_synchronize(deferred->event); /* an error is an end, too */
+            if (runtime->ops->event_synchronize(deferred->event) != DAO_OK) {
+                (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
+            }
             carry_out(runtime, deferred);
         }
     }

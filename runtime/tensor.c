@@ -438,7 +438,7 @@ dao_status_t dao_tensor_narrow(dao_tensor_t *tensor, int32_t dimension, int64_t 
                                dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_narrow";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status;
     if ((status = view_begin(function, tensor, out_tensor, &layout)) != DAO_OK ||
         (status = dimension_resolve(function, dimension, layout.rank, &dimension)) != DAO_OK) {
@@ -463,7 +463,7 @@ dao_status_t dao_tensor_narrow(dao_tensor_t *tensor, int32_t dimension, int64_t 
 dao_status_t dao_tensor_permute(dao_tensor_t *tensor, const int32_t *order, dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_permute";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status = view_begin(function, tensor, out_tensor, &layout);
     if (status != DAO_OK) {
         return status;
@@ -473,7 +473,7 @@ dao_status_t dao_tensor_permute(dao_tensor_t *tensor, const int32_t *order, dao_
     }
     bool seen[DAO_TENSOR_RANK_MAX] = {false};
     for (int32_t i = 0; i < layout.rank; i++) {
-        int32_t from;
+        int32_t from = 0;
         status = dimension_resolve(function, order[i], layout.rank, &from);
         if (status != DAO_OK) {
             return status;
@@ -491,7 +491,7 @@ dao_status_t dao_tensor_permute(dao_tensor_t *tensor, const int32_t *order, dao_
 dao_status_t dao_tensor_squeeze(dao_tensor_t *tensor, int32_t dimension, dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_squeeze";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status;
     if ((status = view_begin(function, tensor, out_tensor, &layout)) != DAO_OK ||
         (status = dimension_resolve(function, dimension, layout.rank, &dimension)) != DAO_OK) {
@@ -508,7 +508,7 @@ dao_status_t dao_tensor_squeeze(dao_tensor_t *tensor, int32_t dimension, dao_ten
 dao_status_t dao_tensor_unsqueeze(dao_tensor_t *tensor, int32_t dimension, dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_unsqueeze";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status = view_begin(function, tensor, out_tensor, &layout);
     if (status != DAO_OK) {
         return status;
@@ -601,7 +601,7 @@ dao_status_t dao_tensor_view(dao_tensor_t *tensor, int32_t rank, const int64_t *
                              dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_view";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status = view_begin(function, tensor, out_tensor, &layout);
     if (status != DAO_OK) {
         return status;
@@ -631,7 +631,7 @@ dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank, const int
                                    const int64_t *strides, int64_t offset_elements, dao_tensor_t **out_tensor)
 {
     static const char function[] = "dao_tensor_as_strided";
-    layout_t layout;
+    layout_t layout = {0};
     dao_status_t status = view_begin(function, tensor, out_tensor, &layout);
     if (status != DAO_OK) {
         return status;

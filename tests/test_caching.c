@@ -180,6 +180,20 @@ static void free_pages_are_moved_before_new_ones_are_taken(void)
     }
 }
 
+static void a_block_goes_where_the_fewest_pages_are_missing(void)
+{
+    void *low = take(2 * PAGE), *wall = take(PAGE), *high = take(3 * PAGE), *end_wall = take(PAGE);
+    give(low);
+    CU_ASSERT_EQUAL(trim(0), 2 * PAGE);
+    give(high);
+    uint64_t calls = heap_backend_calls(heap, HEAP_CALL_COUNT);
+    CU_ASSERT_PTR_EQUAL(take(2 * PAGE), high); /* not to the hole of just its size, which has no pages now */
+    CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), calls);
+    give(high);
+    give(wall);
+    give(end_wall);
+}
+
 static void all_of_the_device_can_be_used(void)
 {
     enum { COUNT = CAPACITY_BYTES / PAGE };
@@ -406,6 +420,7 @@ static CU_TestInfo paged_tests[] = {
     {"growth takes just the pages that are missing", growth_takes_just_the_pages_that_are_missing},
     {"a page is given back when nothing lives in it", a_page_is_given_back_when_nothing_lives_in_it},
     {"free pages are moved before new ones are taken", free_pages_are_moved_before_new_ones_are_taken},
+    {"a block goes where the fewest pages are missing", a_block_goes_where_the_fewest_pages_are_missing},
     {"all of the device can be used", all_of_the_device_can_be_used},
     {"a steady program makes no backend calls", a_steady_program_makes_no_backend_calls},
     {"a limit is met by moving pages", a_limit_is_met_by_moving_pages},

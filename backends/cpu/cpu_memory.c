@@ -221,7 +221,7 @@ dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages
         return dao_error(DAO_ERR_INVALID, "virtual device %" PRId32 ": the pages are not mapped at %p",
                          device->index, address);
     }
-    void *home = dao_host_move_home(address, pages->size_bytes);
+    void *home = dao_host_move_home(address, pages->size_bytes, DAO_CPU_PAGE_BYTES);
     if (home == NULL) {
         return dao_error(DAO_ERR_BACKEND,
                          "virtual device %" PRId32 ": the system refused to unmap %zu bytes at %p",

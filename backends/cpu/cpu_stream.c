@@ -3,7 +3,8 @@
        stream: ring of commands [ first ... first + count )  --worker-->  copy, fill, function, record, wait
 
    An event points to the mark of its latest record; every record makes a new mark, so that whoever waits is bound to the
-   record that was the latest when he asked. Marks are counted: the event, the command and each waiter hold one.
+   record that was the latest when he asked. Marks are counted: the event, the command and each waiter hold one. A mark
+   that nobody but its event holds is used again, so that recording seldom needs memory.
 
    Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a link's. */
 #include "backends/cpu/cpu_internal.h"
@@ -74,7 +75,8 @@ struct dao_backend_stream {
 };
 
 struct dao_backend_event {
-    mark_t *mark; /* of the latest record; NULL: never recorded */
+    mark_t *mark;     /* of the latest record; done before the first one */
+    bool is_recorded; /* at least once */
 };
 
 static dao_mutex_t marks_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_BACKEND);
@@ -95,6 +97,7 @@ static mark_t *mark_create(void)
     mark_t *mark = dao_host_calloc(1, sizeof(*mark));
     if (mark != NULL) {
         atomic_init(&mark->reference_count, 1);
+        mark->is_done = true;
     }
     return mark;
 }
@@ -126,6 +129,13 @@ static void mark_wait(const mark_t *mark)
     while (!mark->is_done) {
         dao_cond_wait(&marks_done, &marks_lock);
     }
+    dao_mutex_unlock(&marks_lock);
+}
+
+static void mark_begin(mark_t *mark)
+{
+    dao_mutex_lock(&marks_lock);
+    mark->is_done = false;
     dao_mutex_unlock(&marks_lock);
 }
 
@@ -405,7 +415,7 @@ void *dao_cpu_stream_native(dao_backend_stream_t *stream)
 
 dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
 {
-    if (event->mark == NULL || mark_is_done(event->mark)) {
+    if (mark_is_done(event->mark)) {
         return dao_cpu_check_thread();
     }
     command_t command = {.kind = COMMAND_WAIT, .mark = mark_reference(event->mark)};
@@ -421,10 +431,13 @@ dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend
 dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
 {
     dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
-    if (event == NULL) {
+    mark_t *mark = event != NULL ? mark_create() : NULL;
+    if (mark == NULL) {
+        dao_host_free(event);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an event of virtual device %" PRId32,
                          device->index);
     }
+    event->mark = mark;
     *out_event = event;
     return DAO_OK;
 }
@@ -435,34 +448,51 @@ void dao_cpu_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
+/* A mark for the next record: the event's own if nobody else holds it, else a new one; NULL without memory. */
+static mark_t *next_mark(const dao_backend_event_t *event)
+{
+    bool is_alone =
+        atomic_load(&event->mark->reference_count) == 1; /* then its record, if there was one, is done */
+    return is_alone ? event->mark : mark_create();
+}
+
 dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
-    mark_t *mark = mark_create();
+    mark_t *mark = next_mark(event);
     if (mark == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to record an event on virtual device %" PRId32,
                          stream->device->index);
     }
+    uint64_t time_ns = mark->time_ns;
+    mark_begin(mark);
     command_t command = {.kind = COMMAND_RECORD, .mark = mark_reference(mark)};
     dao_status_t status = queue_command(stream, &command);
     if (status != DAO_OK) {
+        mark_finish(mark); /* as it was */
+        mark->time_ns = time_ns;
         mark_unreference(mark);
-        mark_unreference(mark);
+        if (mark != event->mark) {
+            mark_unreference(mark);
+        }
         return status;
     }
-    mark_unreference(event->mark);
-    event->mark = mark;
+    if (mark != event->mark) {
+        mark_unreference(event->mark);
+        event->mark = mark;
+    }
+    event->is_recorded = true;
     return DAO_OK;
 }
 
 dao_status_t dao_cpu_event_query(dao_backend_event_t *event)
 {
-    return event->mark == NULL || mark_is_done(event->mark) ? DAO_OK : DAO_ERR_NOT_READY;
+    return mark_is_done(event->mark) ? DAO_OK : DAO_ERR_NOT_READY;
 }
 
 dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event)
 {
     dao_status_t status = dao_cpu_check_thread();
-    if (status == DAO_OK && event->mark != NULL) {
+    if (status == DAO_OK) {
         mark_wait(event->mark);
     }
     return status;
@@ -471,7 +501,7 @@ dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event)
 dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                    int64_t *out_elapsed_ns)
 {
-    if (begin->mark == NULL || end->mark == NULL || !mark_is_done(begin->mark) || !mark_is_done(end->mark)) {
+    if (!begin->is_recorded || !end->is_recorded || !mark_is_done(begin->mark) || !mark_is_done(end->mark)) {
         return dao_error(DAO_ERR_NOT_READY,
                          "the time between two events is known when both were recorded and have finished");
     }

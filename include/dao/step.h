@@ -23,7 +23,8 @@ typedef struct dao_step dao_step_t;
 DAO_API DAO_NODISCARD dao_status_t dao_step_create(dao_executor_t *executor, dao_step_t **out_step);
 
 /**
- * Adds a kernel to the end of a step. `drop` is called when the step is destroyed; `launch` once for every run.
+ * Adds a kernel to the end of a step. `launch` is called once for every run; `drop` once, when the
+ * step is destroyed and its runs have finished.
  *
  * @param kernel  As for dao_executor_push().
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_NO_HOST_MEMORY: the step is as it was.
@@ -46,14 +47,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_discard(dao_step_t *step, dao_manage
  * Runs a step: queues all of it at once, in order with everything else that is pushed. Kernels of the step know all
  * accesses after them. May be called again and again.
  *
- * @param step  Borrowed; must not be changed or destroyed before the next dao_executor_sync() has returned.
+ * @param step  Borrowed; may be added to or destroyed while the run is under way.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT. The run's own errors come by dao_executor_sync().
  *
  * Threads: any. Waits: while the queue is full. Cost: one item in the queue.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_step_run(dao_step_t *step);
 
-/** Gives up a step and its references to tensors. NULL is allowed. Threads: one, no run under way. Waits: never. Cost: O(kernels). */
+/** Gives up a step and its references to tensors, once its runs have finished. NULL is allowed. Threads: one at a time. Waits: never. Cost: O(kernels). */
 DAO_API void dao_step_destroy(dao_step_t *step);
 
 DAO_END_DECLS

@@ -427,7 +427,9 @@ static void run_kernel_item(dao_core_t *core, dao_item_t *item)
     }
     core->now++;
     pass_uses(core, item);
-    if (is_launched && item->drop != NULL) {
+    bool is_owned_elsewhere =
+        item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
+    if (is_launched && !is_owned_elsewhere) {
         keep_until_finished(core, item);
     } else {
         dao_item_destroy(item);
@@ -464,13 +466,11 @@ static dao_status_t write_tensor(dao_core_t *core, dao_managed_t *tensor, const 
     if (status != DAO_OK) {
         return status;
     }
-    tensor->is_pinned = true;
     dao_residence_land(tensor, offset);
     status = dao_residence_write(core, tensor, source);
     if (dao_residence_is_landing(tensor)) {
         dao_residence_unland(core, tensor);
     }
-    tensor->is_pinned = false;
     return status;
 }
 

@@ -73,9 +73,7 @@ static void run_one(dao_executor_t *executor)
         dao_queue_finish_kernel(&executor->queue);
     }
     if (answered != NULL) {
-        dao_request_t *request = answered->request;
-        dao_item_destroy(answered);
-        dao_queue_answer(&executor->queue, request);
+        dao_queue_answer(&executor->queue, answered->request);
     }
 }
 
@@ -283,13 +281,12 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     return status;
 }
 
-/* Pushes a request and waits until it is carried out. */
+/* Pushes a request and waits until it is carried out. The item stays the caller's. */
 static dao_status_t ask(dao_executor_t *executor, dao_item_t *item, dao_request_t *request)
 {
     item->request = request;
     dao_status_t status = dao_queue_push(&executor->queue, item, item, 0);
     if (status != DAO_OK) {
-        dao_item_destroy(item);
         return status;
     }
     dao_queue_await(&executor->queue, request);
@@ -305,13 +302,9 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     if (status != DAO_OK) {
         return status;
     }
-    dao_item_t *item = dao_host_calloc(1, sizeof(*item));
-    if (item == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of a sync");
-    }
-    item->kind = DAO_ITEM_SYNC;
+    dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
-    return ask(executor, item, &request);
+    return ask(executor, &item, &request);
 }
 
 /* What write and read share. */
@@ -330,7 +323,11 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
     if (status == DAO_OK) {
         status = dao_item_from_use(kind, tensor, use, &item);
     }
-    return status == DAO_OK ? ask(tensor->executor, item, request) : status;
+    if (status == DAO_OK) {
+        status = ask(tensor->executor, item, request);
+        dao_item_destroy(item);
+    }
+    return status;
 }
 
 dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)

@@ -124,13 +124,15 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
     return DAO_OK;
 }
 
-dao_status_t dao_item_copy(const dao_item_t *item, dao_item_t **out_item)
+dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item)
 {
     dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
     if (copy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of kernel \"%s\"",
                          item->name);
     }
+    copy->step = step;
+    dao_step_reference(step);
     copy->launch = item->launch;
     copy->user = item->user;
     copy->workspace_bytes = item->workspace_bytes;
@@ -146,12 +148,15 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_item_t **out_item)
 
 void dao_item_destroy(dao_item_t *item)
 {
-    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE);
+    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE && item->kind != DAO_ITEM_SYNC);
     if (item->drop != NULL) {
         item->drop(item->user);
     }
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_managed_unreference(item->uses[i].tensor);
+    }
+    if (item->step != NULL) {
+        dao_step_unreference(item->step);
     }
     dao_host_free(item);
 }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-#include <dao/executor.h>
+#include <dao/step.h>
 
 typedef struct dao_item dao_item_t;
 
@@ -30,7 +30,7 @@ typedef enum dao_item_kind {
     DAO_ITEM_RELEASE, /* the last handle of `released` is gone */
     DAO_ITEM_WRITE,   /* program to tensor */
     DAO_ITEM_READ,    /* tensor to program */
-    DAO_ITEM_SYNC,
+    DAO_ITEM_SYNC,    /* lies on the stack of the thread that waits for it */
 } dao_item_kind_t;
 
 /* What a thread of the program waits for. It lies on that thread's stack. */
@@ -52,6 +52,7 @@ struct dao_item {
     dao_launch_func_t launch;
     void *user;
     void (*drop)(void *user);
+    dao_step_t *step; /* of a run's copy: holds the step, whose items own `user`; else NULL */
     size_t workspace_bytes;
     uint64_t finish_sequence; /* on the compute lane, once launched */
     uint32_t operand_count;
@@ -59,7 +60,7 @@ struct dao_item {
     void **addresses;       /* operand -> device address, filled at the launch */
 
     uint32_t use_count; /* one a tensor */
-    dao_use_t *uses; /* lie behind the item */
+    dao_use_t *uses;    /* lie behind the item */
 };
 
 /* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each tensor's record.
@@ -71,10 +72,15 @@ DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const 
 DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
                                              dao_item_t **out_item);
 
-/* Copies an item that is not in a queue, without its drop. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_item_t **out_item);
+/* Copies an item of a step, for a run; the copy holds the step. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item);
 
-/* Calls drop, lets go of the tensors and frees an item. Not for release items, which lie in their tensors. */
+/* Calls drop, lets go of the tensors and the step, and frees an item. Not for release items, which lie in their tensors,
+   nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
+
+/* Holds a step, and lets go of it; the last one frees it. In step.c. */
+void dao_step_reference(dao_step_t *step);
+void dao_step_unreference(dao_step_t *step);
 
 #endif

@@ -1,4 +1,5 @@
-/* Steps: a list of items that are copied into the queue for every run. */
+/* Steps: a list of items that are copied into the queue for every run. Every copy holds the step until its work has
+   finished, so that a step may be destroyed while its runs are under way. */
 #include <dao/step.h>
 
 #include "base/error.h"
@@ -7,7 +8,8 @@
 #include "runtime/executor/managed.h"
 
 struct dao_step {
-    dao_executor_t *executor; /* a reference to its shell */
+    _Atomic uint32_t reference_count; /* the creator, and every run's items */
+    dao_executor_t *executor;         /* a reference to its shell */
     dao_item_t *first, *last;
     uint64_t kernel_count;
 };
@@ -21,6 +23,7 @@ dao_status_t dao_step_create(dao_executor_t *executor, dao_step_t **out_step)
     if (step == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a step");
     }
+    atomic_init(&step->reference_count, 1);
     step->executor = executor;
     dao_executor_reference(executor);
     *out_step = step;
@@ -76,13 +79,13 @@ dao_status_t dao_step_discard(dao_step_t *step, dao_managed_t *tensor)
 }
 
 /* Copies all items of a step. On an error none is left. */
-static dao_status_t copy_items(const dao_step_t *step, dao_item_t **out_first, dao_item_t **out_last)
+static dao_status_t copy_items(dao_step_t *step, dao_item_t **out_first, dao_item_t **out_last)
 {
     dao_item_t *first = NULL;
     dao_item_t *last = NULL;
     for (const dao_item_t *item = step->first; item != NULL; item = item->next) {
         dao_item_t *copy = NULL;
-        dao_status_t status = dao_item_copy(item, &copy);
+        dao_status_t status = dao_item_copy(item, step, &copy);
         if (status != DAO_OK) {
             destroy_chain(first);
             return status;
@@ -116,12 +119,23 @@ dao_status_t dao_step_run(dao_step_t *step)
     return status;
 }
 
+void dao_step_reference(dao_step_t *step)
+{
+    atomic_fetch_add(&step->reference_count, 1);
+}
+
+void dao_step_unreference(dao_step_t *step)
+{
+    if (atomic_fetch_sub(&step->reference_count, 1) == 1) {
+        destroy_chain(step->first);
+        dao_executor_unreference(step->executor);
+        dao_host_free(step);
+    }
+}
+
 void dao_step_destroy(dao_step_t *step)
 {
-    if (step == NULL) {
-        return;
+    if (step != NULL) {
+        dao_step_unreference(step);
     }
-    destroy_chain(step->first);
-    dao_executor_unreference(step->executor);
-    dao_host_free(step);
 }
