@@ -1,5 +1,6 @@
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
-# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DFLAGS=... -DLIBDIR=... -P test_install.cmake
+# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
+# -P test_install.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
     execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -9,7 +10,7 @@ file(REMOVE_RECURSE ${SCRATCH})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/first)
 file(RENAME ${SCRATCH}/first ${SCRATCH}/prefix) # nothing in it may remember where it was put
 
-run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${SCRATCH}/by_cmake -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE}/tests/consumer -B ${SCRATCH}/by_cmake -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
     -DCMAKE_C_COMPILER=${COMPILER} -DCMAKE_C_FLAGS=${FLAGS})
 run(${CMAKE_COMMAND} --build ${SCRATCH}/by_cmake)
 run(${SCRATCH}/by_cmake/consumer)

@@ -22,7 +22,7 @@ typedef struct settings {
     const char *host;
     const char *mode;
     const char *batch;
-    bool is_checked;
+    bool is_verified;
     bool is_json;
 } settings_t;
 
@@ -40,7 +40,7 @@ static const dao_option_t options[] = {
      "most pinned host memory to move tensors to; default no limit"},
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
-    {"verify", NULL, offsetof(settings_t, is_checked),
+    {"verify", NULL, offsetof(settings_t, is_verified),
      "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
@@ -92,7 +92,8 @@ static bool is_bad(dao_status_t status, const char *option, int *out_exit)
 static bool parse_settings(const settings_t *settings, dao_run_config_t *config, int *out_exit)
 {
     config->policy = DAO_POLICY_BELADY;
-    config->is_checked = settings->is_checked;
+    config->is_read_back = settings->is_verified;
+    config->is_walked = settings->is_verified;
     config->is_warmed_up = true;
     config->shows_progress = true;
     const char *policy = settings->policy;

@@ -62,7 +62,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .capacity_bytes = plan->capacity_bytes,
         .host_bytes = plan->is_unlimited ? 0 : plan->config->host_bytes,
         .policy = plan->config->policy,
-        .check = plan->config->is_checked && !plan->is_unlimited,
+        .check = plan->config->is_walked && !plan->is_unlimited,
     };
     return dao_executor_create(&settings, &run->executor);
 }
@@ -291,7 +291,7 @@ static dao_status_t run_pass(const run_plan_t *plan, run_t *run, dao_executor_st
     }
     if (status == DAO_OK) {
         take_off(out_stats, &before);
-        status = plan->config->is_checked ? read_back(run) : DAO_OK;
+        status = plan->config->is_read_back ? read_back(run) : DAO_OK;
     }
     return status;
 }

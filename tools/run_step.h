@@ -19,8 +19,9 @@ typedef struct dao_run_config {
     uint64_t link_out_bytes_per_second; /* device to host */
     double time_scale;                  /* an operator takes at least its recorded cost times this */
     dao_run_mode_t mode;
-    bool is_checked; /* read everything back at the end; the executor checks itself after every kernel */
-    bool is_staged;  /* contents go through pinned memory, as on a device that the host cannot touch */
+    bool is_read_back; /* everything that is alive after the step is read and looked at */
+    bool is_walked;    /* the executor checks all of its structures after every kernel: slow */
+    bool is_staged;    /* contents go through pinned memory, as on a device that the host cannot touch */
     bool is_without_comparison; /* no second run with unlimited memory */
     bool is_warmed_up;          /* every run is made twice and the second one measured */
     bool shows_progress;
