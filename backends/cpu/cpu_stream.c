@@ -23,7 +23,7 @@
 typedef struct mark {
     _Atomic uint32_t reference_count;
     bool is_done;     /* guarded by marks_lock */
-    uint64_t time_ns; /* when the stream got there; set before is_done */
+    uint64_t time_ns; /* guarded: when the stream got there */
 } mark_t;
 
 typedef enum command_kind {
@@ -74,9 +74,9 @@ struct dao_backend_stream {
     bool is_stopping;
 };
 
-struct dao_backend_event {
-    mark_t *mark;     /* of the latest record; done before the first one */
-    bool is_recorded; /* at least once */
+struct dao_backend_event { /* guarded by marks_lock */
+    mark_t *mark;          /* of the latest record; done before the first one */
+    bool is_recorded;      /* at least once */
 };
 
 static dao_mutex_t marks_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_BACKEND);
@@ -115,6 +115,15 @@ static void mark_unreference(mark_t *mark)
     }
 }
 
+/* Gives an event's mark of now, with a reference for the caller. */
+static mark_t *latest_mark(dao_backend_event_t *event)
+{
+    dao_mutex_lock(&marks_lock);
+    mark_t *mark = mark_reference(event->mark);
+    dao_mutex_unlock(&marks_lock);
+    return mark;
+}
+
 static bool mark_is_done(const mark_t *mark)
 {
     dao_mutex_lock(&marks_lock);
@@ -132,17 +141,10 @@ static void mark_wait(const mark_t *mark)
     dao_mutex_unlock(&marks_lock);
 }
 
-static void mark_begin(mark_t *mark)
+static void mark_finish(mark_t *mark, uint64_t time_ns)
 {
     dao_mutex_lock(&marks_lock);
-    mark->is_done = false;
-    dao_mutex_unlock(&marks_lock);
-}
-
-static void mark_finish(mark_t *mark)
-{
-    dao_mutex_lock(&marks_lock);
-    mark->time_ns = dao_clock_ns();
+    mark->time_ns = time_ns;
     mark->is_done = true;
     dao_cond_broadcast(&marks_done);
     dao_mutex_unlock(&marks_lock);
@@ -192,7 +194,7 @@ static void run_command(const command_t *command)
         command->function.function(command->function.user);
         break;
     case COMMAND_RECORD:
-        mark_finish(command->mark);
+        mark_finish(command->mark, dao_clock_ns());
         mark_unreference(command->mark);
         break;
     case COMMAND_WAIT:
@@ -415,13 +417,17 @@ void *dao_cpu_stream_native(dao_backend_stream_t *stream)
 
 dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
 {
-    if (mark_is_done(event->mark)) {
-        return dao_cpu_check_thread();
+    mark_t *mark = latest_mark(event); /* the command's reference */
+    dao_status_t status = DAO_OK;
+    bool is_done = mark_is_done(mark);
+    if (is_done) {
+        status = dao_cpu_check_thread();
+    } else {
+        command_t command = {.kind = COMMAND_WAIT, .mark = mark};
+        status = queue_command(stream, &command);
     }
-    command_t command = {.kind = COMMAND_WAIT, .mark = mark_reference(event->mark)};
-    dao_status_t status = queue_command(stream, &command);
-    if (status != DAO_OK) {
-        mark_unreference(command.mark);
+    if (is_done || status != DAO_OK) {
+        mark_unreference(mark);
     }
     return status;
 }
@@ -448,63 +454,97 @@ void dao_cpu_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
-/* A mark for the next record: the event's own if nobody else holds it, else a new one; NULL without memory. */
-static mark_t *next_mark(const dao_backend_event_t *event)
+/* Begins a mark for the next record, with a reference for its command: the event's own mark if nobody else holds it (then
+   its record, if there was one, is done), else a new one. NULL without memory. */
+static mark_t *begin_mark(dao_backend_event_t *event)
 {
-    bool is_alone =
-        atomic_load(&event->mark->reference_count) == 1; /* then its record, if there was one, is done */
-    return is_alone ? event->mark : mark_create();
+    mark_t *mark = NULL;
+    dao_mutex_lock(&marks_lock);
+    if (atomic_load(&event->mark->reference_count) == 1) {
+        mark = mark_reference(event->mark);
+        mark->is_done = false;
+    }
+    dao_mutex_unlock(&marks_lock);
+    if (mark == NULL) {
+        mark = mark_create();
+        if (mark != NULL) {
+            mark->is_done = false;
+        }
+    }
+    return mark;
+}
+
+/* Makes a queued mark the event's, unless it is already. */
+static void adopt_mark(dao_backend_event_t *event, mark_t *mark)
+{
+    mark_t *old = NULL;
+    dao_mutex_lock(&marks_lock);
+    if (event->mark != mark) {
+        old = event->mark;
+        event->mark = mark_reference(mark);
+    }
+    event->is_recorded = true;
+    dao_mutex_unlock(&marks_lock);
+    mark_unreference(old);
 }
 
 dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
-    mark_t *mark = next_mark(event);
+    mark_t *mark = begin_mark(event);
     if (mark == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to record an event on virtual device %" PRId32,
                          stream->device->index);
     }
-    uint64_t time_ns = mark->time_ns;
-    mark_begin(mark);
     command_t command = {.kind = COMMAND_RECORD, .mark = mark_reference(mark)};
     dao_status_t status = queue_command(stream, &command);
-    if (status != DAO_OK) {
-        mark_finish(mark); /* as it was */
-        mark->time_ns = time_ns;
+    if (status == DAO_OK) {
+        adopt_mark(event, mark);
+    } else {
+        mark_finish(mark, mark->time_ns); /* as it was */
         mark_unreference(mark);
-        if (mark != event->mark) {
-            mark_unreference(mark);
-        }
-        return status;
     }
-    if (mark != event->mark) {
-        mark_unreference(event->mark);
-        event->mark = mark;
-    }
-    event->is_recorded = true;
-    return DAO_OK;
+    mark_unreference(mark);
+    return status;
 }
 
 dao_status_t dao_cpu_event_query(dao_backend_event_t *event)
 {
-    return mark_is_done(event->mark) ? DAO_OK : DAO_ERR_NOT_READY;
+    mark_t *mark = latest_mark(event);
+    bool is_done = mark_is_done(mark);
+    mark_unreference(mark);
+    return is_done ? DAO_OK : DAO_ERR_NOT_READY;
 }
 
 dao_status_t dao_cpu_event_synchronize(dao_backend_event_t *event)
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        mark_wait(event->mark);
+        mark_t *mark = latest_mark(event);
+        mark_wait(mark);
+        mark_unreference(mark);
     }
     return status;
+}
+
+/* When an event's latest record was reached; false if there was none or it has not been. */
+static bool recorded_time(dao_backend_event_t *event, uint64_t *out_time_ns)
+{
+    dao_mutex_lock(&marks_lock);
+    bool is_known = event->is_recorded && event->mark->is_done;
+    *out_time_ns = event->mark->time_ns;
+    dao_mutex_unlock(&marks_lock);
+    return is_known;
 }
 
 dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                    int64_t *out_elapsed_ns)
 {
-    if (!begin->is_recorded || !end->is_recorded || !mark_is_done(begin->mark) || !mark_is_done(end->mark)) {
+    uint64_t begin_ns = 0;
+    uint64_t end_ns = 0;
+    if (!recorded_time(begin, &begin_ns) || !recorded_time(end, &end_ns)) {
         return dao_error(DAO_ERR_NOT_READY,
                          "the time between two events is known when both were recorded and have finished");
     }
-    *out_elapsed_ns = (int64_t)(end->mark->time_ns - begin->mark->time_ns);
+    *out_elapsed_ns = (int64_t)(end_ns - begin_ns);
     return DAO_OK;
 }
