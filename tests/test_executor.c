@@ -182,7 +182,8 @@ static void reading_what_was_never_written_is_refused(void)
     dao_managed_t *named = NULL;
     CU_ASSERT_EQUAL_FATAL(
         dao_managed_create(executor, &(dao_managed_config_t){"weights", UNIT, false}, &named), DAO_OK);
-    program.tensors[1] = (program_tensor_t){named, UNIT, 0};
+    program.tensors[1].handle = named;
+    program.tensors[1].size_bytes = UNIT;
     program.tensor_count = 2;
     CU_ASSERT_EQUAL(push2("matmul", 0, R, 1, R), DAO_OK);
     CU_ASSERT_EQUAL(push1("later", 0, RW), DAO_OK);

@@ -87,9 +87,11 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
     job->program = program;
     job->kernel = *kernel;
     job->workspace = launch->workspace;
+    uint32_t versions[PROGRAM_OPERAND_COUNT_MAX]; /* once it is queued, the job is the stream's */
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        versions[i] = program->tensors[kernel->tensors[i]].version;
         job->addresses[i] = launch->addresses[i];
-        job->versions[i] = program->tensors[kernel->tensors[i]].version;
+        job->versions[i] = versions[i];
     }
     dao_status_t status = dao_stream_host_func(launch->stream, run_job, job);
     if (status != DAO_OK) {
@@ -98,7 +100,7 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
     }
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         if (kernel->accesses[i] != DAO_ACCESS_READ) {
-            program->tensors[kernel->tensors[i]].version = job->versions[i] + 1;
+            program->tensors[kernel->tensors[i]].version = versions[i] + 1;
         }
     }
     return DAO_OK;

@@ -14,7 +14,8 @@
 typedef struct program_tensor {
     dao_managed_t *handle; /* NULL: dropped */
     size_t size_bytes;
-    uint32_t version; /* of its content; 0: never written. The executor's thread, or any after a sync */
+    _Atomic uint32_t
+        version; /* of its content; 0: never written. The executor's thread, or any after a sync */
 } program_tensor_t;
 
 typedef struct program {
