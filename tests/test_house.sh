@@ -55,6 +55,12 @@ only_base_calls_the_system() {
     done
 }
 
+# The README shows examples/first.c as it is built.
+readme_shows_the_first_program() {
+    sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' | cmp -s - examples/first.c ||
+        echo "README.md:1: its first program is not examples/first.c" >>"$breaches"
+}
+
 # A vendor's header stays in its own folder.
 vendor_headers_stay_at_home() {
     for file in $(sources $layers tests bench examples); do
@@ -131,6 +137,7 @@ everything_is_formatted() {
         sed -n -E 's|^([^:]+:[0-9]+):[0-9]+: warning: .*|\1: ./dev format mends it|p' | sort -u | breach "not formatted"
 }
 
+readme_shows_the_first_program
 only_base_calls_the_system
 vendor_headers_stay_at_home
 includes_point_down
