@@ -192,6 +192,16 @@ static void texts_are_for_people(void)
     shows(dao_units_format_time, UINT64_MAX, "18446744073.7 s");
 }
 
+static void rounding_reaches_the_next_unit(void)
+{
+    shows(dao_units_format_bytes, 999949, "999.9 kB");
+    shows(dao_units_format_bytes, 999999, "1.0 MB");
+    shows(dao_units_format_bytes, UINT64_C(999999999999), "1.0 TB");
+    shows(dao_units_format_rate, 999999999, "1.0 GB/s");
+    shows(dao_units_format_time, 999999, "1.0 ms");
+    shows(dao_units_format_time, 999999999, "1.0 s");
+}
+
 static CU_TestInfo tests[] = {
     {"every unit of bytes is exact", every_unit_of_bytes_is_exact},
     {"every unit of time is exact", every_unit_of_time_is_exact},
@@ -202,6 +212,7 @@ static CU_TestInfo tests[] = {
     {"no text is refused", no_text_is_refused},
     {"a refusal says what is allowed", a_refusal_says_what_is_allowed},
     {"texts are for people", texts_are_for_people},
+    {"rounding reaches the next unit", rounding_reaches_the_next_unit},
     CU_TEST_INFO_NULL,
 };
 
