@@ -82,7 +82,8 @@ void *dao_host_move_home(void *from, size_t size_bytes)
         return NULL;
     }
     /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved again. */
-    void *home = mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+    /* The fifth argument is a hint then; left out, some C libraries hand the system whatever its register holds. */
+    void *home = mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (home == MAP_FAILED) {
         return NULL;
     }

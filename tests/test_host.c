@@ -1,0 +1,42 @@
+/* Pages of the system: they move with their bytes, keep their alignment and leave nothing behind. */
+#include "base/host.h"
+#include "tests/support/suite.h"
+
+#include <stdint.h>
+
+#define PAGE (2 * MIB)
+
+static void pages_move_with_their_bytes_and_come_home(void)
+{
+    enum { COUNT = 4, ROUNDS = 20 };
+    char *range = dao_host_reserve(COUNT * PAGE, PAGE);
+    char *pages = dao_host_map(PAGE, PAGE);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(range);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+    CU_ASSERT_EQUAL((uintptr_t)range % PAGE, 0);
+    CU_ASSERT_EQUAL((uintptr_t)pages % PAGE, 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        char *place = range + (size_t)(i * i % COUNT) * PAGE;
+        CU_ASSERT_EQUAL(pages[0], (char)i);
+        CU_ASSERT_TRUE_FATAL(dao_host_move(pages, place, PAGE));
+        place[0]++;
+        place[PAGE - 1]--;
+        pages = dao_host_move_home(place, PAGE);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+        CU_ASSERT_TRUE(pages < range || pages >= range + COUNT * PAGE);
+        CU_ASSERT_EQUAL(pages[PAGE - 1], (char)-(i + 1));
+    }
+    dao_host_unmap(pages, PAGE);
+    dao_host_unmap(range, COUNT * PAGE);
+}
+
+static CU_TestInfo tests[] = {
+    {"pages move with their bytes and come home", pages_move_with_their_bytes_and_come_home},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"host", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
