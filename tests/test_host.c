@@ -3,6 +3,7 @@
 #include "tests/support/suite.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #define PAGE (2 * MIB)
 
@@ -30,8 +31,35 @@ static void pages_move_with_their_bytes_and_come_home(void)
     dao_host_unmap(range, COUNT * PAGE);
 }
 
+/* Address space of the process, in pages of the system. */
+static long mapped_page_count(void)
+{
+    long count = -1;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL) {
+        CU_ASSERT_EQUAL(fscanf(file, "%ld", &count), 1);
+        (void)fclose(file);
+    }
+    return count;
+}
+
+static void odd_sizes_leave_nothing_behind(void)
+{
+    enum { COUNT = 300 };
+    dao_host_unmap(dao_host_map(1, PAGE), 1);
+    long before = mapped_page_count();
+    for (size_t i = 0; i < COUNT; i++) {
+        char *pages = dao_host_map(PAGE + i * 127 + 1, PAGE);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pages);
+        pages[PAGE + i * 127] = 1;
+        dao_host_unmap(pages, PAGE + i * 127 + 1);
+    }
+    CU_ASSERT_TRUE(mapped_page_count() - before < COUNT);
+}
+
 static CU_TestInfo tests[] = {
     {"pages move with their bytes and come home", pages_move_with_their_bytes_and_come_home},
+    {"odd sizes leave nothing behind", odd_sizes_leave_nothing_behind},
     CU_TEST_INFO_NULL,
 };
 
