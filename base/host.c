@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void *dao_host_calloc(size_t count, size_t size_bytes)
 {
@@ -36,6 +37,13 @@ void dao_host_free(void *address)
     free(address);
 }
 
+/* The system maps whole pages of its own, and cuts at their borders only. */
+static size_t round_up_to_system_page(size_t size_bytes)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
 /* Maps with room to spare and cuts off what lies before and after the aligned part. */
 static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protection)
 {
@@ -44,18 +52,19 @@ static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protecti
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > SIZE_MAX / 2 - alignment_bytes) {
         return NULL;
     }
-    size_t mapped_bytes = size_bytes + alignment_bytes;
+    size_t kept_bytes = round_up_to_system_page(size_bytes);
+    size_t mapped_bytes = kept_bytes + alignment_bytes;
     char *mapped = mmap(NULL, mapped_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
         return NULL;
     }
     size_t before = (alignment_bytes - (uintptr_t)mapped % alignment_bytes) % alignment_bytes;
-    size_t after = mapped_bytes - before - size_bytes;
+    size_t after = mapped_bytes - before - kept_bytes;
     if (before > 0) {
         (void)munmap(mapped, before);
     }
     if (after > 0) {
-        (void)munmap(mapped + before + size_bytes, after);
+        (void)munmap(mapped + before + kept_bytes, after);
     }
     return mapped + before;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,21 +130,29 @@ dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns)
     return parse(text, time_units, "", "nanoseconds, or with us, ms, s", out_ns);
 }
 
-/* Three figures or so: the largest unit that leaves at least 1. */
+/* The least value that is shown in units[i] (i > 0): less would be rounded to 1000.0 of the unit before it. */
+static uint64_t shown_from(const unit_t *units, size_t i)
+{
+    uint64_t before = units[i - 1].factor;
+    return before == 1 ? units[i].factor : units[i].factor - before / 20;
+}
+
+/* One place after the point, rounded half up, in the largest unit that leaves at least 1. */
 static const char *format(uint64_t value, const unit_t *units, size_t unit_count, const char *suffix,
                           char *out_text)
 {
     size_t i = unit_count - 1;
-    while (i > 0 && value < units[i].factor) {
+    while (i > 0 && value < shown_from(units, i)) {
         i--;
     }
     if (units[i].factor == 1) {
-        (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%llu %s%s", (unsigned long long)value, units[i].text,
-                       suffix);
-    } else {
-        (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%.1f %s%s", (double)value / (double)units[i].factor,
-                       units[i].text, suffix);
+        (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 " %s%s", value, units[i].text, suffix);
+        return out_text;
     }
+    uint64_t tenth = units[i].factor / 10;
+    uint64_t tenth_count = value / tenth + (value % tenth >= tenth / 2 ? 1 : 0);
+    (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s%s", tenth_count / 10,
+                   tenth_count % 10, units[i].text, suffix);
     return out_text;
 }
 

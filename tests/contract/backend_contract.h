@@ -1,0 +1,35 @@
+/* What every backend owes, as a suite that runs on any table:
+
+       backend_contract_set(&ops, &config);
+       {"NAME", init, NULL, backend_contract_begin, backend_contract_end, backend_contract_tests}
+
+   where `init` calls backend_contract_set(). Device memory is looked at through copies alone. */
+#ifndef DAO_TESTS_CONTRACT_BACKEND_CONTRACT_H
+#define DAO_TESTS_CONTRACT_BACKEND_CONTRACT_H
+
+#include "backends/backend.h"
+#include "tests/support/suite.h"
+
+/* Sets the subject of the tests that run next. Both are borrowed; the config is copied. */
+void backend_contract_set(const dao_backend_ops_t *ops, const dao_config_t *config);
+
+/* Before and after each test: device 0 is open, with two streams. */
+void backend_contract_begin(void);
+void backend_contract_end(void);
+
+extern CU_TestInfo backend_contract_tests[];
+
+/* A host function that holds up its stream until it is let go. */
+typedef struct test_gate test_gate_t;
+
+test_gate_t *test_gate_create(void);
+void test_gate_destroy(test_gate_t *gate);       /* the stream has passed it */
+void test_gate_hold(void *gate);                 /* the host function */
+void test_gate_await_reached(test_gate_t *gate); /* until a stream stands before it */
+void test_gate_open(test_gate_t *gate);
+
+/* Ends the program, naming the line: for calls without which a test cannot go on. */
+void test_need(dao_status_t status, const char *file, int line);
+#define NEED(call) test_need((call), __FILE__, __LINE__)
+
+#endif
