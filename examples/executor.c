@@ -1,0 +1,101 @@
+/* Kernels on tensors that do not all fit: sixteen layers forward and backward on a device that holds four of their
+   outputs. The executor moves the others to the host and back; the program never sees an address but in its kernels. */
+#include <dao/dao.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LAYER_COUNT  16
+#define NUMBER_COUNT (64 * 1024) /* floats a layer's output has */
+#define BYTES        (NUMBER_COUNT * sizeof(float))
+
+/* What a kernel's function queues: a host function, since virtual devices compute on the host. On a GPU it would launch a
+   kernel on launch->stream. */
+typedef struct add_job {
+    float *to;
+    const float *from;
+    bool in_place; /* to = to + from, else to = from + 1 */
+} add_job_t;
+
+static void run_add(void *user)
+{
+    add_job_t *job = user;
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        job->to[i] = job->from[i] + (job->in_place ? job->to[i] : 1.0f);
+    }
+    free(job);
+}
+
+static dao_status_t launch_add(const dao_launch_t *launch, void *user)
+{
+    add_job_t *job = malloc(sizeof(*job));
+    if (job == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    *job = (add_job_t){launch->addresses[0], launch->addresses[1], user != NULL};
+    return dao_stream_host_func(launch->stream, run_add, job);
+}
+
+static dao_status_t push_add(dao_executor_t *executor, dao_managed_t *to, dao_managed_t *from, bool in_place)
+{
+    dao_operand_t operands[] = {{to, in_place ? DAO_ACCESS_READ_WRITE : DAO_ACCESS_WRITE},
+                                {from, DAO_ACCESS_READ}};
+    dao_kernel_t kernel = {.name = "add",
+                           .launch = launch_add,
+                           .user = in_place ? executor : NULL,
+                           .operands = operands,
+                           .operand_count = 2};
+    return dao_executor_push(executor, &kernel);
+}
+
+static dao_status_t run_layers(dao_executor_t *executor, dao_managed_t **layers)
+{
+    dao_status_t status = DAO_OK;
+    for (int i = 1; status == DAO_OK && i < LAYER_COUNT; i++) { /* forward: each from the one before */
+        status = push_add(executor, layers[i], layers[i - 1], false);
+    }
+    for (int i = LAYER_COUNT - 1; status == DAO_OK && i > 0;
+         i--) { /* backward: all outputs are needed again */
+        status = push_add(executor, layers[i - 1], layers[i], true);
+    }
+    return status == DAO_OK ? dao_executor_sync(executor) : status;
+}
+
+int main(void)
+{
+    dao_executor_t *executor = NULL;
+    dao_managed_t *layers[LAYER_COUNT] = {NULL};
+    static float input[NUMBER_COUNT], result[NUMBER_COUNT];
+    dao_executor_config_t config = {.capacity_bytes = 4 * BYTES};
+    dao_status_t status = dao_executor_create(&config, &executor);
+    for (int i = 0; status == DAO_OK && i < LAYER_COUNT; i++) {
+        status = dao_managed_create(executor, &(dao_managed_config_t){.size_bytes = BYTES}, &layers[i]);
+    }
+    if (status == DAO_OK) {
+        status = dao_managed_write(layers[0], input, BYTES); /* zeros */
+    }
+    if (status == DAO_OK) {
+        status = run_layers(executor, layers);
+    }
+    if (status == DAO_OK) {
+        status = dao_managed_read(layers[0], result, BYTES);
+    }
+    dao_executor_stats_t stats;
+    if (status == DAO_OK && dao_executor_stats_get(executor, &stats) == DAO_OK) {
+        (void)printf(
+            "%d tensors of %zu KiB on a device of %llu KiB: %llu evictions, %llu KiB in, %llu KiB out\n",
+            LAYER_COUNT, BYTES / 1024, (unsigned long long)stats.capacity_bytes / 1024,
+            (unsigned long long)stats.eviction_count, (unsigned long long)stats.in_bytes / 1024,
+            (unsigned long long)stats.out_bytes / 1024);
+        (void)printf("the sum of 0 to %d came back as %g\n", LAYER_COUNT - 1, (double)result[0]);
+    }
+    if (status != DAO_OK) {
+        (void)fprintf(stderr, "%s: %s\n", dao_status_name(status), dao_last_message());
+    }
+    for (int i = 0; i < LAYER_COUNT; i++) {
+        (void)dao_managed_release(layers[i]); /* NULL is allowed */
+    }
+    (void)dao_executor_destroy(executor);
+    bool is_right = result[0] == LAYER_COUNT * (LAYER_COUNT - 1) / 2;
+    return dao_finalize() == DAO_OK && status == DAO_OK && is_right ? 0 : 1;
+}
