@@ -251,7 +251,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     }
     dao_queue_stop(&executor->queue);
     dao_thread_join(&executor->thread);
-    bool has_failed = executor->core.has_failed;
+    bool has_failed = executor->core.has_failed || executor->core.is_lost;
     dao_error_record_t failure = executor->core.failure;
     destroy_parts(executor);
     dao_executor_unreference(executor);

@@ -110,6 +110,11 @@ static dao_status_t queue_copy(dao_core_t *core, dao_stream_role_t lane, const d
             lose_unless_ok(core, status);
             return status;
         }
+        if (status == DAO_ERR_DEVICE_LOST) {
+            dao_error_prefix("tensor \"%s\": ", tensor->name);
+            dao_core_fail(core, status, true);
+            return status;
+        }
     }
     return dao_error_vendor(
         DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
@@ -163,11 +168,22 @@ dao_status_t dao_residence_zero(dao_core_t *core, dao_managed_t *tensor)
     return status;
 }
 
+/* Takes a slot of the host tier. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
+static dao_status_t take_host(dao_core_t *core, const dao_managed_t *tensor, void **out_address)
+{
+    dao_status_t status =
+        dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, out_address);
+    if (status != DAO_OK && status != DAO_ERR_HOST_FULL) {
+        dao_core_fail(core, status, true);
+    }
+    return status;
+}
+
 /* Copies a tensor out to a new slot; the device keeps its bytes. */
 static dao_status_t copy_out(dao_core_t *core, dao_managed_t *tensor)
 {
     void *address = NULL;
-    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    dao_status_t status = take_host(core, tensor, &address);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
@@ -267,7 +283,7 @@ static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, con
 dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
-    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    dao_status_t status = take_host(core, tensor, &address);
     if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
         return write_to_device(core, tensor, source);
     }
@@ -298,6 +314,9 @@ static dao_status_t read_from_device(dao_core_t *core, dao_managed_t *tensor, vo
     dao_fence_t fence = no_fence;
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
     status = dao_timeline_wait(&core->timeline, &fence);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+    }
     lose_unless_ok(core, status);
     return status;
 }
@@ -318,6 +337,9 @@ dao_status_t dao_residence_read(dao_core_t *core, dao_managed_t *tensor, void *d
     case DAO_RESIDENCE_BOTH:
     case DAO_RESIDENCE_HOST:
         status = dao_timeline_wait(&core->timeline, &tensor->host_written);
+        if (status != DAO_OK) {
+            dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+        }
         lose_unless_ok(core, status);
         if (status == DAO_OK) {
             memcpy(destination, tensor->host_address, tensor->size_bytes);
