@@ -352,6 +352,39 @@ static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
     end();
 }
 
+static void spoil(void *user)
+{
+    memset(user, 0xee, UNIT);
+}
+
+/* Queues a part of its work and then reports an error. */
+static dao_status_t launch_half(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    CU_ASSERT_EQUAL(dao_stream_host_func(launch->stream, spoil, launch->addresses[0]), DAO_OK);
+    return DAO_ERR_UNSUPPORTED;
+}
+
+/* What a failing kernel did to its part of the device is not taken for the tensor's content if the host has that. */
+static void a_kernel_that_fails_half_way_leaves_what_the_host_has(void)
+{
+    begin(2);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(push1("fetch", 0, R), DAO_OK); /* now the bytes are on both sides */
+    static const dao_access_t accesses[] = {RW, W};
+    for (int i = 0; i < 2; i++) {
+        dao_operand_t operand = {program.tensors[0].handle, accesses[i]};
+        dao_kernel_t kernel = {
+            .name = "half", .launch = launch_half, .operands = &operand, .operand_count = 1};
+        CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+        CU_ASSERT_EQUAL(push1("read", 0, R), DAO_OK);
+        CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    }
+    end(); /* no kernel has read a wrong byte */
+}
+
 static void requests_after_a_failure_wait_for_the_sync(void)
 {
     begin(2);
@@ -588,6 +621,8 @@ static CU_TestInfo tests[] = {
      the_program_writes_to_the_device_when_the_host_is_full},
     {"a failing launch is reported once and skips the rest",
      a_failing_launch_is_reported_once_and_skips_the_rest},
+    {"a kernel that fails half way leaves what the host has",
+     a_kernel_that_fails_half_way_leaves_what_the_host_has},
     {"requests after a failure wait for the sync", requests_after_a_failure_wait_for_the_sync},
     {"destroy reports what no sync did", destroy_reports_what_no_sync_did},
     {"calls from the executor's thread are refused", calls_from_the_executors_thread_are_refused},

@@ -179,7 +179,8 @@ static void set_pinned(dao_item_t *item, bool is_pinned)
     }
 }
 
-/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. */
+/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A part that
+   this may have written is given up if the host has the tensor's bytes. */
 static void undo_landing(dao_core_t *core, dao_item_t *item, bool has_workspace, uint64_t workspace_offset,
                          const dao_fence_t *fence)
 {
@@ -188,9 +189,12 @@ static void undo_landing(dao_core_t *core, dao_item_t *item, bool has_workspace,
         if (!tensor->has_device) {
             continue;
         }
+        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[DAO_STREAM_ROLE_COMPUTE] != 0;
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residence_is_landing(tensor)) {
             dao_residence_unland(core, tensor);
+        } else if (is_spoilt && tensor->residence == DAO_RESIDENCE_BOTH) {
+            dao_residence_drop_device(core, tensor);
         }
     }
     if (has_workspace) {

@@ -12,7 +12,7 @@
          +-------+ <-----------------------------+   |
          | HOST  |                          |      +------+
          |       |------- fetch (copy in) ---------| BOTH |
-         |       |<------ evict (no copy) ---------|      |
+         |       |<-- evict, drop_device (no copy) |      |
          +-------+                                 +------+
 
    State     authority   device part             host slot
@@ -242,6 +242,13 @@ void dao_residence_drop_host(dao_core_t *core, dao_managed_t *tensor)
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
     tensor->residence = DAO_RESIDENCE_DEVICE;
     give_host(core, tensor);
+}
+
+void dao_residence_drop_device(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
+    tensor->residence = DAO_RESIDENCE_HOST;
+    give_device(core, tensor);
 }
 
 void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
