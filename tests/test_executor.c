@@ -334,6 +334,24 @@ static void the_program_writes_to_the_device_when_the_host_is_full(void)
     end();
 }
 
+static void the_program_overwrites_a_slot_when_all_is_full(void)
+{
+    config.host_bytes = UNIT;
+    begin(1);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK); /* fills the host */
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 1);
+    CU_ASSERT_EQUAL(push1("make", 1, W), DAO_OK); /* fills the device */
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop(&program, 1);
+    CU_ASSERT_EQUAL(push1("fetch", 0, R), DAO_OK); /* now it is on both sides */
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(push1("read", 0, R), DAO_OK);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
 static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
 {
     begin(2);
@@ -619,6 +637,7 @@ static CU_TestInfo tests[] = {
     {"a full host lets clean tensors leave", a_full_host_lets_clean_tensors_leave},
     {"the program writes to the device when the host is full",
      the_program_writes_to_the_device_when_the_host_is_full},
+    {"the program overwrites a slot when all is full", the_program_overwrites_a_slot_when_all_is_full},
     {"a failing launch is reported once and skips the rest",
      a_failing_launch_is_reported_once_and_skips_the_rest},
     {"a kernel that fails half way leaves what the host has",

@@ -433,6 +433,34 @@ static void a_lost_device_stays_lost(void)
     }
 }
 
+/* A write by the program that finds the host full and the device lost leaves the bytes that the host has. */
+static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
+{
+    static const fault_config_t quiet;
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
+                          DAO_OK);
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    fault_backend_arm(FAULT_CALL_EVENT_SYNCHRONIZE, 0, false);
+    ignore(program_write(&program, 0)); /* there is a place on the device, and no other on the host */
+    (void)fault_backend_disarm();
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
 /* A copy that is refused every time: the message names the tensor, its bytes and the kernel. */
 static void a_copy_that_fails_for_good_is_named(void)
 {
@@ -487,6 +515,7 @@ static CU_TestInfo tests[] = {
     {"a copy that fails for good is named", a_copy_that_fails_for_good_is_named},
     {"no failing call loses a tensor", no_failing_call_loses_a_tensor},
     {"a lost device takes only its own bytes", a_lost_device_takes_only_its_own_bytes},
+    {"a write to a lost device leaves the old bytes", a_write_to_a_lost_device_leaves_the_old_bytes},
     {"a lost device stays lost", a_lost_device_stays_lost},
     CU_TEST_INFO_NULL,
 };

@@ -478,7 +478,7 @@ static dao_status_t run_request_without_device(dao_core_t *core, const dao_item_
                             core->failure.message);
 }
 
-/* With the host full, a tensor that is not on the device gets a part there for the program's bytes. */
+/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
 static dao_status_t write_tensor(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
     dao_status_t status = dao_residence_write(core, tensor, source);

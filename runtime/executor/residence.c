@@ -266,6 +266,7 @@ void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
 static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
+    DAO_ASSERT(tensor->host_address == NULL);
     dao_fence_t fence = tensor->device_busy;
     dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     uint64_t sequence = 0;
@@ -278,19 +279,35 @@ static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, con
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residence = DAO_RESIDENCE_DEVICE;
-    if (tensor->host_address != NULL) {
-        give_host(core, tensor);
-    }
     core->stats.in_bytes += tensor->size_bytes;
     status = dao_timeline_wait(&core->timeline, &tensor->device_written);
     lose_unless_ok(core, status);
     return status;
 }
 
+/* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
+static dao_status_t write_in_place(dao_core_t *core, dao_managed_t *tensor, const void *source)
+{
+    dao_status_t status = dao_timeline_wait(&core->timeline, &tensor->host_busy);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
+        dao_core_fail(core, status, true);
+        return status;
+    }
+    if (tensor->residence == DAO_RESIDENCE_BOTH) {
+        dao_residence_drop_device(core, tensor);
+    }
+    memcpy(tensor->host_address, source, tensor->size_bytes);
+    return DAO_OK;
+}
+
 dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
     dao_status_t status = take_host(core, tensor, &address);
+    if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
+        return write_in_place(core, tensor, source);
+    }
     if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
         return write_to_device(core, tensor, source);
     }
