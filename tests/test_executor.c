@@ -118,6 +118,51 @@ static void a_tensor_named_twice_counts_once(void)
     end();
 }
 
+typedef struct address_check {
+    uint32_t tensor_count;
+    bool is_right;
+} address_check_t;
+
+static dao_status_t launch_address_check(const dao_launch_t *launch, void *user)
+{
+    address_check_t *check = user;
+    check->is_right = launch->operand_count == DAO_OPERAND_COUNT_MAX;
+    for (uint32_t i = 0; i < launch->operand_count;
+         i++) { /* the same tensor, the same address; else another one */
+        uint32_t first = i % check->tensor_count;
+        check->is_right = check->is_right && launch->addresses[i] == launch->addresses[first] &&
+                          (first == 0 || launch->addresses[first] != launch->addresses[first - 1]);
+    }
+    return DAO_OK;
+}
+
+static void a_kernel_may_have_thousands_of_operands(void)
+{
+    enum { TENSORS = 1500 };
+    static dao_managed_t *tensors[TENSORS];
+    static dao_operand_t operands[DAO_OPERAND_COUNT_MAX];
+    begin(8);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL_FATAL(
+            dao_managed_create(executor, &(dao_managed_config_t){NULL, 100, true}, &tensors[i]), DAO_OK);
+    }
+    for (uint32_t i = 0; i < DAO_OPERAND_COUNT_MAX; i++) {
+        operands[i] = (dao_operand_t){tensors[i % TENSORS], i < TENSORS ? R : W};
+    }
+    address_check_t check = {.tensor_count = TENSORS};
+    dao_kernel_t kernel = {.launch = launch_address_check,
+                           .user = &check,
+                           .operands = operands,
+                           .operand_count = DAO_OPERAND_COUNT_MAX};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_TRUE(check.is_right);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL(dao_managed_release(tensors[i]), DAO_OK);
+    }
+    end();
+}
+
 static void an_output_that_nobody_reads_is_freed(void)
 {
     begin(2);
@@ -623,6 +668,7 @@ static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
     {"a tensor named twice counts once", a_tensor_named_twice_counts_once},
+    {"a kernel may have thousands of operands", a_kernel_may_have_thousands_of_operands},
     {"an output that nobody reads is freed", an_output_that_nobody_reads_is_freed},
     {"a dropped tensor lives until its last pending use", a_dropped_tensor_lives_until_its_last_pending_use},
     {"a write-only operand is not fetched", a_write_only_operand_is_not_fetched},
