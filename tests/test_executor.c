@@ -2,6 +2,7 @@
    nothing and leaves the executor usable. */
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
+#include "tests/support/gate.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -612,6 +613,11 @@ static void a_discarded_content_is_never_copied(void)
     end();
 }
 
+static dao_status_t launch_gate(const dao_launch_t *launch, void *user)
+{
+    return dao_stream_host_func(launch->stream, dao_gate_wait, user);
+}
+
 typedef struct generator {
     dao_thread_t thread;
     uint32_t first;
@@ -651,6 +657,146 @@ static void any_number_of_threads_may_push_through_a_queue_of_one(void)
     CU_ASSERT_EQUAL(stats_now().kernel_count, 240);
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     end();
+}
+
+/* Far more kernels than the lanes have numbers for, while the first one holds the device up. */
+static void thousands_of_kernels_may_be_in_flight(void)
+{
+    begin(2);
+    make_written(3);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    dao_kernel_t kernel = {.name = "hold", .launch = launch_gate, .user = &gate};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    for (uint32_t i = 0; i < 1000; i++) {
+        CU_ASSERT_EQUAL(push2("mix", i % 3, R, (i + 1) % 3, RW), DAO_OK);
+    }
+    dao_gate_open(&gate);
+    for (uint32_t i = 0; i < 3000; i++) {
+        CU_ASSERT_EQUAL(push2("mix", i % 3, R, (i + 1) % 3, RW), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(stats_now().kernel_count, 3 + 1 + 4000);
+    dao_gate_finish(&gate);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
+static void a_step_may_be_destroyed_while_its_runs_are_queued(void)
+{
+    begin(2);
+    make_written(2);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    dao_step_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    CU_ASSERT_EQUAL(
+        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {RW, RW}, 0, DAO_OK}),
+        DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
+                    DAO_OK);
+    for (int run = 0; run < 3; run++) {
+        CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    }
+    dao_step_destroy(step);
+    CU_ASSERT_TRUE(program.open_count >= 1); /* its kernel's drop waits for the runs */
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(program.tensors[0].version, 4);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    dao_gate_finish(&gate);
+    end();
+}
+
+static void steps_and_handles_outlive_the_executor(void)
+{
+    begin(2);
+    make_written(2);
+    dao_step_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    CU_ASSERT_EQUAL(
+        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {R, RW}, 0, DAO_OK}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    program_drop(&program, 0); /* the step still names it */
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 1);
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_ERR_STOPPED);
+    program_drop_all(&program);
+    dao_step_destroy(step);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+}
+
+static void *release_one(void *user)
+{
+    (void)dao_managed_release(user);
+    return NULL;
+}
+
+static void handles_may_be_dropped_by_several_threads(void)
+{
+    begin(2);
+    make_written(3);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(push2("mix", 0, R, 1, RW), DAO_OK);
+    CU_ASSERT_EQUAL(push2("mix", 1, R, 2, RW), DAO_OK);
+    dao_managed_t *handle = program.tensors[1].handle;
+    dao_thread_t threads[4];
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_managed_retain(handle), DAO_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "release", release_one, handle), DAO_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    program.tensors[1].handle = NULL;
+    dao_gate_open(&gate);
+    dao_executor_stats_t stats = stats_now();
+    CU_ASSERT_EQUAL(stats.live_tensor_count, 2);
+    CU_ASSERT_EQUAL(stats.device_used_bytes + stats.host_used_bytes, 2 * UNIT);
+    dao_gate_finish(&gate);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
+/* The same work on three executors at once, two of them on one device. */
+static void executors_do_not_disturb_each_other(void)
+{
+    static program_t programs[3];
+    dao_executor_t *executors[3];
+    for (int i = 0; i < 3; i++) {
+        dao_executor_config_t each = {.device_index = i / 2, .capacity_bytes = 2 * UNIT, .check = true};
+        CU_ASSERT_EQUAL_FATAL(dao_executor_create(&each, &executors[i]), DAO_OK);
+        program_init(&programs[i], executors[i]);
+        for (uint32_t k = 0; k < 5; k++) {
+            CU_ASSERT_EQUAL_FATAL(program_tensor(&programs[i], UNIT), k);
+            CU_ASSERT_EQUAL(program_write(&programs[i], k), DAO_OK);
+        }
+    }
+    for (uint32_t k = 0; k < 60; k++) {
+        for (int i = 0; i < 3; i++) {
+            program_kernel_t kernel = {"mix", 2, {k % 5, (k + 1 + (uint32_t)i) % 5}, {R, RW}, 0, DAO_OK};
+            CU_ASSERT_EQUAL(program_push(&programs[i], &kernel), DAO_OK);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_executor_sync(executors[i]), DAO_OK);
+        CU_ASSERT_EQUAL(programs[i].mismatch_count, 0);
+        CU_ASSERT_EQUAL(program_count_lost(&programs[i]), 0);
+        program_drop_all(&programs[i]);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executors[i]), DAO_OK);
+        CU_ASSERT_EQUAL(programs[i].open_count, 0);
+    }
+    for (int device = 0; device < 2; device++) {
+        CU_ASSERT_EQUAL(dao_used(dao_device_place(device)), 0);
+        CU_ASSERT_EQUAL(dao_used(dao_pinned_place(device)), 0);
+    }
 }
 
 static int reset_suite(void)
@@ -696,6 +842,11 @@ static CU_TestInfo tests[] = {
     {"a discarded content is never copied", a_discarded_content_is_never_copied},
     {"any number of threads may push through a queue of one",
      any_number_of_threads_may_push_through_a_queue_of_one},
+    {"thousands of kernels may be in flight", thousands_of_kernels_may_be_in_flight},
+    {"a step may be destroyed while its runs are queued", a_step_may_be_destroyed_while_its_runs_are_queued},
+    {"steps and handles outlive the executor", steps_and_handles_outlive_the_executor},
+    {"handles may be dropped by several threads", handles_may_be_dropped_by_several_threads},
+    {"executors do not disturb each other", executors_do_not_disturb_each_other},
     CU_TEST_INFO_NULL,
 };
 
