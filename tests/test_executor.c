@@ -2,6 +2,7 @@
    nothing and leaves the executor usable. */
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
+#include "tests/support/gate.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
@@ -115,6 +116,51 @@ static void a_tensor_named_twice_counts_once(void)
     CU_ASSERT_EQUAL(push2("square in place", 0, RW, 0, RW), DAO_OK);
     program_drop(&program, 0);
     CU_ASSERT_EQUAL(stats_now().device_used_bytes, 0);
+    end();
+}
+
+typedef struct address_check {
+    uint32_t tensor_count;
+    bool is_right;
+} address_check_t;
+
+static dao_status_t launch_address_check(const dao_launch_t *launch, void *user)
+{
+    address_check_t *check = user;
+    check->is_right = launch->operand_count == DAO_OPERAND_COUNT_MAX;
+    for (uint32_t i = 0; i < launch->operand_count;
+         i++) { /* the same tensor, the same address; else another one */
+        uint32_t first = i % check->tensor_count;
+        check->is_right = check->is_right && launch->addresses[i] == launch->addresses[first] &&
+                          (first == 0 || launch->addresses[first] != launch->addresses[first - 1]);
+    }
+    return DAO_OK;
+}
+
+static void a_kernel_may_have_thousands_of_operands(void)
+{
+    enum { TENSORS = 1500 };
+    static dao_managed_t *tensors[TENSORS];
+    static dao_operand_t operands[DAO_OPERAND_COUNT_MAX];
+    begin(8);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL_FATAL(
+            dao_managed_create(executor, &(dao_managed_config_t){NULL, 100, true}, &tensors[i]), DAO_OK);
+    }
+    for (uint32_t i = 0; i < DAO_OPERAND_COUNT_MAX; i++) {
+        operands[i] = (dao_operand_t){tensors[i % TENSORS], i < TENSORS ? R : W};
+    }
+    address_check_t check = {.tensor_count = TENSORS};
+    dao_kernel_t kernel = {.launch = launch_address_check,
+                           .user = &check,
+                           .operands = operands,
+                           .operand_count = DAO_OPERAND_COUNT_MAX};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_TRUE(check.is_right);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        CU_ASSERT_EQUAL(dao_managed_release(tensors[i]), DAO_OK);
+    }
     end();
 }
 
@@ -334,6 +380,24 @@ static void the_program_writes_to_the_device_when_the_host_is_full(void)
     end();
 }
 
+static void the_program_overwrites_a_slot_when_all_is_full(void)
+{
+    config.host_bytes = UNIT;
+    begin(1);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK); /* fills the host */
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 1);
+    CU_ASSERT_EQUAL(push1("make", 1, W), DAO_OK); /* fills the device */
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop(&program, 1);
+    CU_ASSERT_EQUAL(push1("fetch", 0, R), DAO_OK); /* now it is on both sides */
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(push1("read", 0, R), DAO_OK);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
 static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
 {
     begin(2);
@@ -350,6 +414,39 @@ static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
     CU_ASSERT_EQUAL(stats.kernel_count, 2);
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     end();
+}
+
+static void spoil(void *user)
+{
+    memset(user, 0xee, UNIT);
+}
+
+/* Queues a part of its work and then reports an error. */
+static dao_status_t launch_half(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    CU_ASSERT_EQUAL(dao_stream_host_func(launch->stream, spoil, launch->addresses[0]), DAO_OK);
+    return DAO_ERR_UNSUPPORTED;
+}
+
+/* What a failing kernel did to its part of the device is not taken for the tensor's content if the host has that. */
+static void a_kernel_that_fails_half_way_leaves_what_the_host_has(void)
+{
+    begin(2);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(push1("fetch", 0, R), DAO_OK); /* now the bytes are on both sides */
+    static const dao_access_t accesses[] = {RW, W};
+    for (int i = 0; i < 2; i++) {
+        dao_operand_t operand = {program.tensors[0].handle, accesses[i]};
+        dao_kernel_t kernel = {
+            .name = "half", .launch = launch_half, .operands = &operand, .operand_count = 1};
+        CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+        CU_ASSERT_EQUAL(push1("read", 0, R), DAO_OK);
+        CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    }
+    end(); /* no kernel has read a wrong byte */
 }
 
 static void requests_after_a_failure_wait_for_the_sync(void)
@@ -516,6 +613,11 @@ static void a_discarded_content_is_never_copied(void)
     end();
 }
 
+static dao_status_t launch_gate(const dao_launch_t *launch, void *user)
+{
+    return dao_stream_host_func(launch->stream, dao_gate_wait, user);
+}
+
 typedef struct generator {
     dao_thread_t thread;
     uint32_t first;
@@ -557,6 +659,146 @@ static void any_number_of_threads_may_push_through_a_queue_of_one(void)
     end();
 }
 
+/* Far more kernels than the lanes have numbers for, while the first one holds the device up. */
+static void thousands_of_kernels_may_be_in_flight(void)
+{
+    begin(2);
+    make_written(3);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    dao_kernel_t kernel = {.name = "hold", .launch = launch_gate, .user = &gate};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    for (uint32_t i = 0; i < 1000; i++) {
+        CU_ASSERT_EQUAL(push2("mix", i % 3, R, (i + 1) % 3, RW), DAO_OK);
+    }
+    dao_gate_open(&gate);
+    for (uint32_t i = 0; i < 3000; i++) {
+        CU_ASSERT_EQUAL(push2("mix", i % 3, R, (i + 1) % 3, RW), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(stats_now().kernel_count, 3 + 1 + 4000);
+    dao_gate_finish(&gate);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
+static void a_step_may_be_destroyed_while_its_runs_are_queued(void)
+{
+    begin(2);
+    make_written(2);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    dao_step_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    CU_ASSERT_EQUAL(
+        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {RW, RW}, 0, DAO_OK}),
+        DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
+                    DAO_OK);
+    for (int run = 0; run < 3; run++) {
+        CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    }
+    dao_step_destroy(step);
+    CU_ASSERT_TRUE(program.open_count >= 1); /* its kernel's drop waits for the runs */
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(program.tensors[0].version, 4);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    dao_gate_finish(&gate);
+    end();
+}
+
+static void steps_and_handles_outlive_the_executor(void)
+{
+    begin(2);
+    make_written(2);
+    dao_step_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_step_create(executor, &step), DAO_OK);
+    CU_ASSERT_EQUAL(
+        program_step_push(&program, step, &(program_kernel_t){"mix", 2, {0, 1}, {R, RW}, 0, DAO_OK}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    program_drop(&program, 0); /* the step still names it */
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 1);
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_ERR_STOPPED);
+    program_drop_all(&program);
+    dao_step_destroy(step);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+}
+
+static void *release_one(void *user)
+{
+    (void)dao_managed_release(user);
+    return NULL;
+}
+
+static void handles_may_be_dropped_by_several_threads(void)
+{
+    begin(2);
+    make_written(3);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &(dao_kernel_t){.launch = launch_gate, .user = &gate}),
+                    DAO_OK);
+    CU_ASSERT_EQUAL(push2("mix", 0, R, 1, RW), DAO_OK);
+    CU_ASSERT_EQUAL(push2("mix", 1, R, 2, RW), DAO_OK);
+    dao_managed_t *handle = program.tensors[1].handle;
+    dao_thread_t threads[4];
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_managed_retain(handle), DAO_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "release", release_one, handle), DAO_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    program.tensors[1].handle = NULL;
+    dao_gate_open(&gate);
+    dao_executor_stats_t stats = stats_now();
+    CU_ASSERT_EQUAL(stats.live_tensor_count, 2);
+    CU_ASSERT_EQUAL(stats.device_used_bytes + stats.host_used_bytes, 2 * UNIT);
+    dao_gate_finish(&gate);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
+/* The same work on three executors at once, two of them on one device. */
+static void executors_do_not_disturb_each_other(void)
+{
+    static program_t programs[3];
+    dao_executor_t *executors[3];
+    for (int i = 0; i < 3; i++) {
+        dao_executor_config_t each = {.device_index = i / 2, .capacity_bytes = 2 * UNIT, .check = true};
+        CU_ASSERT_EQUAL_FATAL(dao_executor_create(&each, &executors[i]), DAO_OK);
+        program_init(&programs[i], executors[i]);
+        for (uint32_t k = 0; k < 5; k++) {
+            CU_ASSERT_EQUAL_FATAL(program_tensor(&programs[i], UNIT), k);
+            CU_ASSERT_EQUAL(program_write(&programs[i], k), DAO_OK);
+        }
+    }
+    for (uint32_t k = 0; k < 60; k++) {
+        for (int i = 0; i < 3; i++) {
+            program_kernel_t kernel = {"mix", 2, {k % 5, (k + 1 + (uint32_t)i) % 5}, {R, RW}, 0, DAO_OK};
+            CU_ASSERT_EQUAL(program_push(&programs[i], &kernel), DAO_OK);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_executor_sync(executors[i]), DAO_OK);
+        CU_ASSERT_EQUAL(programs[i].mismatch_count, 0);
+        CU_ASSERT_EQUAL(program_count_lost(&programs[i]), 0);
+        program_drop_all(&programs[i]);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executors[i]), DAO_OK);
+        CU_ASSERT_EQUAL(programs[i].open_count, 0);
+    }
+    for (int device = 0; device < 2; device++) {
+        CU_ASSERT_EQUAL(dao_used(dao_device_place(device)), 0);
+        CU_ASSERT_EQUAL(dao_used(dao_pinned_place(device)), 0);
+    }
+}
+
 static int reset_suite(void)
 {
     reset_config();
@@ -572,6 +814,7 @@ static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
     {"a tensor named twice counts once", a_tensor_named_twice_counts_once},
+    {"a kernel may have thousands of operands", a_kernel_may_have_thousands_of_operands},
     {"an output that nobody reads is freed", an_output_that_nobody_reads_is_freed},
     {"a dropped tensor lives until its last pending use", a_dropped_tensor_lives_until_its_last_pending_use},
     {"a write-only operand is not fetched", a_write_only_operand_is_not_fetched},
@@ -586,8 +829,11 @@ static CU_TestInfo tests[] = {
     {"a full host lets clean tensors leave", a_full_host_lets_clean_tensors_leave},
     {"the program writes to the device when the host is full",
      the_program_writes_to_the_device_when_the_host_is_full},
+    {"the program overwrites a slot when all is full", the_program_overwrites_a_slot_when_all_is_full},
     {"a failing launch is reported once and skips the rest",
      a_failing_launch_is_reported_once_and_skips_the_rest},
+    {"a kernel that fails half way leaves what the host has",
+     a_kernel_that_fails_half_way_leaves_what_the_host_has},
     {"requests after a failure wait for the sync", requests_after_a_failure_wait_for_the_sync},
     {"destroy reports what no sync did", destroy_reports_what_no_sync_did},
     {"calls from the executor's thread are refused", calls_from_the_executors_thread_are_refused},
@@ -596,6 +842,11 @@ static CU_TestInfo tests[] = {
     {"a discarded content is never copied", a_discarded_content_is_never_copied},
     {"any number of threads may push through a queue of one",
      any_number_of_threads_may_push_through_a_queue_of_one},
+    {"thousands of kernels may be in flight", thousands_of_kernels_may_be_in_flight},
+    {"a step may be destroyed while its runs are queued", a_step_may_be_destroyed_while_its_runs_are_queued},
+    {"steps and handles outlive the executor", steps_and_handles_outlive_the_executor},
+    {"handles may be dropped by several threads", handles_may_be_dropped_by_several_threads},
+    {"executors do not disturb each other", executors_do_not_disturb_each_other},
     CU_TEST_INFO_NULL,
 };
 

@@ -315,6 +315,152 @@ static void no_failing_call_loses_a_tensor(void)
     }
 }
 
+/* A tensor after the loss: its bytes, or an error that names it. A kernel that was launched but could not be numbered has
+   not happened; the number of tensors that still hold the version before it. */
+static uint32_t check_tensor_after_loss(program_t *program, uint32_t number)
+{
+    dao_status_t status = program_read(program, number);
+    uint32_t version = program->tensors[number].version;
+    if (status == DAO_ERR_CORRUPT && version > 1) {
+        CU_ASSERT_EQUAL(program_read_version(program, number, version - 1), DAO_OK);
+        return 1;
+    }
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_DEVICE_LOST);
+    if (status == DAO_ERR_DEVICE_LOST) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "tensor %" PRIu64,
+                       dao_managed_id(program->tensors[number].handle));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), name));
+    }
+    return 0;
+}
+
+/* What holds once the device was lost. */
+static void check_after_loss(program_t *program)
+{
+    CU_ASSERT_EQUAL(dao_executor_sync(program->executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_TRUE(dao_last_message()[0] != '\0');
+    uint32_t before_count = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        if (program->tensors[i].handle != NULL && program->tensors[i].version > 0) {
+            before_count += check_tensor_after_loss(program, i);
+        }
+    }
+    CU_ASSERT_TRUE(before_count <= 3); /* operands of the one kernel */
+    uint32_t tensor = program_tensor(program, UNIT);
+    if (tensor != UINT32_MAX) {
+        dao_executor_stats_t before;
+        dao_executor_stats_t after;
+        CU_ASSERT_EQUAL(dao_executor_stats_get(program->executor, &before), DAO_OK);
+        CU_ASSERT_EQUAL(program_push(program, &(program_kernel_t){"late", 1, {tensor}, {W}, 0, DAO_OK}),
+                        DAO_OK);
+        CU_ASSERT_EQUAL(program_write(program, tensor), DAO_ERR_DEVICE_LOST);
+        CU_ASSERT_EQUAL(dao_executor_stats_get(program->executor, &after), DAO_OK);
+        CU_ASSERT_EQUAL(after.skipped_count, before.skipped_count + 1);
+        CU_ASSERT_EQUAL(after.kernel_count, before.kernel_count);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(program->executor), DAO_ERR_DEVICE_LOST);
+}
+
+/* Runs a scenario whose device is lost at the n-th call; the number of calls that answered so. */
+static uint64_t run_and_lose(const scenario_t *scenario, fault_call_t call, uint64_t n, bool persistent)
+{
+    static const fault_config_t quiet;
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
+                          DAO_OK);
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    fault_backend_arm(call, n, persistent);
+    scenario->run(&program);
+    dao_status_t synced = dao_executor_sync(executor);
+    uint64_t fired = persistent ? 0 : fault_backend_disarm();
+    if (synced == DAO_ERR_DEVICE_LOST) { /* "a full host" has a failure of its own */
+        check_after_loss(&program);
+    }
+    dao_status_t destroyed = dao_executor_destroy(executor);
+    fired = persistent ? fault_backend_disarm() : fired;
+    if (synced == DAO_ERR_DEVICE_LOST) {
+        CU_ASSERT_TRUE(fired > 0);
+        CU_ASSERT_EQUAL(destroyed, DAO_ERR_DEVICE_LOST);
+    } else { /* only while it is destroyed, and perhaps when nothing was left to do */
+        CU_ASSERT_TRUE(persistent || fired == 0);
+        CU_ASSERT_TRUE(destroyed == DAO_OK || (fired > 0 && destroyed == DAO_ERR_DEVICE_LOST));
+    }
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return fired;
+}
+
+static void lose_at_every_call(const scenario_t *scenario, fault_call_t call, bool persistent)
+{
+    unsigned failures = CU_get_number_of_failures();
+    for (uint64_t n = 0; n < CALL_COUNT_MAX && run_and_lose(scenario, call, n, persistent) > 0; n++) {
+        if (CU_get_number_of_failures() != failures) {
+            (void)printf("    %s: the device is lost at %s, number %" PRIu64 "%s\n", scenario->name,
+                         fault_call_text(call), n, persistent ? ", for good" : "");
+            return;
+        }
+    }
+}
+
+/* Whenever the device is lost: every sync says so, kernels are skipped, what the host has can be read, nothing leaks. */
+static void a_lost_device_takes_only_its_own_bytes(void)
+{
+    for (size_t i = 1; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        lose_at_every_call(&scenarios[i], (fault_call_t)FAULT_CALL_LOSS, true);
+    }
+}
+
+/* One answer is enough, even if the device seems to work again. */
+static void a_lost_device_stays_lost(void)
+{
+    static const fault_call_t calls[] = {FAULT_CALL_EVENT_QUERY, FAULT_CALL_EVENT_SYNCHRONIZE,
+                                         FAULT_CALL_STREAM_SYNCHRONIZE};
+    for (size_t i = 1; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
+            lose_at_every_call(&scenarios[i], calls[k], false);
+        }
+    }
+}
+
+/* A write by the program that finds the host full and the device lost leaves the bytes that the host has. */
+static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
+{
+    static const fault_config_t quiet;
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
+                          DAO_OK);
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    fault_backend_arm(FAULT_CALL_EVENT_SYNCHRONIZE, 0, false);
+    ignore(program_write(&program, 0)); /* there is a place on the device, and no other on the host */
+    (void)fault_backend_disarm();
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
 /* A copy that is refused every time: the message names the tensor, its bytes and the kernel. */
 static void a_copy_that_fails_for_good_is_named(void)
 {
@@ -368,6 +514,9 @@ static CU_TestInfo tests[] = {
     {"a copy that fails once is not noticed", a_copy_that_fails_once_is_not_noticed},
     {"a copy that fails for good is named", a_copy_that_fails_for_good_is_named},
     {"no failing call loses a tensor", no_failing_call_loses_a_tensor},
+    {"a lost device takes only its own bytes", a_lost_device_takes_only_its_own_bytes},
+    {"a write to a lost device leaves the old bytes", a_write_to_a_lost_device_leaves_the_old_bytes},
+    {"a lost device stays lost", a_lost_device_stays_lost},
     CU_TEST_INFO_NULL,
 };
 

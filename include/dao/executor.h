@@ -10,6 +10,9 @@
  *
  * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears it.
  * A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
+ *
+ * A device that is lost stays lost: kernels are skipped, and every sync and dao_executor_destroy() answer
+ * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still gives tensors whose bytes are all on the host.
  */
 #ifndef DAO_EXECUTOR_H
 #define DAO_EXECUTOR_H
@@ -148,7 +151,7 @@ typedef struct dao_managed_config {
  * Creates a managed tensor. It takes no memory until it is first touched.
  *
  * @param out_tensor  The caller owns one reference, until dao_managed_release().
- * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED.
+ * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_OVERFLOW for more than 1 TiB; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -180,8 +183,9 @@ DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
  *
  * @param source      `size_bytes` bytes on the host; free for reuse when the call returns.
  * @param size_bytes  The size of the tensor.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread;
- *         DAO_ERR_BUSY after a failure that dao_executor_sync() has not reported yet. On failure the tensor is unchanged.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_COPY_FAILED and DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
+ *         DAO_ERR_REENTRANT from the executor's own thread; DAO_ERR_BUSY after a failure that dao_executor_sync() has not
+ *         reported yet; DAO_ERR_DEVICE_LOST with the tensor's name. On failure the tensor is unchanged.
  *
  * Threads: any. Waits: until the executor gets there. Cost: one copy on the host.
  */
@@ -193,7 +197,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_write(dao_managed_t *tensor, cons
  *
  * @param destination  `size_bytes` bytes on the host.
  * @param size_bytes   The size of the tensor.
- * @return As dao_managed_write(); DAO_ERR_NEVER_WRITTEN; DAO_ERR_COPY_FAILED. On failure `destination` may be partly written.
+ * @return As dao_managed_write(); DAO_ERR_NEVER_WRITTEN. On failure `destination` may be partly written.
  *
  * Threads: any. Waits: until the bytes are there. Cost: at most one copy from the device and one on the host.
  */
@@ -204,8 +208,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void 
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
  *
  * @param kernel  Borrowed for the call.
- * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands; DAO_ERR_NO_HOST_MEMORY;
- *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called.
+ * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands; DAO_ERR_OVERFLOW for a
+ *         workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called.
  *         What goes wrong later is reported by dao_executor_sync().
  *
  * Threads: any. Waits: while the queue is full. Cost: O(operands).

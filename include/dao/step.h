@@ -27,7 +27,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_create(dao_executor_t *executor, dao
  * step is destroyed and its runs have finished.
  *
  * @param kernel  As for dao_executor_push().
- * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_NO_HOST_MEMORY: the step is as it was.
+ * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY: the step is as it was.
  *
  * Threads: one at a time for a step. Waits: never. Cost: O(operands).
  */

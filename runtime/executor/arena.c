@@ -76,7 +76,9 @@ dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64
     dao_status_t status = dao_range_query(arena->range, offset_bytes, &block);
     DAO_ASSERT(status == DAO_OK && !block.is_free && block.offset_bytes == offset_bytes);
     if (!dao_timeline_is_done(timeline, fence)) {
-        dao_arena_purge(arena, timeline);
+        if (arena->fence_count == arena->fence_capacity) {
+            dao_arena_purge(arena, timeline); /* seldom, as every purge walks the list */
+        }
         if (make_room_for_fence(arena)) {
             arena->fences[arena->fence_count++] = (dao_arena_fence_t){offset_bytes, block.size_bytes, *fence};
         } else {

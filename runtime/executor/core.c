@@ -41,11 +41,17 @@ dao_status_t dao_core_init(dao_core_t *core, const dao_core_config_t *config)
 
 void dao_core_fail(dao_core_t *core, dao_status_t status, bool lost)
 {
-    core->is_lost = core->is_lost || lost;
-    if (!core->has_failed) {
-        core->has_failed = true;
-        dao_error_save(&core->failure, status);
+    lost = lost || status == DAO_ERR_DEVICE_LOST;
+    if (core->is_lost || (core->has_failed && !lost)) {
+        return;
     }
+    if (core->has_failed) { /* the first failure was perhaps the loss, seen from elsewhere */
+        (void)dao_error_vendor(status, dao_last_vendor_code(), "%.240s; before it: %.240s",
+                               dao_last_message(), core->failure.message);
+    }
+    core->has_failed = true;
+    core->is_lost = lost;
+    dao_error_save(&core->failure, status);
 }
 
 /* Tensors enter the table with their first use and leave it when nobody needs them any more. */
@@ -173,7 +179,8 @@ static void set_pinned(dao_item_t *item, bool is_pinned)
     }
 }
 
-/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. */
+/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A part that
+   this may have written is given up if the host has the tensor's bytes. */
 static void undo_landing(dao_core_t *core, dao_item_t *item, bool has_workspace, uint64_t workspace_offset,
                          const dao_fence_t *fence)
 {
@@ -182,9 +189,12 @@ static void undo_landing(dao_core_t *core, dao_item_t *item, bool has_workspace,
         if (!tensor->has_device) {
             continue;
         }
+        bool is_spoilt = item->uses[i].kind != DAO_USE_READ && fence->sequence[DAO_STREAM_ROLE_COMPUTE] != 0;
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residence_is_landing(tensor)) {
             dao_residence_unland(core, tensor);
+        } else if (is_spoilt && tensor->residence == DAO_RESIDENCE_BOTH) {
+            dao_residence_drop_device(core, tensor);
         }
     }
     if (has_workspace) {
@@ -416,7 +426,7 @@ static void look(dao_core_t *core)
 static void run_kernel_item(dao_core_t *core, dao_item_t *item)
 {
     bool is_launched = false;
-    if (core->has_failed) {
+    if (core->has_failed || core->is_lost) {
         core->stats.skipped_count++;
     } else {
         dao_status_t status = run_kernel(core, item);
@@ -453,7 +463,22 @@ static dao_status_t busy_error(const dao_core_t *core)
                      core->failure.message);
 }
 
-/* With the host full, a tensor that is not on the device gets a part there for the program's bytes. */
+/* Once the program knows that the device is lost: what the host has in full may still be read. */
+static dao_status_t run_request_without_device(dao_core_t *core, const dao_item_t *item)
+{
+    const dao_managed_t *tensor = item->uses[0].tensor;
+    if (item->kind == DAO_ITEM_READ && tensor->host_address != NULL &&
+        dao_timeline_wait(&core->timeline, &tensor->host_written) == DAO_OK) {
+        memcpy(item->request->destination, tensor->host_address, tensor->size_bytes);
+        return DAO_OK;
+    }
+    return dao_error_vendor(core->failure.status, core->failure.vendor_code,
+                            "tensor \"%s\" cannot be %s, the executor has given up its device: %.300s",
+                            tensor->name, item->kind == DAO_ITEM_READ ? "read" : "written",
+                            core->failure.message);
+}
+
+/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
 static dao_status_t write_tensor(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
     dao_status_t status = dao_residence_write(core, tensor, source);
@@ -480,6 +505,8 @@ static void run_request(dao_core_t *core, dao_item_t *item)
     dao_status_t status = DAO_OK;
     if (core->has_failed) {
         status = busy_error(core);
+    } else if (core->is_lost) {
+        status = run_request_without_device(core, item);
     } else if (item->kind == DAO_ITEM_WRITE) {
         status = write_tensor(core, tensor, item->request->source);
     } else {
@@ -498,9 +525,9 @@ static void run_sync(dao_core_t *core, dao_item_t *item)
         dao_core_fail(core, status, true);
     }
     look(core);
-    if (core->has_failed) {
+    if (core->has_failed || core->is_lost) {
         item->request->error = core->failure;
-        core->has_failed = core->is_lost;
+        core->has_failed = false;
     }
 }
 

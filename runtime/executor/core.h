@@ -47,8 +47,8 @@ typedef struct dao_core {
     size_t view_capacity;
 
     bool has_failed; /* kernels are skipped until a sync reports the failure */
-    bool is_lost;    /* the device failed: for good */
-    dao_error_record_t failure;
+    bool is_lost;    /* the device is given up: kernels are skipped for good, every sync reports it */
+    dao_error_record_t failure; /* what a sync reports: the loss, else the first one since the last sync */
     dao_executor_stats_t stats;
 } dao_core_t;
 
@@ -76,7 +76,7 @@ void dao_core_stats(const dao_core_t *core, dao_executor_stats_t *out_stats);
 /* Walks all tensors and both tiers. */
 bool dao_core_is_valid(const dao_core_t *core);
 
-/* Keeps the first failure; later ones are consequences. With `lost` the device is given up. */
+/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device is given up. */
 void dao_core_fail(dao_core_t *core, dao_status_t status, bool lost);
 
 #endif

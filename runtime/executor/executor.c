@@ -135,15 +135,15 @@ static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_by
 /* Gives back what create has made so far; the core is not initialized. */
 static void destroy_parts(dao_executor_t *executor)
 {
+    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) { /* first, so that no work uses the arena any more */
+        dao_stream_destroy(executor->streams[i]);
+        executor->streams[i] = NULL;
+    }
     if (executor->arena_address != NULL) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
         (void)allocator->ops->free(allocator,
                                    executor->arena_address); /* it was handed out and is still whole */
         executor->arena_address = NULL;
-    }
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
-        dao_stream_destroy(executor->streams[i]);
-        executor->streams[i] = NULL;
     }
     if (executor->runtime != NULL) {
         dao_runtime_release(executor->runtime);
@@ -251,7 +251,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     }
     dao_queue_stop(&executor->queue);
     dao_thread_join(&executor->thread);
-    bool has_failed = executor->core.has_failed;
+    bool has_failed = executor->core.has_failed || executor->core.is_lost;
     dao_error_record_t failure = executor->core.failure;
     destroy_parts(executor);
     dao_executor_unreference(executor);

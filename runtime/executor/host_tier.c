@@ -113,7 +113,9 @@ dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline,
 {
     dao_status_t status = DAO_OK;
     if (!dao_timeline_is_done(timeline, fence)) {
-        dao_host_tier_purge(tier, timeline);
+        if (tier->pending_count == tier->pending_capacity) {
+            dao_host_tier_purge(tier, timeline); /* seldom, as every purge walks the list */
+        }
         if (make_room_for_pending(tier)) {
             tier->pending[tier->pending_count++] = (dao_host_pending_t){address, size_bytes, *fence};
             return DAO_OK;

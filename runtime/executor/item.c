@@ -38,18 +38,56 @@ static dao_use_kind_t join_uses(dao_use_kind_t a, dao_use_kind_t b)
     return a == b ? a : DAO_USE_READ_WRITE;
 }
 
-static void add_operand(dao_item_t *item, uint32_t operand, dao_managed_t *tensor, dao_use_kind_t kind)
+/* Finds the use of a tensor by hash, so that a kernel with many operands costs no more for each of them. */
+typedef struct use_finder {
+    uint32_t mask;
+    uint16_t
+        slots[2 * DAO_OPERAND_COUNT_MAX]; /* number of a use, and 1 more; 0: empty. At most half are filled */
+} use_finder_t;
+
+static_assert(DAO_OPERAND_COUNT_MAX < UINT16_MAX, "a slot holds the number of a use");
+static_assert((DAO_OPERAND_COUNT_MAX & (DAO_OPERAND_COUNT_MAX - 1)) == 0, "slots are found with a mask");
+
+static void init_finder(use_finder_t *finder, uint32_t operand_count)
 {
-    for (uint32_t i = 0; i < item->use_count; i++) {
-        if (item->uses[i].tensor == tensor) {
-            item->uses[i].kind = join_uses(item->uses[i].kind, kind);
-            item->operand_uses[operand] = i;
-            return;
-        }
+    uint32_t slot_count = 2;
+    while (slot_count < 2 * operand_count) {
+        slot_count *= 2;
     }
+    finder->mask = slot_count - 1;
+    memset(finder->slots, 0, slot_count * sizeof(finder->slots[0]));
+}
+
+/* The slot that names a tensor's use, or the empty one where it belongs. */
+static uint16_t *find_slot(use_finder_t *finder, const dao_item_t *item, const dao_managed_t *tensor)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t slot = (uint32_t)hash & finder->mask;
+    while (finder->slots[slot] != 0 && item->uses[finder->slots[slot] - 1].tensor != tensor) {
+        slot = (slot + 1) & finder->mask;
+    }
+    return &finder->slots[slot];
+}
+
+static void add_use(dao_item_t *item, uint32_t operand, dao_managed_t *tensor, dao_use_kind_t kind)
+{
     dao_managed_reference(tensor);
     item->operand_uses[operand] = item->use_count;
     item->uses[item->use_count++] = (dao_use_t){.tensor = tensor, .kind = kind};
+}
+
+static void add_operand(dao_item_t *item, use_finder_t *finder, uint32_t operand, dao_managed_t *tensor,
+                        dao_use_kind_t kind)
+{
+    uint16_t *slot = find_slot(finder, item, tensor);
+    if (*slot == 0) {
+        add_use(item, operand, tensor, kind);
+        *slot = (uint16_t)item->use_count;
+    } else {
+        dao_use_t *use = &item->uses[*slot - 1];
+        use->kind = join_uses(use->kind, kind);
+        item->operand_uses[operand] = *slot - 1u;
+    }
 }
 
 static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *kernel)
@@ -104,8 +142,10 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
                       (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
                   "an access is a use");
+    use_finder_t finder;
+    init_finder(&finder, kernel->operand_count);
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        add_operand(item, i, kernel->operands[i].tensor, (dao_use_kind_t)kernel->operands[i].access);
+        add_operand(item, &finder, i, kernel->operands[i].tensor, (dao_use_kind_t)kernel->operands[i].access);
     }
     *out_item = item;
     return DAO_OK;
@@ -119,7 +159,7 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of tensor \"%s\"",
                          tensor->name);
     }
-    add_operand(item, 0, tensor, use);
+    add_use(item, 0, tensor, use);
     *out_item = item;
     return DAO_OK;
 }

@@ -12,7 +12,7 @@
          +-------+ <-----------------------------+   |
          | HOST  |                          |      +------+
          |       |------- fetch (copy in) ---------| BOTH |
-         |       |<------ evict (no copy) ---------|      |
+         |       |<-- evict, drop_device (no copy) |      |
          +-------+                                 +------+
 
    State     authority   device part             host slot
@@ -110,6 +110,11 @@ static dao_status_t queue_copy(dao_core_t *core, dao_stream_role_t lane, const d
             lose_unless_ok(core, status);
             return status;
         }
+        if (status == DAO_ERR_DEVICE_LOST) {
+            dao_error_prefix("tensor \"%s\": ", tensor->name);
+            dao_core_fail(core, status, true);
+            return status;
+        }
     }
     return dao_error_vendor(
         DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
@@ -163,11 +168,22 @@ dao_status_t dao_residence_zero(dao_core_t *core, dao_managed_t *tensor)
     return status;
 }
 
+/* Takes a slot of the host tier. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
+static dao_status_t take_host(dao_core_t *core, const dao_managed_t *tensor, void **out_address)
+{
+    dao_status_t status =
+        dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, out_address);
+    if (status != DAO_OK && status != DAO_ERR_HOST_FULL) {
+        dao_core_fail(core, status, true);
+    }
+    return status;
+}
+
 /* Copies a tensor out to a new slot; the device keeps its bytes. */
 static dao_status_t copy_out(dao_core_t *core, dao_managed_t *tensor)
 {
     void *address = NULL;
-    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    dao_status_t status = take_host(core, tensor, &address);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
@@ -228,6 +244,13 @@ void dao_residence_drop_host(dao_core_t *core, dao_managed_t *tensor)
     give_host(core, tensor);
 }
 
+void dao_residence_drop_device(dao_core_t *core, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
+    tensor->residence = DAO_RESIDENCE_HOST;
+    give_device(core, tensor);
+}
+
 void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
 {
     DAO_ASSERT(!tensor->is_pinned);
@@ -243,6 +266,7 @@ void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
 static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
+    DAO_ASSERT(tensor->host_address == NULL);
     dao_fence_t fence = tensor->device_busy;
     dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     uint64_t sequence = 0;
@@ -255,19 +279,35 @@ static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, con
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residence = DAO_RESIDENCE_DEVICE;
-    if (tensor->host_address != NULL) {
-        give_host(core, tensor);
-    }
     core->stats.in_bytes += tensor->size_bytes;
     status = dao_timeline_wait(&core->timeline, &tensor->device_written);
     lose_unless_ok(core, status);
     return status;
 }
 
+/* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
+static dao_status_t write_in_place(dao_core_t *core, dao_managed_t *tensor, const void *source)
+{
+    dao_status_t status = dao_timeline_wait(&core->timeline, &tensor->host_busy);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
+        dao_core_fail(core, status, true);
+        return status;
+    }
+    if (tensor->residence == DAO_RESIDENCE_BOTH) {
+        dao_residence_drop_device(core, tensor);
+    }
+    memcpy(tensor->host_address, source, tensor->size_bytes);
+    return DAO_OK;
+}
+
 dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
-    dao_status_t status = dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, &address);
+    dao_status_t status = take_host(core, tensor, &address);
+    if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
+        return write_in_place(core, tensor, source);
+    }
     if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
         return write_to_device(core, tensor, source);
     }
@@ -298,6 +338,9 @@ static dao_status_t read_from_device(dao_core_t *core, dao_managed_t *tensor, vo
     dao_fence_t fence = no_fence;
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
     status = dao_timeline_wait(&core->timeline, &fence);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+    }
     lose_unless_ok(core, status);
     return status;
 }
@@ -318,6 +361,9 @@ dao_status_t dao_residence_read(dao_core_t *core, dao_managed_t *tensor, void *d
     case DAO_RESIDENCE_BOTH:
     case DAO_RESIDENCE_HOST:
         status = dao_timeline_wait(&core->timeline, &tensor->host_written);
+        if (status != DAO_OK) {
+            dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
+        }
         lose_unless_ok(core, status);
         if (status == DAO_OK) {
             memcpy(destination, tensor->host_address, tensor->size_bytes);

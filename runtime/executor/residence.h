@@ -27,6 +27,9 @@ void dao_residence_written(dao_core_t *core, dao_managed_t *tensor, uint64_t com
 /* BOTH -> DEVICE: gives up the host's copy. */
 void dao_residence_drop_host(dao_core_t *core, dao_managed_t *tensor);
 
+/* BOTH -> HOST: gives up the device's copy. */
+void dao_residence_drop_device(dao_core_t *core, dao_managed_t *tensor);
+
 /* Any -> EMPTY. */
 void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor);
 

@@ -96,10 +96,13 @@ static dao_status_t evict_window(dao_core_t *core, uint64_t size_bytes, bool kee
         return DAO_ERR_LIMIT;
     }
     for (size_t i = first; i <= last; i++) {
+        if (core->view_blocks[i].is_free) {
+            continue; /* by now perhaps a part of a larger hole, which would have to be searched for */
+        }
         dao_range_block_t block;
         dao_status_t status = dao_range_query(core->arena.range, core->view_blocks[i].offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK);
-        if (status == DAO_OK && !core->view_blocks[i].is_free) {
+        if (status == DAO_OK) {
             status = dao_residence_evict(core, (dao_managed_t *)(uintptr_t)block.user);
         }
         if (status != DAO_OK) {

@@ -127,20 +127,19 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane
 
 dao_status_t dao_timeline_poll(dao_timeline_t *timeline)
 {
+    dao_status_t first = DAO_OK;
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         dao_lane_t *lane = &timeline->lanes[i];
-        while (lane->completed < lane->issued) {
-            dao_status_t status = timeline->ops->event_query(*event_slot(lane, lane->completed + 1));
-            if (status == DAO_ERR_NOT_READY) {
-                break;
-            }
-            if (status != DAO_OK) {
-                return status;
-            }
-            lane->completed++;
+        dao_status_t status = DAO_OK;
+        while (status == DAO_OK && lane->completed < lane->issued) {
+            status = timeline->ops->event_query(*event_slot(lane, lane->completed + 1));
+            lane->completed += status == DAO_OK ? 1 : 0;
+        }
+        if (first == DAO_OK && status != DAO_ERR_NOT_READY) {
+            first = status;
         }
     }
-    return DAO_OK;
+    return first;
 }
 
 bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fence)

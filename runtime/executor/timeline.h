@@ -42,7 +42,7 @@ DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_str
 DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane,
                                               uint64_t *out_sequence);
 
-/* Looks which operations have finished, without waiting. The error of the work, if there is one. */
+/* Looks which operations have finished, on all lanes, without waiting. The first error of the work, if there is one. */
 DAO_NODISCARD dao_status_t dao_timeline_poll(dao_timeline_t *timeline);
 
 /* Tells whether all that a fence names was seen to finish. */

@@ -50,18 +50,46 @@ const char *fault_call_text(fault_call_t call)
     return call < FAULT_CALL_COUNT ? texts[call] : "any call";
 }
 
+/* Work on a stream or an event: what a lost device refuses. */
+static bool needs_device(fault_call_t call)
+{
+    switch (call) {
+    case FAULT_CALL_STREAM_WAIT_EVENT:
+    case FAULT_CALL_EVENT_RECORD:
+    case FAULT_CALL_COPY:
+    case FAULT_CALL_COPY_PEER:
+    case FAULT_CALL_FILL:
+    case FAULT_CALL_HOST_FUNC:
+    case FAULT_CALL_EVENT_QUERY:
+    case FAULT_CALL_EVENT_SYNCHRONIZE:
+    case FAULT_CALL_STREAM_SYNCHRONIZE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_armed_for(int armed, fault_call_t call)
+{
+    if (armed == FAULT_CALL_LOSS) {
+        return needs_device(call);
+    }
+    return armed == (int)call || (armed == FAULT_CALL_ANY && answers[call] != DAO_ERR_DEVICE_LOST);
+}
+
 /* DAO_OK unless this call has to fail. */
 static dao_status_t count_call(fault_call_t call)
 {
     atomic_fetch_add(&call_counts[call], 1);
     int armed = atomic_load(&armed_call);
-    if (armed < 0 || (armed != FAULT_CALL_ANY && armed != (int)call)) {
+    if (!is_armed_for(armed, call)) {
         return DAO_OK;
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
     if (before == 0 || (before < 0 && atomic_load(&armed_persistent))) {
         atomic_fetch_add(&fired_count, 1);
-        return dao_error(answers[call], "injected: %s failed", fault_call_text(call));
+        return dao_error(armed == FAULT_CALL_LOSS ? DAO_ERR_DEVICE_LOST : answers[call],
+                         "injected: %s failed", fault_call_text(call));
     }
     return DAO_OK;
 }
@@ -203,7 +231,9 @@ static void fault_stream_destroy(dao_backend_stream_t *stream)
 
 static dao_status_t fault_stream_synchronize(dao_backend_stream_t *stream)
 {
-    return inner->stream_synchronize(unwrap(stream));
+    dao_status_t status = inner->stream_synchronize(unwrap(stream));
+    dao_status_t fault = count_call(FAULT_CALL_STREAM_SYNCHRONIZE);
+    return fault != DAO_OK ? fault : status;
 }
 
 static dao_status_t fault_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
@@ -250,6 +280,10 @@ static dao_status_t fault_event_record(dao_backend_event_t *event, dao_backend_s
 
 static dao_status_t fault_event_query(dao_backend_event_t *event)
 {
+    dao_status_t fault = count_call(FAULT_CALL_EVENT_QUERY);
+    if (fault != DAO_OK) {
+        return fault;
+    }
     dao_status_t status = inner->event_query(unwrap(event));
     wrapper_t *wrapper = (wrapper_t *)(void *)event;
     if (status == DAO_OK && atomic_load(&wrapper->not_ready_count) > 0) {
@@ -261,7 +295,9 @@ static dao_status_t fault_event_query(dao_backend_event_t *event)
 
 static dao_status_t fault_event_synchronize(dao_backend_event_t *event)
 {
-    return inner->event_synchronize(unwrap(event));
+    dao_status_t status = inner->event_synchronize(unwrap(event));
+    dao_status_t fault = count_call(FAULT_CALL_EVENT_SYNCHRONIZE);
+    return fault != DAO_OK ? fault : status;
 }
 
 static dao_status_t fault_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,

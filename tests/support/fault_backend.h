@@ -23,7 +23,10 @@
     X(HOST_FUNC, "host_func", ERR_BACKEND)                                                                   \
     X(ADDRESS_RESERVE, "address_reserve", ERR_NO_HOST_MEMORY)                                                \
     X(PAGES_CREATE, "pages_create", ERR_NO_DEVICE_MEMORY)                                                    \
-    X(PAGES_MAP, "pages_map", ERR_BACKEND)
+    X(PAGES_MAP, "pages_map", ERR_BACKEND)                                                                   \
+    X(EVENT_QUERY, "event_query", ERR_DEVICE_LOST)                                                           \
+    X(EVENT_SYNCHRONIZE, "event_synchronize", ERR_DEVICE_LOST)                                               \
+    X(STREAM_SYNCHRONIZE, "stream_synchronize", ERR_DEVICE_LOST)
 
 typedef enum fault_call {
 #define FAULT_CALL_ENUMERATOR(name, text, status) FAULT_CALL_##name,
@@ -32,8 +35,13 @@ typedef enum fault_call {
         FAULT_CALL_COUNT,
 } fault_call_t;
 
-/* Armed with this, every call counts. */
+/* Armed with this, every call counts that can be refused while the device goes on: all but those that answer
+   DAO_ERR_DEVICE_LOST. */
 #define FAULT_CALL_ANY FAULT_CALL_COUNT
+
+/* Armed with this, the device is lost at the n-th call on a stream or an event: it answers DAO_ERR_DEVICE_LOST. With
+   `persistent` all after it do too. Calls that wait have waited even so: a lost device touches no memory any more. */
+#define FAULT_CALL_LOSS (FAULT_CALL_COUNT + 1)
 
 typedef struct fault_config {
     uint64_t seed;          /* of the delays */

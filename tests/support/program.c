@@ -148,7 +148,8 @@ dao_status_t program_write(program_t *program, uint32_t number)
     return status;
 }
 
-dao_status_t program_read(program_t *program, uint32_t number)
+/* Reads a tensor and compares it with `version`, or with its latest version as of then if that is NULL. */
+static dao_status_t read_and_compare(program_t *program, uint32_t number, const uint32_t *version)
 {
     program_tensor_t *tensor = &program->tensors[number];
     unsigned char *bytes = calloc(1, tensor->size_bytes);
@@ -156,11 +157,22 @@ dao_status_t program_read(program_t *program, uint32_t number)
         return DAO_ERR_NO_HOST_MEMORY;
     }
     dao_status_t status = dao_managed_read(tensor->handle, bytes, tensor->size_bytes);
-    if (status == DAO_OK && !holds(bytes, tensor->size_bytes, number, tensor->version)) {
+    if (status == DAO_OK &&
+        !holds(bytes, tensor->size_bytes, number, version != NULL ? *version : tensor->version)) {
         status = DAO_ERR_CORRUPT;
     }
     free(bytes);
     return status;
+}
+
+dao_status_t program_read(program_t *program, uint32_t number)
+{
+    return read_and_compare(program, number, NULL);
+}
+
+dao_status_t program_read_version(program_t *program, uint32_t number, uint32_t version)
+{
+    return read_and_compare(program, number, &version);
 }
 
 uint32_t program_count_lost(program_t *program)
