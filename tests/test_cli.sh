@@ -64,6 +64,20 @@ expect 2 "--time-scale:" run "$trace" --time-scale -1
 expect 2 '"twice" is no mode' run "$trace" --mode twice
 expect 2 "--host:" run "$trace" --host much
 
+# Output that cannot be written is a failure with a reason, whatever is printed.
+for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
+    # shellcheck disable=SC2086
+    "$dao" $arguments >/dev/full 2>"$folder/err"
+    got=$?
+    [ $got -eq 1 ] || fail "dao $arguments >/dev/full: exit code $got"
+    grep -q "could not be written: No space left" "$folder/err" || fail "dao $arguments >/dev/full: no reason"
+    # shellcheck disable=SC2086
+    "$dao" $arguments >&- 2>"$folder/err"
+    got=$?
+    [ $got -eq 1 ] || fail "dao $arguments >&-: exit code $got"
+    grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
+done
+
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
 echo '[' >"$folder/x.io_info.json"

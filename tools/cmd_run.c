@@ -203,7 +203,7 @@ static void print_policy_row(const dao_run_config_t *config, const dao_run_resul
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
                  (unsigned long long)result->mismatch_count);
-    (void)fflush(stdout);
+    dao_output_flush();
 }
 
 /* One after the other under every policy; the run with unlimited memory is made once. */
