@@ -58,9 +58,21 @@ expect 2 '"--json" is given twice' run "$trace" --json --json
 expect 2 "no percentage" run "$trace" --capacity 0%
 expect 2 "--capacity:" run "$trace" --capacity lots
 expect 2 '"best" is no policy' run "$trace" --policy best
-expect 2 '"user" is no policy' run "$trace" --policy user
+expect 2 '"user" needs a function' run "$trace" --policy user
 expect 2 "--link-in:" run "$trace" --link-in fast
 expect 2 "--time-scale:" run "$trace" --time-scale -1
+for scale in nan inf 1e3 0x1p3 " 1" +1 1001 . 1.2.3; do
+    expect 2 "--time-scale: \"$scale\" is no number from 0 to 1000" run "$trace" --time-scale "$scale"
+done
+expect 2 "--link-in: 0 is nothing" run "$trace" --link-in 0
+expect 2 "--link-out: 0 is nothing" run "$trace" --link-out 0GB/s
+expect 2 "--host: 0 is nothing" run "$trace" --host 0
+expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
+for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
+    expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
+done
+expect 2 "TRACE is empty" run ""
+expect 2 "TRACE is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
 expect 2 "--host:" run "$trace" --host much
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/units.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +50,32 @@ static dao_status_t parse_scale(const char *text, double *out_scale)
 {
     char *end;
     double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > 1000) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000", text);
+    bool is_plain = strspn(text, "0123456789.") == strlen(text);
+    if (!is_plain || end == text || *end != '\0' || value > 1000) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000, such as 1 or 0.25", text);
     }
     *out_scale = value;
     return DAO_OK;
+}
+
+/* In the settings of the library 0 is no limit; on a command line it would read as nothing at all. */
+static dao_status_t refuse_zero(dao_status_t status, uint64_t value)
+{
+    return status == DAO_OK && value == 0
+               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for no limit")
+               : status;
+}
+
+static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_second)
+{
+    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_second);
+    return refuse_zero(status, *out_bytes_per_second);
+}
+
+static dao_status_t parse_host(const char *text, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_units_parse_bytes(text, out_bytes);
+    return refuse_zero(status, *out_bytes);
 }
 
 static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
@@ -69,7 +89,14 @@ static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
 
 static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
 {
-    if (dao_policy_parse(text, out_policy) != DAO_OK || *out_policy == DAO_POLICY_USER) {
+    dao_status_t status = dao_policy_parse(text, out_policy);
+    if (status == DAO_OK && *out_policy == DAO_POLICY_USER) {
+        return dao_error(DAO_ERR_INVALID,
+                         "\"user\" needs a function that rates tensors, which only a program "
+                         "can give; choose lru, belady, weighted_lru, weighted_belady, window, "
+                         "size, or all");
+    }
+    if (status != DAO_OK) {
         return dao_error(DAO_ERR_INVALID,
                          "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
                          "weighted_belady, window, size, and all",
@@ -97,19 +124,18 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     config->is_warmed_up = true;
     config->shows_progress = true;
     const char *policy = settings->policy;
-    return !((policy != NULL && strcmp(policy, "all") != 0 &&
-              is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
-             (settings->link_in != NULL &&
-              is_bad(dao_units_parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in",
-                     out_exit)) ||
-             (settings->link_out != NULL &&
-              is_bad(dao_units_parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out",
-                     out_exit)) ||
-             (settings->time_scale != NULL &&
-              is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
-             (settings->host != NULL &&
-              is_bad(dao_units_parse_bytes(settings->host, &config->host_bytes), "host", out_exit)) ||
-             (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+    return !(
+        (policy != NULL && strcmp(policy, "all") != 0 &&
+         is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
+        (settings->link_in != NULL &&
+         is_bad(parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in", out_exit)) ||
+        (settings->link_out != NULL &&
+         is_bad(parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out", out_exit)) ||
+        (settings->time_scale != NULL &&
+         is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
+        (settings->host != NULL &&
+         is_bad(parse_host(settings->host, &config->host_bytes), "host", out_exit)) ||
+        (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
 }
 
 static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,

@@ -201,6 +201,8 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
             has_ended = true;
         } else if (!has_ended && argv[i][0] == '-' && argv[i][1] != '\0') {
             *out_exit = take_option(command, argc, argv, &i, settings, &seen);
+        } else if (argv[i][0] == '\0') {
+            *out_exit = dao_usage_error(command->name, "TRACE is empty");
         } else if (count < command->most_arguments) {
             out_arguments[count++] = argv[i];
         } else {
