@@ -126,6 +126,18 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     [ "$(number evictions)" -gt 0 ] || fail "no evictions"
     [ "$(number reads_verified)" -ge 4472 ] || fail "reads_verified"
     grep -q '"policy": *"belady"' "$folder/out" || fail "policy"
+    # A step so small that rounding makes its one operator larger than the peak, and memory beyond all bounds.
+    mkdir "$folder/small"
+    echo '{"0": 100}' >"$folder/small/s.1.tensor_size.json"
+    echo '[{"op": "a", "id": 0, "inputs": ["0"], "outputs": [], "release": []}]' >"$folder/small/s.io_info.json"
+    echo '[[]]' >"$folder/small/s.1.resize_info.json"
+    echo '{"0": 1}' >"$folder/small/s.1.cost_info.json"
+    expect 0 '"mismatches":0' run "$folder/small" --json --capacity 100%
+    [ "$(number capacity_bytes)" = 256 ] || fail "capacity_bytes of a small step"
+    expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%
+    expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
+    expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
+    [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
     expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
 fi
 

@@ -270,6 +270,17 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, cons
     return has_mismatch ? DAO_EXIT_FAILED : exit_code;
 }
 
+/* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
+static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *figures, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_capacity_parse(text, figures->peak_bytes, out_bytes);
+    if (status == DAO_OK && strchr(text, '%') != NULL && *out_bytes >= figures->peak_bytes &&
+        *out_bytes < figures->largest_work_bytes) {
+        *out_bytes = figures->largest_work_bytes;
+    }
+    return status;
+}
+
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
 {
     dao_step_figures_t figures;
@@ -278,8 +289,7 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
         return dao_failure("run");
     }
     const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (is_bad(dao_capacity_parse(capacity, figures.peak_bytes, &config->capacity_bytes), "capacity",
-               &exit_code)) {
+    if (is_bad(parse_capacity(capacity, &figures, &config->capacity_bytes), "capacity", &exit_code)) {
         return exit_code;
     }
     if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
