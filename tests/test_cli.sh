@@ -110,6 +110,8 @@ smallest=$(number smallest_capacity_bytes)
 [ "$(number peak_bytes)" = 362281164 ] || fail "peak_bytes"
 
 expect 1 "needs $smallest bytes at once" run "$trace" --capacity $((smallest - 1))
+expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $((smallest - 1))
+[ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
 
 # Where the step can be run: DAO_CLI_RUN is set by the build.

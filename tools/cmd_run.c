@@ -222,29 +222,50 @@ static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace
     return complain_of_mismatches(config, &result) ? DAO_EXIT_FAILED : exit_code;
 }
 
+static void print_policy_head(const dao_report_t *report)
+{
+    if (!report->is_json) {
+        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
+                     "step ms", "ratio", "mismatches");
+    }
+}
+
 static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
     (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_text(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
-                 (unsigned long long)result->mismatch_count);
+                 (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));
     dao_output_flush();
 }
 
+/* A row for people or an item of the list, and over the first one what all have in common: a run that is refused has
+   printed nothing. */
+static void report_policy(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
+{
+    if (config->policy == 0) {
+        report_trace(report, trace, config, &result->figures);
+        print_policy_head(report);
+    }
+    if (!report->is_json) {
+        print_policy_row(config, result);
+        return;
+    }
+    dao_report_t item;
+    dao_report_begin(&item, true);
+    report_result(&item, config, result);
+    dao_report_item(report, "runs", &item);
+}
+
 /* One after the other under every policy; the run with unlimited memory is made once. */
-static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, const dao_step_figures_t *figures,
-                   bool is_json)
+static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
 {
     dao_report_t report;
     uint64_t unlimited_ns = 0;
     bool has_mismatch = false;
     dao_report_begin(&report, is_json);
-    report_trace(&report, trace, config, figures);
-    if (!is_json) {
-        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
-                     "step ms", "ratio", "mismatches");
-    }
     for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
         dao_run_result_t result;
         config->policy = (dao_policy_t)policy;
@@ -256,15 +277,8 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, cons
         }
         unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
         result.unlimited_ns = unlimited_ns;
+        report_policy(&report, trace, config, &result);
         has_mismatch = complain_of_mismatches(config, &result) || has_mismatch;
-        dao_report_t item;
-        if (is_json) {
-            dao_report_begin(&item, true);
-            report_result(&item, config, &result);
-            dao_report_item(&report, "runs", &item);
-        } else {
-            print_policy_row(config, &result);
-        }
     }
     int exit_code = dao_report_end(&report);
     return has_mismatch ? DAO_EXIT_FAILED : exit_code;
@@ -293,7 +307,7 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
         return exit_code;
     }
     if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
-        return run_all(config, trace, &figures, settings->is_json);
+        return run_all(config, trace, settings->is_json);
     }
     return run_one(config, trace, &figures, settings->is_json);
 }
