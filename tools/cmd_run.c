@@ -202,7 +202,7 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
     if (count > 0) {
         (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_text(config->policy),
-                      result->first_mismatch[0] != '\0' ? result->first_mismatch : "with unlimited memory");
+                      result->first_mismatch);
     }
     return count > 0;
 }

@@ -17,6 +17,7 @@
 #include <dao/dao.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PAGE_BYTES = 2 << 20, HUGE_ALIGNMENT = 4096 };
@@ -408,6 +409,10 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
         return DAO_OK;
     }
     result->unlimited_mismatch_count = unlimited.mismatch_count;
+    if (result->mismatch_count == 0 && unlimited.mismatch_count > 0) {
+        (void)snprintf(result->first_mismatch, sizeof(result->first_mismatch), "with unlimited memory: %.*s",
+                       (int)sizeof(result->first_mismatch) - 32, unlimited.first_mismatch);
+    }
     return status;
 }
 
