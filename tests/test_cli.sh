@@ -92,6 +92,11 @@ done
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
+mkdir "$folder/odd"
+for file in "$trace"/*.json; do
+    cp "$file" "$folder/odd/$(printf 'm\033[31m\nn')${file#*mobilenet_v2/mobilenet_v2}"
+done
+expect 0 "m?[31m?n" info "$folder/odd"
 echo '[' >"$folder/x.io_info.json"
 echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"

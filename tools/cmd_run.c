@@ -183,12 +183,13 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     dao_report_count(report, "evictions", "evictions", stats->eviction_count);
     dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
     dao_report_count(report, "fetches", "fetches", stats->fetch_count);
-    dao_report_bytes(report, "bytes_in", "bytes in", stats->in_bytes);
-    dao_report_bytes(report, "bytes_out", "bytes out", stats->out_bytes);
+    dao_report_bytes(report, "bytes_in", "bytes to the device", stats->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes to the host", stats->out_bytes);
     dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
     dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
-    dao_report_count(report, "compactions", "compactions", stats->compaction_count);
-    dao_report_count(report, "throttles", "throttles", stats->throttle_count);
+    dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
+                     stats->compaction_count);
+    dao_report_count(report, "throttles", NULL, stats->throttle_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "temporaries_verified", "temporaries verified", result->temporary_count);
     dao_report_count(report, "mismatches", "mismatches",
@@ -345,7 +346,14 @@ const dao_command_t dao_command_run = {
         "tensor\n"
         "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
         "unlimited\n"
-        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.\n\n"
+        "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive "
+        "before\n"
+        "the step, such as weights, begins on the host: fetches and bytes to the device include its first "
+        "use,\n"
+        "in both runs, so both times do. Preparing and checking at the end are outside the times; kernels "
+        "that\n"
+        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,
