@@ -58,14 +58,45 @@ expect 2 '"--json" is given twice' run "$trace" --json --json
 expect 2 "no percentage" run "$trace" --capacity 0%
 expect 2 "--capacity:" run "$trace" --capacity lots
 expect 2 '"best" is no policy' run "$trace" --policy best
-expect 2 '"user" is no policy' run "$trace" --policy user
+expect 2 '"user" needs a function' run "$trace" --policy user
 expect 2 "--link-in:" run "$trace" --link-in fast
 expect 2 "--time-scale:" run "$trace" --time-scale -1
+for scale in nan inf 1e3 0x1p3 " 1" +1 1001 . 1.2.3; do
+    expect 2 "--time-scale: \"$scale\" is no number from 0 to 1000" run "$trace" --time-scale "$scale"
+done
+expect 2 "--link-in: 0 is nothing" run "$trace" --link-in 0
+expect 2 "--link-out: 0 is nothing" run "$trace" --link-out 0GB/s
+expect 2 "--host: 0 is nothing" run "$trace" --host 0
+expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
+for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
+    expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
+done
+expect 2 "TRACE is empty" run ""
+expect 2 "TRACE is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
 expect 2 "--host:" run "$trace" --host much
 
+# Output that cannot be written is a failure with a reason, whatever is printed.
+for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
+    # shellcheck disable=SC2086
+    "$dao" $arguments >/dev/full 2>"$folder/err"
+    got=$?
+    [ $got -eq 1 ] || fail "dao $arguments >/dev/full: exit code $got"
+    grep -q "could not be written: No space left" "$folder/err" || fail "dao $arguments >/dev/full: no reason"
+    # shellcheck disable=SC2086
+    "$dao" $arguments >&- 2>"$folder/err"
+    got=$?
+    [ $got -eq 1 ] || fail "dao $arguments >&-: exit code $got"
+    grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
+done
+
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
+mkdir "$folder/odd"
+for file in "$trace"/*.json; do
+    cp "$file" "$folder/odd/$(printf 'm\033[31m\nn')${file#*mobilenet_v2/mobilenet_v2}"
+done
+expect 0 "m?[31m?n" info "$folder/odd"
 echo '[' >"$folder/x.io_info.json"
 echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"
@@ -84,6 +115,8 @@ smallest=$(number smallest_capacity_bytes)
 [ "$(number peak_bytes)" = 362281164 ] || fail "peak_bytes"
 
 expect 1 "needs $smallest bytes at once" run "$trace" --capacity $((smallest - 1))
+expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $((smallest - 1))
+[ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
 
 # Where the step can be run: DAO_CLI_RUN is set by the build.
@@ -100,6 +133,18 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     [ "$(number evictions)" -gt 0 ] || fail "no evictions"
     [ "$(number reads_verified)" -ge 4472 ] || fail "reads_verified"
     grep -q '"policy": *"belady"' "$folder/out" || fail "policy"
+    # A step so small that rounding makes its one operator larger than the peak, and memory beyond all bounds.
+    mkdir "$folder/small"
+    echo '{"0": 100}' >"$folder/small/s.1.tensor_size.json"
+    echo '[{"op": "a", "id": 0, "inputs": ["0"], "outputs": [], "release": []}]' >"$folder/small/s.io_info.json"
+    echo '[[]]' >"$folder/small/s.1.resize_info.json"
+    echo '{"0": 1}' >"$folder/small/s.1.cost_info.json"
+    expect 0 '"mismatches":0' run "$folder/small" --json --capacity 100%
+    [ "$(number capacity_bytes)" = 256 ] || fail "capacity_bytes of a small step"
+    expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%
+    expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
+    expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
+    [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
     expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
 fi
 

@@ -116,15 +116,25 @@ static void the_queue_gives_the_same_content(void)
     }
 }
 
+/* The step takes at least as long as its copies in either direction, and as its operators. */
 static void links_of_limited_speed_change_nothing_but_time(void)
 {
+    const uint64_t in_rate = 2000 * MIB;
+    const uint64_t out_rate = 1000 * MIB;
     dao_run_config_t config = {.capacity_bytes = capacity_at(50),
                                .policy = DAO_POLICY_BELADY,
-                               .link_in_bytes_per_second = 2000 * MIB,
-                               .link_out_bytes_per_second = 1000 * MIB,
+                               .link_in_bytes_per_second = in_rate,
+                               .link_out_bytes_per_second = out_rate,
                                .time_scale = 0.01,
                                .is_without_comparison = true};
-    (void)run(config);
+    dao_run_result_t result = run(config);
+    CU_ASSERT_TRUE((double)result.step_ns >= (double)result.stats.in_bytes * 1e9 / (double)in_rate);
+    CU_ASSERT_TRUE((double)result.step_ns >= (double)result.stats.out_bytes * 1e9 / (double)out_rate);
+    CU_ASSERT_TRUE((double)result.step_ns >= 0.0099 * (double)figures.cost_ns);
+    config.time_scale = 0;
+    config.link_in_bytes_per_second = in_rate / 50;
+    result = run(config);
+    CU_ASSERT_TRUE((double)result.step_ns >= (double)result.stats.in_bytes * 1e9 / (double)in_rate * 50);
 }
 
 static void content_goes_through_pinned_memory_as_well(void)

@@ -14,7 +14,9 @@
 
 static dao_status_t not_a_percentage(const char *text)
 {
-    return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no percentage from 0.000001%% to 10000%%", text);
+    return dao_error(DAO_ERR_INVALID,
+                     "\"%.40s\" is no percentage from 0.000001%% to 10000%%; write it such as 50%% or 180MiB",
+                     text);
 }
 
 static dao_status_t parse_percent(const char *text, size_t length, uint64_t *out_millionths)
@@ -45,7 +47,13 @@ dao_status_t dao_capacity_parse(const char *text, uint64_t peak_bytes, uint64_t 
 {
     size_t length = strlen(text);
     if (length == 0 || text[length - 1] != '%') {
-        return dao_units_parse_bytes(text, out_bytes);
+        dao_status_t status = dao_units_parse_bytes(text, out_bytes);
+        return status != DAO_ERR_INVALID
+                   ? status
+                   : dao_error(status,
+                               "\"%.40s\" is neither a percentage of the peak nor a size; write it such "
+                               "as 50%% or 180MiB; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
+                               text);
     }
     uint64_t millionths = 0;
     dao_status_t status = parse_percent(text, length - 1, &millionths);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/units.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +50,32 @@ static dao_status_t parse_scale(const char *text, double *out_scale)
 {
     char *end;
     double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > 1000) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000", text);
+    bool is_plain = strspn(text, "0123456789.") == strlen(text);
+    if (!is_plain || end == text || *end != '\0' || value > 1000) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000, such as 1 or 0.25", text);
     }
     *out_scale = value;
     return DAO_OK;
+}
+
+/* In the settings of the library 0 is no limit; on a command line it would read as nothing at all. */
+static dao_status_t refuse_zero(dao_status_t status, uint64_t value)
+{
+    return status == DAO_OK && value == 0
+               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for no limit")
+               : status;
+}
+
+static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_second)
+{
+    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_second);
+    return refuse_zero(status, *out_bytes_per_second);
+}
+
+static dao_status_t parse_host(const char *text, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_units_parse_bytes(text, out_bytes);
+    return refuse_zero(status, *out_bytes);
 }
 
 static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
@@ -69,7 +89,14 @@ static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
 
 static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
 {
-    if (dao_policy_parse(text, out_policy) != DAO_OK || *out_policy == DAO_POLICY_USER) {
+    dao_status_t status = dao_policy_parse(text, out_policy);
+    if (status == DAO_OK && *out_policy == DAO_POLICY_USER) {
+        return dao_error(DAO_ERR_INVALID,
+                         "\"user\" needs a function that rates tensors, which only a program "
+                         "can give; choose lru, belady, weighted_lru, weighted_belady, window, "
+                         "size, or all");
+    }
+    if (status != DAO_OK) {
         return dao_error(DAO_ERR_INVALID,
                          "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
                          "weighted_belady, window, size, and all",
@@ -97,19 +124,18 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     config->is_warmed_up = true;
     config->shows_progress = true;
     const char *policy = settings->policy;
-    return !((policy != NULL && strcmp(policy, "all") != 0 &&
-              is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
-             (settings->link_in != NULL &&
-              is_bad(dao_units_parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in",
-                     out_exit)) ||
-             (settings->link_out != NULL &&
-              is_bad(dao_units_parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out",
-                     out_exit)) ||
-             (settings->time_scale != NULL &&
-              is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
-             (settings->host != NULL &&
-              is_bad(dao_units_parse_bytes(settings->host, &config->host_bytes), "host", out_exit)) ||
-             (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+    return !(
+        (policy != NULL && strcmp(policy, "all") != 0 &&
+         is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
+        (settings->link_in != NULL &&
+         is_bad(parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in", out_exit)) ||
+        (settings->link_out != NULL &&
+         is_bad(parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out", out_exit)) ||
+        (settings->time_scale != NULL &&
+         is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
+        (settings->host != NULL &&
+         is_bad(parse_host(settings->host, &config->host_bytes), "host", out_exit)) ||
+        (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
 }
 
 static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
@@ -157,12 +183,13 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     dao_report_count(report, "evictions", "evictions", stats->eviction_count);
     dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
     dao_report_count(report, "fetches", "fetches", stats->fetch_count);
-    dao_report_bytes(report, "bytes_in", "bytes in", stats->in_bytes);
-    dao_report_bytes(report, "bytes_out", "bytes out", stats->out_bytes);
+    dao_report_bytes(report, "bytes_in", "bytes to the device", stats->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes to the host", stats->out_bytes);
     dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
     dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
-    dao_report_count(report, "compactions", "compactions", stats->compaction_count);
-    dao_report_count(report, "throttles", "throttles", stats->throttle_count);
+    dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
+                     stats->compaction_count);
+    dao_report_count(report, "throttles", NULL, stats->throttle_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "temporaries_verified", "temporaries verified", result->temporary_count);
     dao_report_count(report, "mismatches", "mismatches",
@@ -176,7 +203,7 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
     if (count > 0) {
         (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_text(config->policy),
-                      result->first_mismatch[0] != '\0' ? result->first_mismatch : "with unlimited memory");
+                      result->first_mismatch);
     }
     return count > 0;
 }
@@ -196,29 +223,50 @@ static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace
     return complain_of_mismatches(config, &result) ? DAO_EXIT_FAILED : exit_code;
 }
 
+static void print_policy_head(const dao_report_t *report)
+{
+    if (!report->is_json) {
+        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
+                     "step ms", "ratio", "mismatches");
+    }
+}
+
 static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
     (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_text(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
-                 (unsigned long long)result->mismatch_count);
-    (void)fflush(stdout);
+                 (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));
+    dao_output_flush();
+}
+
+/* A row for people or an item of the list, and over the first one what all have in common: a run that is refused has
+   printed nothing. */
+static void report_policy(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
+{
+    if (config->policy == 0) {
+        report_trace(report, trace, config, &result->figures);
+        print_policy_head(report);
+    }
+    if (!report->is_json) {
+        print_policy_row(config, result);
+        return;
+    }
+    dao_report_t item;
+    dao_report_begin(&item, true);
+    report_result(&item, config, result);
+    dao_report_item(report, "runs", &item);
 }
 
 /* One after the other under every policy; the run with unlimited memory is made once. */
-static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, const dao_step_figures_t *figures,
-                   bool is_json)
+static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
 {
     dao_report_t report;
     uint64_t unlimited_ns = 0;
     bool has_mismatch = false;
     dao_report_begin(&report, is_json);
-    report_trace(&report, trace, config, figures);
-    if (!is_json) {
-        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
-                     "step ms", "ratio", "mismatches");
-    }
     for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
         dao_run_result_t result;
         config->policy = (dao_policy_t)policy;
@@ -230,18 +278,22 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, cons
         }
         unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
         result.unlimited_ns = unlimited_ns;
+        report_policy(&report, trace, config, &result);
         has_mismatch = complain_of_mismatches(config, &result) || has_mismatch;
-        dao_report_t item;
-        if (is_json) {
-            dao_report_begin(&item, true);
-            report_result(&item, config, &result);
-            dao_report_item(&report, "runs", &item);
-        } else {
-            print_policy_row(config, &result);
-        }
     }
     int exit_code = dao_report_end(&report);
     return has_mismatch ? DAO_EXIT_FAILED : exit_code;
+}
+
+/* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
+static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *figures, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_capacity_parse(text, figures->peak_bytes, out_bytes);
+    if (status == DAO_OK && strchr(text, '%') != NULL && *out_bytes >= figures->peak_bytes &&
+        *out_bytes < figures->largest_work_bytes) {
+        *out_bytes = figures->largest_work_bytes;
+    }
+    return status;
 }
 
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
@@ -252,12 +304,11 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
         return dao_failure("run");
     }
     const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (is_bad(dao_capacity_parse(capacity, figures.peak_bytes, &config->capacity_bytes), "capacity",
-               &exit_code)) {
+    if (is_bad(parse_capacity(capacity, &figures, &config->capacity_bytes), "capacity", &exit_code)) {
         return exit_code;
     }
     if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
-        return run_all(config, trace, &figures, settings->is_json);
+        return run_all(config, trace, settings->is_json);
     }
     return run_one(config, trace, &figures, settings->is_json);
 }
@@ -295,7 +346,14 @@ const dao_command_t dao_command_run = {
         "tensor\n"
         "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
         "unlimited\n"
-        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.\n\n"
+        "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive "
+        "before\n"
+        "the step, such as weights, begins on the host: fetches and bytes to the device include its first "
+        "use,\n"
+        "in both runs, so both times do. Preparing and checking at the end are outside the times; kernels "
+        "that\n"
+        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

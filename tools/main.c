@@ -35,11 +35,6 @@ static int unknown_command(const char *name)
     return dao_usage_error("", "unknown command \"%.40s\"", name);
 }
 
-static int close_output(void)
-{
-    return fflush(stdout) != 0 || ferror(stdout) != 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
-}
-
 static int print_overview(void)
 {
     (void)printf("usage: dao COMMAND [options]\n\nMemory of accelerators: look at recorded steps, run them "
@@ -50,7 +45,7 @@ static int print_overview(void)
     }
     (void)printf("  %-12s %s\n\n", "help COMMAND", "say more about a command");
     (void)printf("dao --version prints the version. Exit codes: 0 done, 1 it failed, 2 bad usage.\n");
-    return close_output();
+    return DAO_EXIT_OK;
 }
 
 static int print_help(int argc, char **argv)
@@ -66,10 +61,10 @@ static int print_help(int argc, char **argv)
         return dao_usage_error("", "\"%.60s\" is one argument too many", argv[1]);
     }
     dao_options_print_help(command);
-    return close_output();
+    return DAO_EXIT_OK;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         return print_overview();
@@ -79,7 +74,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0) {
         (void)printf("dao %s\n", DAO_VERSION_STRING);
-        return close_output();
+        return DAO_EXIT_OK;
     }
     const dao_command_t *command = find_command(argv[1]);
     if (command != NULL) {
@@ -87,4 +82,10 @@ int main(int argc, char **argv)
     }
     return argv[1][0] == '-' ? dao_usage_error("", "unknown option \"%.40s\"", argv[1])
                              : unknown_command(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int exit_code = run_command(argc, argv);
+    return dao_output_close() ? exit_code : DAO_EXIT_FAILED;
 }

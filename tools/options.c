@@ -3,6 +3,7 @@
 
 #include <dao/status.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +26,31 @@ int dao_failure(const char *command)
 {
     (void)fprintf(stderr, "dao %s: %s\n", command, dao_last_message());
     return DAO_EXIT_FAILED;
+}
+
+/* Why standard output could not be written, while that is known: a later call would not tell again. */
+static int output_errno;
+
+void dao_output_flush(void)
+{
+    if (fflush(stdout) != 0 && output_errno == 0) {
+        output_errno = errno;
+    }
+}
+
+bool dao_output_close(void)
+{
+    dao_output_flush();
+    bool has_failed = ferror(stdout) != 0 || output_errno != 0;
+    if (fclose(stdout) != 0 && !has_failed) {
+        has_failed = true;
+        output_errno = errno;
+    }
+    if (has_failed) {
+        (void)fprintf(stderr, "dao: the output could not be written%s%s\n", output_errno != 0 ? ": " : "",
+                      output_errno != 0 ? strerror(output_errno) : "");
+    }
+    return !has_failed;
 }
 
 static size_t least(size_t a, size_t b)
@@ -175,6 +201,8 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
             has_ended = true;
         } else if (!has_ended && argv[i][0] == '-' && argv[i][1] != '\0') {
             *out_exit = take_option(command, argc, argv, &i, settings, &seen);
+        } else if (argv[i][0] == '\0') {
+            *out_exit = dao_usage_error(command->name, "TRACE is empty");
         } else if (count < command->most_arguments) {
             out_arguments[count++] = argv[i];
         } else {

@@ -46,6 +46,12 @@ int dao_usage_error(const char *command, const char *format, ...) __attribute__(
 /* Complains that a command failed, with the library's last message, and gives DAO_EXIT_FAILED. */
 int dao_failure(const char *command);
 
+/* Sends off what was printed so far, before something long or before a complaint. */
+void dao_output_flush(void);
+
+/* Closes standard output at the very end. False: something printed before did not arrive, which is complained about. */
+bool dao_output_close(void);
+
 /* Finds which of `names` is meant by a misspelt one; NULL if none is near. The list ends with NULL. */
 const char *dao_nearest_name(const char *name, const char *const *names);
 

@@ -204,14 +204,19 @@ static dao_status_t read_ids(step_reader_t *reader, mention_t mention)
     return status;
 }
 
-/* Makes the operator's name fit to be printed in one line. */
+/* Makes a name fit to be printed in one line. */
+static void make_printable(char *name)
+{
+    for (char *at = name; *at != '\0'; at++) {
+        *at = ((unsigned char)*at < ' ' || *at == 0x7f) ? '?' : *at;
+    }
+}
+
 static dao_status_t read_name(step_reader_t *reader)
 {
     dao_status_t status = dao_json_expect(&reader->json, DAO_JSON_TOKEN_STRING, "the operator's name");
     if (status == DAO_OK) {
-        for (char *at = reader->json.text; *at != '\0'; at++) {
-            *at = ((unsigned char)*at < ' ' || *at == 0x7f) ? '?' : *at;
-        }
+        make_printable(reader->json.text);
         status = dao_step_trace_add_operator(reader->trace, reader->json.text);
     }
     return status;
@@ -551,6 +556,8 @@ dao_status_t dao_read_json_step(const char *path, const char *batch, dao_step_tr
     if (status == DAO_OK) {
         (void)snprintf(trace.model, sizeof(trace.model), "%s", files->model);
         (void)snprintf(trace.batch, sizeof(trace.batch), "%s", files->batch);
+        make_printable(trace.model);
+        make_printable(trace.batch);
         *out_trace = trace;
     } else {
         dao_step_trace_finish(&trace);

@@ -135,15 +135,18 @@ int dao_report_end(dao_report_t *report)
     if (report->is_json && !report->has_failed) {
         const char *text = json_object_to_json_string_ext(report->object, JSON_C_TO_STRING_PRETTY |
                                                                               JSON_C_TO_STRING_NOSLASHESCAPE);
-        report->has_failed = text == NULL || puts(text) == EOF;
+        report->has_failed = text == NULL;
+        if (text != NULL) {
+            (void)puts(text);
+        }
     }
     (void)json_object_put(report->object);
     report->object = NULL;
-    if (report->has_failed || fflush(stdout) != 0 || ferror(stdout) != 0) {
-        (void)fprintf(stderr, "dao: the output could not be written\n");
-        return DAO_EXIT_FAILED;
+    if (report->has_failed) {
+        (void)fprintf(stderr, "dao: no memory for the JSON object\n");
     }
-    return DAO_EXIT_OK;
+    dao_output_flush();
+    return report->has_failed ? DAO_EXIT_FAILED : DAO_EXIT_OK;
 }
 
 const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_BYTES])

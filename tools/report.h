@@ -30,7 +30,8 @@ DAO_PRINTF(2, 3) void dao_report_row(const char *label, const char *format, ...)
 /* An array of the object's, for items that the caller makes as reports of their own. */
 void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
 
-/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if the output could not be written. */
+/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if there was no memory for
+   the object. That standard output cannot be written is for dao_output_close(). */
 int dao_report_end(dao_report_t *report);
 
 /* Bytes that hold what dao_report_size() writes. */

@@ -54,7 +54,7 @@ struct run {
     uint64_t verified_count; /* these four belong to the compute stream, and after a sync to the caller */
     uint64_t temporary_count;
     uint64_t mismatch_count;
-    char first_mismatch[160];
+    char first_mismatch[DAO_RUN_MISMATCH_BYTES];
 };
 
 /* Fixes what every kernel checks and writes. DAO_ERR_NO_HOST_MEMORY. */

@@ -29,27 +29,37 @@ static uint64_t temporary_owner(size_t temporary)
     return UINT64_C(1) << 40 | temporary;
 }
 
-static void note_mismatch(run_t *run, uint64_t word_count, const char *what, const char *id, uint32_t index)
+/* Words as dao_pattern_check() counts them. */
+static uint64_t words_of(uint64_t size_bytes)
 {
+    return size_bytes / 8 + (size_bytes % 8 != 0);
+}
+
+static void note_mismatch(const run_action_t *action, uint64_t word_count, const char *what, const char *id)
+{
+    run_t *run = action->kernel->run;
+    uint32_t index = action->kernel->index;
     if (word_count == 0) {
         return;
     }
     if (run->mismatch_count == 0) {
         (void)snprintf(run->first_mismatch, sizeof(run->first_mismatch),
-                       "operator %" PRIu32 " \"%.64s\": %s %.32s differs in %" PRIu64 " words", index,
-                       dao_trace_operator_name(run->trace, index), what, id, word_count);
+                       "operator %" PRIu32 " \"%.64s\": %s %.32s is wrong in %" PRIu64 " of its %" PRIu64
+                       " words",
+                       index, dao_trace_operator_name(run->trace, index), what, id, word_count,
+                       words_of(action->size_bytes));
     }
     run->mismatch_count += word_count;
 }
 
 void dao_run_verify_tensor(run_t *run, uint32_t tensor, const void *address, uint64_t base, const char *when)
 {
-    uint64_t word_count =
-        dao_pattern_check(address, run->trace->tensors[tensor].size_bytes, base + run->salt);
+    uint64_t size_bytes = run->trace->tensors[tensor].size_bytes;
+    uint64_t word_count = dao_pattern_check(address, size_bytes, base + run->salt);
     if (word_count > 0 && run->mismatch_count == 0) {
         (void)snprintf(run->first_mismatch, sizeof(run->first_mismatch),
-                       "%s: tensor %.32s differs in %" PRIu64 " words", when,
-                       dao_trace_tensor_id(run->trace, tensor), word_count);
+                       "%s: tensor %.32s is wrong in %" PRIu64 " of its %" PRIu64 " words", when,
+                       dao_trace_tensor_id(run->trace, tensor), word_count, words_of(size_bytes));
     }
     run->mismatch_count += word_count;
     run->verified_count++;
@@ -66,9 +76,8 @@ static void run_action(void *user)
     bool is_temporary = action->operand == RUN_WORKSPACE;
     size_t id_offset = is_temporary ? run->trace->temporaries[action->owner].id_offset
                                     : run->trace->tensors[action->owner].id_offset;
-    note_mismatch(run, dao_pattern_check(action->address, action->size_bytes, action->base + run->salt),
-                  is_temporary ? "temporary" : "tensor", dao_trace_name(run->trace, id_offset),
-                  action->kernel->index);
+    note_mismatch(action, dao_pattern_check(action->address, action->size_bytes, action->base + run->salt),
+                  is_temporary ? "temporary" : "tensor", dao_trace_name(run->trace, id_offset));
     run->temporary_count += is_temporary ? 1 : 0;
     run->verified_count += is_temporary ? 0 : 1;
 }

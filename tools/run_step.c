@@ -17,6 +17,7 @@
 #include <dao/dao.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PAGE_BYTES = 2 << 20, HUGE_ALIGNMENT = 4096 };
@@ -203,7 +204,8 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
         }
     }
     dao_progress_phase(run->progress,
-                       run->is_warming_up   ? "warming up"
+                       run->is_warming_up
+                           ? (plan->is_unlimited ? "warming up with unlimited memory" : "warming up")
                        : plan->is_unlimited ? "running with unlimited memory"
                                             : "running operators",
                        run->trace->operator_count);
@@ -381,8 +383,11 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
                              dao_progress_t *progress, dao_run_result_t *result)
 {
     run_t run = {.trace = trace, .progress = progress};
-    run_plan_t plan = {
-        .config = config, .figures = &result->figures, .capacity_bytes = result->capacity_bytes};
+    uint64_t most_bytes = unlimited_capacity(&result->figures); /* more is never used */
+    run_plan_t plan = {.config = config,
+                       .figures = &result->figures,
+                       .capacity_bytes =
+                           result->capacity_bytes < most_bytes ? result->capacity_bytes : most_bytes};
     dao_status_t status = run_once(&plan, &run, &result->stats, &result->step_ns);
     if (status != DAO_OK) {
         return status;
@@ -396,7 +401,7 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
     }
     run_t unlimited = {.trace = trace, .progress = progress};
     dao_executor_stats_t stats;
-    plan.capacity_bytes = unlimited_capacity(&result->figures);
+    plan.capacity_bytes = most_bytes;
     plan.is_unlimited = true;
     status = run_once(&plan, &unlimited, &stats, &result->unlimited_ns);
     if (has_no_room(status)) {
@@ -404,6 +409,10 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
         return DAO_OK;
     }
     result->unlimited_mismatch_count = unlimited.mismatch_count;
+    if (result->mismatch_count == 0 && unlimited.mismatch_count > 0) {
+        (void)snprintf(result->first_mismatch, sizeof(result->first_mismatch), "with unlimited memory: %.*s",
+                       (int)sizeof(result->first_mismatch) - 32, unlimited.first_mismatch);
+    }
     return status;
 }
 

@@ -28,14 +28,17 @@ typedef struct dao_run_config {
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
 } dao_run_config_t;
 
+/* Bytes that hold the text about the first mismatch. */
+enum { DAO_RUN_MISMATCH_BYTES = 224 };
+
 typedef struct dao_run_result {
     dao_step_figures_t figures;
     uint64_t capacity_bytes;
-    dao_executor_stats_t stats; /* counters of the step alone; peaks and levels at its end */
-    uint64_t verified_count;    /* tensors read, and found right or not */
-    uint64_t temporary_count;   /* temporaries looked at again before they went */
-    uint64_t mismatch_count;    /* 8-byte words that were not as they had to be */
-    char first_mismatch[160];   /* "" or what it was */
+    dao_executor_stats_t stats;                  /* counters of the step alone; peaks and levels at its end */
+    uint64_t verified_count;                     /* tensors read, and found right or not */
+    uint64_t temporary_count;                    /* temporaries looked at again before they went */
+    uint64_t mismatch_count;                     /* 8-byte words that were not as they had to be */
+    char first_mismatch[DAO_RUN_MISMATCH_BYTES]; /* "" or what it was, in either run */
     uint64_t step_ns;
     uint64_t unlimited_ns; /* 0: not measured, or the device is too small for it */
     uint64_t unlimited_mismatch_count;
