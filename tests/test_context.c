@@ -424,6 +424,26 @@ static void a_device_that_starts_is_not_stopped_by_its_log_line(void)
     CU_ASSERT_EQUAL(device_open_count, 0);
 }
 
+static void a_stream_of_an_earlier_start_is_refused(void)
+{
+    dao_config_t config = config_small();
+    dao_stream_t *stream = NULL;
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    dao_place_t place = dao_place_of(dao_device_place(0));
+    CU_ASSERT_EQUAL(dao_memory_create(place, 1000, stream, &memory), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    char byte = 0;
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, dao_place_of(dao_device_place(1)), &byte, place, &byte, 1),
+                    DAO_ERR_INVALID);
+    dao_stream_destroy(stream);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(open_count, 0);
+}
+
 #define HANDLES 50
 
 static void *release_all(void *user)
@@ -607,6 +627,7 @@ static CU_TestInfo tests[] = {
     {"handles keep what they need after the end", handles_keep_what_they_need_after_the_end},
     {"a device that starts is not stopped by its log line",
      a_device_that_starts_is_not_stopped_by_its_log_line},
+    {"a stream of an earlier start is refused", a_stream_of_an_earlier_start_is_refused},
     {"releases may race with finalize", releases_may_race_with_finalize},
     {"a handle of an earlier start does not disturb the next",
      a_handle_of_an_earlier_start_does_not_disturb_the_next},
