@@ -500,6 +500,23 @@ static void memory_that_waits_for_a_stream_is_not_out_of_memory(void)
     dao_gate_finish(&gate);
 }
 
+static void memory_that_waits_for_a_stream_is_not_above_a_limit(void)
+{
+    dao_place_t device = dao_place_of(dao_device_place(1));
+    dao_gate_t gate;
+    dao_thread_t thread;
+    dao_stream_t *held = held_stream(1, &gate);
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 40 * MIB, held, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "open later", open_later, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 8 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 0), DAO_OK);
+    dao_thread_join(&thread);
+    dao_stream_destroy(held);
+    dao_gate_finish(&gate);
+}
+
 static void a_release_waits_where_no_event_can_be_recorded(void)
 {
     dao_place_t device = dao_place_of(dao_device_place(0));
@@ -662,6 +679,8 @@ static CU_TestInfo tests[] = {
     {"one stream that hangs holds up no other", one_stream_that_hangs_holds_up_no_other},
     {"memory that waits for a stream is not out of memory",
      memory_that_waits_for_a_stream_is_not_out_of_memory},
+    {"memory that waits for a stream is not above a limit",
+     memory_that_waits_for_a_stream_is_not_above_a_limit},
     {"a release waits where no event can be recorded", a_release_waits_where_no_event_can_be_recorded},
     {"a handle keeps its stream", a_handle_keeps_its_stream},
     {"pinned memory of another device is freed later", pinned_memory_of_another_device_is_freed_later},
