@@ -52,6 +52,11 @@ static dao_status_t alloc_small_locked(host_t *host, size_t size_bytes, void **o
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, size_bytes, out_address);
     }
+    uint64_t released_bytes = 0;
+    if (status == DAO_ERR_NO_HOST_MEMORY &&
+        dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
+        status = dao_small_alloc(&host->small, size_bytes, out_address);
+    }
     return status == DAO_OK ? DAO_OK
                             : dao_ledger_fail(&host->ledger, status, size_bytes,
                                               dao_segments_largest_hole(&host->segments));

@@ -343,5 +343,10 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
         return status;
     }
     place_drain(place, runtime);
-    return allocator->ops->limit_set(allocator, limit_bytes);
+    status = allocator->ops->limit_set(allocator, limit_bytes);
+    if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_deferred_count(runtime, place.kind) > 0) {
+        dao_runtime_drain_all(runtime); /* frees that wait for a stream are no live blocks */
+        status = allocator->ops->limit_set(allocator, limit_bytes);
+    }
+    return status;
 }

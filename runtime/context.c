@@ -265,6 +265,29 @@ static dao_status_t settle_locked(void)
     return DAO_OK;
 }
 
+/* Waits until no other thread is starting a device. */
+static dao_status_t device_settle_locked(int32_t device_index)
+{
+    while (context.device_starters[device_index] != 0) {
+        if (context.device_starters[device_index] == dao_thread_self()) {
+            return dao_error(DAO_ERR_REENTRANT,
+                             "device:%" PRId32 " is being started by the caller of this callback",
+                             device_index);
+        }
+        dao_cond_wait(&context.changed, &context.lock);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t devices_settle_locked(void)
+{
+    dao_status_t status = DAO_OK;
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX && status == DAO_OK; i++) {
+        status = device_settle_locked(i);
+    }
+    return status;
+}
+
 static dao_status_t shutdown_error(void)
 {
     return dao_error(DAO_ERR_SHUTDOWN, "the library was finalized; call dao_init() to start it again");
@@ -418,6 +441,9 @@ static dao_status_t finalize_locked(void)
         return forked_error();
     }
     dao_status_t status = settle_locked();
+    if (status == DAO_OK && context.init_count <= 1) {
+        status = devices_settle_locked(); /* or a device would be there after the end */
+    }
     if (status != DAO_OK) {
         return status;
     }
@@ -467,21 +493,14 @@ dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place)
 static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
 {
     uintptr_t *starter = &context.device_starters[device_index];
-    while (*starter != 0) {
-        if (*starter == dao_thread_self()) {
-            return dao_error(DAO_ERR_REENTRANT,
-                             "device:%" PRId32 " is being started by the caller of this callback",
-                             device_index);
-        }
-        dao_cond_wait(&context.changed, &context.lock);
-    }
-    if (dao_runtime_started(device_index) != NULL) {
-        return DAO_OK;
+    dao_status_t status = device_settle_locked(device_index);
+    if (status != DAO_OK || dao_runtime_started(device_index) != NULL) {
+        return status;
     }
     *starter = dao_thread_self();
     dao_mutex_unlock(&context.lock);
     dao_runtime_t *runtime = NULL;
-    dao_status_t status = dao_runtime_create(core, device_index, &runtime);
+    status = dao_runtime_create(core, device_index, &runtime);
     dao_mutex_lock(&context.lock);
     *starter = 0;
     atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);

@@ -75,12 +75,15 @@ static void handle_publish(dao_memory_t *memory, void *address, size_t size_byte
     *out_memory = memory;
 }
 
-/* The stream of a handle lies on its place's device; the host has none. */
+/* The stream of a handle lies on its place's device, as it is started now; the host has none. */
 static dao_status_t stream_fits(dao_place_t place, const dao_stream_t *stream)
 {
     if (stream == NULL ||
-        (place.kind != DAO_PLACE_KIND_CPU && stream->runtime->device_index == place.index)) {
+        (place.kind != DAO_PLACE_KIND_CPU && stream->runtime == dao_runtime_started(place.index))) {
         return DAO_OK;
+    }
+    if (place.kind != DAO_PLACE_KIND_CPU && stream->runtime->device_index == place.index) {
+        return dao_error(DAO_ERR_INVALID, "dao_memory_create: the stream is of a start that was finalized");
     }
     char text[DAO_PLACE_TEXT_BYTES];
     return dao_error(DAO_ERR_INVALID, "dao_memory_create: a stream of device:%" PRId32 " for memory at %s",

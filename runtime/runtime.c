@@ -336,18 +336,15 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
     while (atomic_load(&runtime->deferred_count) > 0) {
-        dao_deferred_t *chain = list_take(own, UINT32_MAX);
-        if (chain == NULL) {
+        dao_deferred_t *deferred = list_take(own, 1); /* the others stay where other threads find them */
+        if (deferred == NULL) {
             dao_thread_yield(); /* the rest is in the hands of another thread */
+            continue;
         }
-        while (chain != NULL) {
-            dao_deferred_t *deferred = chain;
-            chain = deferred->next;
-            if (runtime->ops->event_synchronize(deferred->event) != DAO_OK) {
-                (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
-            }
-            carry_out(runtime, deferred);
+        if (runtime->ops->event_synchronize(deferred->event) != DAO_OK) {
+            (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
         }
+        carry_out(runtime, deferred);
     }
     (void)dao_error_restore(&record);
 }

@@ -182,6 +182,10 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     if (status != DAO_OK) {
         return status;
     }
+    if (dao_runtime_core(other) != dao_runtime_core(runtime)) {
+        dao_runtime_release(other);
+        return dao_error(DAO_ERR_INVALID, "dao_stream_copy: the stream is of a start that was finalized");
+    }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
     status = runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes);
@@ -242,7 +246,7 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
         return null_error("dao_stream_copy", dst == NULL ? "dst" : "src");
     }
     status = copy_queue(stream, dst_place, dst, src_place, src, size_bytes);
-    return status == DAO_OK || status == DAO_ERR_UNSUPPORTED
+    return status == DAO_OK || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_INVALID
                ? status
                : dao_copy_error(status, dst_place, src_place, size_bytes);
 }

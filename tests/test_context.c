@@ -397,6 +397,53 @@ static void handles_keep_what_they_need_after_the_end(void)
     CU_ASSERT_EQUAL(open_count, 0);
 }
 
+/* A log callback that stops the library at the first line about a device. */
+static void stop_at_device_line(dao_log_level_t level, const char *message, void *user)
+{
+    (void)level;
+    dao_status_t *status = user;
+    if (*status == DAO_OK && strstr(message, "device:0 started") != NULL) {
+        *status = dao_finalize();
+    }
+}
+
+static void a_device_that_starts_is_not_stopped_by_its_log_line(void)
+{
+    dao_status_t status = DAO_OK;
+    dao_config_t config = config_small();
+    config.log_callback = stop_at_device_line;
+    config.log_user = &status;
+    config.log_level = DAO_LOG_LEVEL_INFO;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    void *block = dao_alloc(dao_device_place(0), 1000);
+    CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(dao_free(dao_device_place(0), block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc(dao_device_place(0), 1000));
+    CU_ASSERT_EQUAL(device_open_count, 0);
+}
+
+static void a_stream_of_an_earlier_start_is_refused(void)
+{
+    dao_config_t config = config_small();
+    dao_stream_t *stream = NULL;
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    dao_place_t place = dao_place_of(dao_device_place(0));
+    CU_ASSERT_EQUAL(dao_memory_create(place, 1000, stream, &memory), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    char byte = 0;
+    CU_ASSERT_EQUAL(dao_stream_copy(stream, dao_place_of(dao_device_place(1)), &byte, place, &byte, 1),
+                    DAO_ERR_INVALID);
+    dao_stream_destroy(stream);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(open_count, 0);
+}
+
 #define HANDLES 50
 
 static void *release_all(void *user)
@@ -578,6 +625,9 @@ static CU_TestInfo tests[] = {
     {"what is left is reported line by line", what_is_left_is_reported_line_by_line},
     {"the log callback may call the library", the_log_callback_may_call_the_library},
     {"handles keep what they need after the end", handles_keep_what_they_need_after_the_end},
+    {"a device that starts is not stopped by its log line",
+     a_device_that_starts_is_not_stopped_by_its_log_line},
+    {"a stream of an earlier start is refused", a_stream_of_an_earlier_start_is_refused},
     {"releases may race with finalize", releases_may_race_with_finalize},
     {"a handle of an earlier start does not disturb the next",
      a_handle_of_an_earlier_start_does_not_disturb_the_next},

@@ -1,5 +1,6 @@
 /* Host memory: the contract, and what is its own. */
 #include "allocators/host.h"
+#include "base/fault.h"
 #include "tests/contract/allocator_contract.h"
 
 #include <string.h>
@@ -63,10 +64,32 @@ static void large_blocks_share_a_region(void)
     host_destroy(allocator);
 }
 
+#if defined(DAO_FAULTS)
+static void a_cached_region_gives_way_to_a_small_block(void)
+{
+    dao_allocator_t *allocator = NULL;
+    CU_ASSERT_EQUAL_FATAL(host_create(&allocator), DAO_OK);
+    void *address = NULL;
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 1 * MIB, &address), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), DAO_OK);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 100, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    CU_ASSERT_EQUAL(stats.shrink_count, 1);
+    CU_ASSERT_EQUAL(stats.failed_count, 0);
+    host_destroy(allocator);
+}
+#endif
+
 static CU_TestInfo tests[] = {
     {"memory of every size can be written", memory_of_every_size_can_be_written},
     {"small blocks go back to the system at once", small_blocks_go_back_to_the_system_at_once},
     {"large blocks share a region", large_blocks_share_a_region},
+#if defined(DAO_FAULTS)
+    {"a cached region gives way to a small block", a_cached_region_gives_way_to_a_small_block},
+#endif
     CU_TEST_INFO_NULL,
 };
 

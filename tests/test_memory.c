@@ -500,6 +500,59 @@ static void memory_that_waits_for_a_stream_is_not_out_of_memory(void)
     dao_gate_finish(&gate);
 }
 
+static void memory_that_waits_for_a_stream_is_not_above_a_limit(void)
+{
+    dao_place_t device = dao_place_of(dao_device_place(1));
+    dao_gate_t gate;
+    dao_thread_t thread;
+    dao_stream_t *held = held_stream(1, &gate);
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 40 * MIB, held, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "open later", open_later, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 8 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 0), DAO_OK);
+    dao_thread_join(&thread);
+    dao_stream_destroy(held);
+    dao_gate_finish(&gate);
+}
+
+static void *trim_device(void *user)
+{
+    dao_place_t device = dao_place_of(dao_device_place(0));
+    *(dao_status_t *)user = dao_trim(device, 0, NULL);
+    return NULL;
+}
+
+static void a_thread_that_waits_for_a_stream_holds_up_no_other(void)
+{
+    dao_place_t device = dao_place_of(dao_device_place(0));
+    dao_gate_t gates[2];
+    dao_stream_t *streams[2] = {held_stream(0, &gates[0]), held_stream(0, &gates[1])};
+    size_t used_before = dao_used(device);
+    for (int i = 0; i < 2; i++) {
+        dao_memory_t *memory = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, i == 0 ? 1 * MIB : 8 * MIB, streams[i], &memory),
+                              DAO_OK);
+        CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    }
+    dao_status_t trim_status = DAO_ERR_NOT_READY;
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "trim", trim_device, &trim_status), DAO_OK);
+    dao_sleep_until(dao_clock_ns() + 20 * UINT64_C(1000000)); /* it waits for the first stream now */
+    dao_gate_open(&gates[1]);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(streams[1]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), used_before + 1 * MIB);
+    dao_gate_open(&gates[0]);
+    dao_thread_join(&thread);
+    CU_ASSERT_EQUAL(trim_status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), used_before);
+    for (int i = 0; i < 2; i++) {
+        dao_stream_destroy(streams[i]);
+        dao_gate_finish(&gates[i]);
+    }
+}
+
 static void a_release_waits_where_no_event_can_be_recorded(void)
 {
     dao_place_t device = dao_place_of(dao_device_place(0));
@@ -662,6 +715,10 @@ static CU_TestInfo tests[] = {
     {"one stream that hangs holds up no other", one_stream_that_hangs_holds_up_no_other},
     {"memory that waits for a stream is not out of memory",
      memory_that_waits_for_a_stream_is_not_out_of_memory},
+    {"memory that waits for a stream is not above a limit",
+     memory_that_waits_for_a_stream_is_not_above_a_limit},
+    {"a thread that waits for a stream holds up no other",
+     a_thread_that_waits_for_a_stream_holds_up_no_other},
     {"a release waits where no event can be recorded", a_release_waits_where_no_event_can_be_recorded},
     {"a handle keeps its stream", a_handle_keeps_its_stream},
     {"pinned memory of another device is freed later", pinned_memory_of_another_device_is_freed_later},

@@ -61,7 +61,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
  * until the last one is released.
  *
  * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
- *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a log callback of the stop itself.
+ *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a log callback of the
+ *         stop itself or of a start, the library's or a device's.
  *
  * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
  */

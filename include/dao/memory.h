@@ -96,7 +96,7 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
  *
  * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is trimmed first.
  * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.
  *
  * Threads: any. Waits: for the device, if it has to trim. Cost: as dao_trim().
  */
@@ -134,7 +134,8 @@ typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *use
  * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the device's
  *                    compute stream. The handle keeps it alive.
  * @param out_memory  The caller owns one reference, until dao_memory_release().
- * @return As dao_alloc(); DAO_ERR_INVALID for NULL or a stream of another device.
+ * @return As dao_alloc(); DAO_ERR_INVALID for NULL, or for a stream of another device or of a start of the library that
+ *         dao_finalize() has ended.
  *
  * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
  */
