@@ -93,6 +93,70 @@ static void a_chain_may_be_longer_than_the_queue(void)
     dao_queue_finish(&queue);
 }
 
+static _Atomic bool is_chain_pushed;
+static _Atomic int overtaken_count;
+
+static void *push_steadily(void *user)
+{
+    while (!atomic_load(&is_chain_pushed) && atomic_load(&overtaken_count) < 500) {
+        dao_item_t *item = user; /* nobody looks at the links: the consumer only counts */
+        if (dao_queue_push(&queue, item, item, 1) == DAO_OK) {
+            atomic_fetch_add(&overtaken_count, 1);
+        }
+    }
+    return NULL;
+}
+
+static void *push_chain(void *user)
+{
+    (void)user;
+    atomic_store(&is_chain_pushed, dao_queue_push(&queue, &items[0], &items[3], 4) == DAO_OK);
+    return NULL;
+}
+
+static uint64_t count_kernels(void)
+{
+    dao_mutex_lock(&queue.lock);
+    uint64_t count = queue.kernel_count;
+    queue.first = NULL; /* as if they had been taken */
+    queue.last = NULL;
+    dao_mutex_unlock(&queue.lock);
+    return count;
+}
+
+/* A producer that keeps the queue full does not keep a long chain out for ever. */
+static void a_chain_has_its_turn(void)
+{
+    start(2);
+    atomic_store(&is_chain_pushed, false);
+    atomic_store(&overtaken_count, 0);
+    dao_thread_t producer;
+    dao_thread_t chain;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&producer, "producer", push_steadily, &items[4]), DAO_OK);
+    while (count_kernels() < 2) {
+        dao_thread_yield();
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&chain, "chain", push_chain, NULL), DAO_OK);
+    while (!atomic_load(&is_chain_pushed) && atomic_load(&overtaken_count) < 500) {
+        uint64_t give_up_ns =
+            dao_clock_ns() + 2000000; /* so long a producer has to take the place that is free */
+        while (count_kernels() < 2 && dao_clock_ns() < give_up_ns) {
+            dao_thread_yield();
+        }
+        if (count_kernels() > 0) {
+            dao_queue_finish_kernel(&queue);
+        }
+    }
+    CU_ASSERT_TRUE(atomic_load(&overtaken_count) < 500);
+    dao_queue_stop(&queue);
+    dao_thread_join(&producer);
+    dao_thread_join(&chain);
+    while (count_kernels() > 0) {
+        dao_queue_finish_kernel(&queue);
+    }
+    dao_queue_finish(&queue);
+}
+
 static void a_stopped_queue_refuses_but_keeps_what_it_has(void)
 {
     start(1);
@@ -165,6 +229,7 @@ static CU_TestInfo tests[] = {
     {"items come out in the order of their pushes", items_come_out_in_the_order_of_their_pushes},
     {"producers wait until kernels have finished", producers_wait_until_kernels_have_finished},
     {"a chain may be longer than the queue", a_chain_may_be_longer_than_the_queue},
+    {"a chain has its turn", a_chain_has_its_turn},
     {"a stopped queue refuses but keeps what it has", a_stopped_queue_refuses_but_keeps_what_it_has},
     {"every request is answered", every_request_is_answered},
     CU_TEST_INFO_NULL,

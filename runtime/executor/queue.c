@@ -1,5 +1,5 @@
 /* A linked list under one lock. Two conditions, so that a producer never wakes a producer in the consumer's place.
-   Invariant: kernel_count is the number of kernels in the list and in the consumer's hands. */
+   Invariant: kernel_count is the number of kernels in the list and in the consumer's hands; turn <= turn_count. */
 #include "runtime/executor/queue.h"
 
 #include "base/error.h"
@@ -28,15 +28,27 @@ void dao_queue_finish(dao_queue_t *queue)
 
 static bool has_room_locked(const dao_queue_t *queue, uint64_t kernel_count)
 {
-    return kernel_count == 0 || queue->kernel_count == 0 ||
-           queue->kernel_count + kernel_count <= queue->kernel_limit;
+    return queue->kernel_count == 0 || queue->kernel_count + kernel_count <= queue->kernel_limit;
+}
+
+/* Waits for room in the order of the callers, so that short pushes do not keep a long one out for ever. */
+static void wait_for_room_locked(dao_queue_t *queue, uint64_t kernel_count)
+{
+    uint64_t turn = queue->turn_count++;
+    while (!queue->is_stopping && (turn != queue->turn || !has_room_locked(queue, kernel_count))) {
+        dao_cond_wait(&queue->not_full, &queue->lock);
+    }
+    queue->turn++;
+    if (queue->turn != queue->turn_count) {
+        dao_cond_broadcast(&queue->not_full);
+    }
 }
 
 dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last, uint64_t kernel_count)
 {
     dao_mutex_lock(&queue->lock);
-    while (!queue->is_stopping && !has_room_locked(queue, kernel_count)) {
-        dao_cond_wait(&queue->not_full, &queue->lock);
+    if (kernel_count > 0) {
+        wait_for_room_locked(queue, kernel_count);
     }
     bool is_stopping = queue->is_stopping;
     if (!is_stopping) {

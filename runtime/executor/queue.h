@@ -13,6 +13,8 @@ typedef struct dao_queue {
     dao_item_t *first, *last;
     uint32_t kernel_limit;
     uint64_t kernel_count; /* pushed and not yet finished by the consumer */
+    uint64_t turn_count;   /* turns given out: pushes of kernels have room in the order in which they came */
+    uint64_t turn;         /* whose turn it is */
     bool is_stopping;      /* nothing more may be pushed */
 } dao_queue_t;
 
@@ -20,7 +22,7 @@ void dao_queue_init(dao_queue_t *queue, uint32_t kernel_limit);
 void dao_queue_finish(dao_queue_t *queue); /* it is empty */
 
 /* Adds a chain of items at once, in order. Waits until its `kernel_count` kernels have room, or the queue has none at all
-   (a chain may be longer than the limit). DAO_ERR_STOPPED: nothing was added. */
+   (a chain may be longer than the limit); later pushes of kernels wait behind it. DAO_ERR_STOPPED: nothing was added. */
 DAO_NODISCARD dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last,
                                           uint64_t kernel_count);
 
