@@ -208,11 +208,11 @@ static void packing_is_first_fit(void)
         static bool used[UNIT_COUNT];
         memset(used, 0, sizeof(used));
         uint64_t peak = 0;
-        const dao_trace_operator_t *operator= & trace.operators[o];
-        for (size_t e = 0; e < operator->events.count; e++) {
-            const dao_trace_event_t *event = &trace.events[operator->events.begin + e];
+        const dao_trace_operator_t *op = &trace.operators[o];
+        for (size_t e = 0; e < op->events.count; e++) {
+            const dao_trace_event_t *event = &trace.events[op->events.begin + e];
             const dao_trace_temporary_t *temporary =
-                &trace.temporaries[operator->temporaries.begin + event->temporary];
+                &trace.temporaries[op->temporaries.begin + event->temporary];
             uint64_t units = (temporary->size_bytes + 255) / 256;
             if (units == 0) {
                 continue;
@@ -225,7 +225,7 @@ static void packing_is_first_fit(void)
                 memset(used + temporary->offset_bytes / 256, false, units);
             }
         }
-        CU_ASSERT_EQUAL(operator->workspace_bytes, peak);
+        CU_ASSERT_EQUAL(op->workspace_bytes, peak);
     }
     end();
 }

@@ -169,10 +169,10 @@ static void add_action(run_t *run, run_kernel_t *kernel, run_action_t action)
 static void add_operand_actions(run_t *run, run_kernel_t *kernel, bool is_check)
 {
     const dao_step_trace_t *trace = run->trace;
-    const dao_trace_operator_t *operator= & trace->operators[kernel->index];
+    const dao_trace_operator_t *op = &trace->operators[kernel->index];
     uint32_t slot = 0;
-    for (size_t i = 0; i < operator->operands.count; i++) {
-        const dao_trace_operand_t *operand = &trace->operands[operator->operands.begin + i];
+    for (size_t i = 0; i < op->operands.count; i++) {
+        const dao_trace_operand_t *operand = &trace->operands[op->operands.begin + i];
         uint64_t size_bytes = trace->tensors[operand->tensor].size_bytes;
         if (size_bytes == 0) {
             continue;
@@ -209,16 +209,16 @@ static void add_temporary_action(run_t *run, run_kernel_t *kernel, size_t tempor
 static void add_temporary_actions(run_t *run, run_kernel_t *kernel)
 {
     const dao_step_trace_t *trace = run->trace;
-    const dao_trace_operator_t *operator= & trace->operators[kernel->index];
+    const dao_trace_operator_t *op = &trace->operators[kernel->index];
     bool is_freed[DAO_TRACE_TEMPORARY_COUNT_MAX] = {false};
-    for (size_t i = 0; i < operator->events.count; i++) {
-        const dao_trace_event_t *event = &trace->events[operator->events.begin + i];
+    for (size_t i = 0; i < op->events.count; i++) {
+        const dao_trace_event_t *event = &trace->events[op->events.begin + i];
         is_freed[event->temporary] = !event->is_alloc;
-        add_temporary_action(run, kernel, operator->temporaries.begin + event->temporary, !event->is_alloc);
+        add_temporary_action(run, kernel, op->temporaries.begin + event->temporary, !event->is_alloc);
     }
-    for (size_t i = 0; i < operator->temporaries.count; i++) {
+    for (size_t i = 0; i < op->temporaries.count; i++) {
         if (!is_freed[i]) {
-            add_temporary_action(run, kernel, operator->temporaries.begin + i, true);
+            add_temporary_action(run, kernel, op->temporaries.begin + i, true);
         }
     }
 }

@@ -132,11 +132,11 @@ static dao_status_t write_persistent_tensors(run_t *run, const dao_step_figures_
     return DAO_OK;
 }
 
-static uint32_t fill_operands(run_t *run, const dao_trace_operator_t *operator)
+static uint32_t fill_operands(run_t *run, const dao_trace_operator_t *op)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < operator->operands.count; i++) {
-        const dao_trace_operand_t *operand = &run->trace->operands[operator->operands.begin + i];
+    for (size_t i = 0; i < op->operands.count; i++) {
+        const dao_trace_operand_t *operand = &run->trace->operands[op->operands.begin + i];
         if (run->tensors[operand->tensor] != NULL) {
             run->operands[count++] = (dao_operand_t){run->tensors[operand->tensor], operand->access};
         }
@@ -147,24 +147,24 @@ static uint32_t fill_operands(run_t *run, const dao_trace_operator_t *operator)
 /* Adds an operator to the step or to the queue. */
 static dao_status_t push_kernel(run_t *run, uint32_t index)
 {
-    const dao_trace_operator_t *operator= & run->trace->operators[index];
+    const dao_trace_operator_t *op = &run->trace->operators[index];
     dao_kernel_t kernel = {
         .name = dao_trace_operator_name(run->trace, index),
         .launch = run->staging != NULL ? dao_run_launch_staged : dao_run_launch_direct,
         .user = &run->kernels[index],
         .operands = run->operands,
-        .operand_count = fill_operands(run, operator),
-        .workspace_bytes = operator->workspace_bytes,
+        .operand_count = fill_operands(run, op),
+        .workspace_bytes = op->workspace_bytes,
     };
     return run->step != NULL ? dao_step_push(run->step, &kernel) : dao_executor_push(run->executor, &kernel);
 }
 
 static dao_status_t push_releases(run_t *run, uint32_t index)
 {
-    const dao_trace_operator_t *operator= & run->trace->operators[index];
+    const dao_trace_operator_t *op = &run->trace->operators[index];
     dao_status_t status = DAO_OK;
-    for (size_t i = 0; status == DAO_OK && i < operator->releases.count; i++) {
-        uint32_t tensor = run->trace->releases[operator->releases.begin + i];
+    for (size_t i = 0; status == DAO_OK && i < op->releases.count; i++) {
+        uint32_t tensor = run->trace->releases[op->releases.begin + i];
         if (run->tensors[tensor] == NULL) {
             continue;
         }

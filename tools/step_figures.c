@@ -95,14 +95,13 @@ static void give_space(workspace_t *space, uint64_t begin, uint64_t end)
     space->hole_count++;
 }
 
-static bool pack_operator(dao_step_trace_t *trace, dao_trace_operator_t *operator, workspace_t * space)
+static bool pack_operator(dao_step_trace_t *trace, dao_trace_operator_t *op, workspace_t *space)
 {
     space->hole_count = 0;
     space->top = space->peak = 0;
-    for (size_t i = 0; i < operator->events.count; i++) {
-        const dao_trace_event_t *event = &trace->events[operator->events.begin + i];
-        dao_trace_temporary_t *temporary =
-            &trace->temporaries[operator->temporaries.begin + event->temporary];
+    for (size_t i = 0; i < op->events.count; i++) {
+        const dao_trace_event_t *event = &trace->events[op->events.begin + i];
+        dao_trace_temporary_t *temporary = &trace->temporaries[op->temporaries.begin + event->temporary];
         uint64_t rounded;
         if (!round_up(temporary->size_bytes, &rounded)) {
             return false;
@@ -116,7 +115,7 @@ static bool pack_operator(dao_step_trace_t *trace, dao_trace_operator_t *operato
             return false;
         }
     }
-    operator->workspace_bytes = space->peak;
+    op->workspace_bytes = space->peak;
     return true;
 }
 
@@ -144,10 +143,10 @@ dao_status_t dao_step_trace_pack(dao_step_trace_t *trace)
 
 dao_status_t dao_step_trace_work(const dao_step_trace_t *trace, uint32_t index, uint64_t *out_bytes)
 {
-    const dao_trace_operator_t *operator= & trace->operators[index];
-    uint64_t sum = operator->workspace_bytes;
-    for (size_t i = 0; i < operator->operands.count; i++) {
-        uint32_t tensor = trace->operands[operator->operands.begin + i].tensor;
+    const dao_trace_operator_t *op = &trace->operators[index];
+    uint64_t sum = op->workspace_bytes;
+    for (size_t i = 0; i < op->operands.count; i++) {
+        uint32_t tensor = trace->operands[op->operands.begin + i].tensor;
         uint64_t rounded;
         if (!round_up(trace->tensors[tensor].size_bytes, &rounded) || !add(&sum, rounded)) {
             return dao_error(DAO_ERR_OVERFLOW,
@@ -187,13 +186,12 @@ static void count_out(tally_t *tally, uint64_t size_bytes)
     tally->rounded_now -= rounded;
 }
 
-static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_operator_t *operator,
-                              tally_t * tally)
+static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_operator_t *op, tally_t *tally)
 {
     uint64_t before = tally->now;
-    for (size_t i = 0; i < operator->events.count; i++) {
-        const dao_trace_event_t *event = &trace->events[operator->events.begin + i];
-        uint64_t size_bytes = trace->temporaries[operator->temporaries.begin + event->temporary].size_bytes;
+    for (size_t i = 0; i < op->events.count; i++) {
+        const dao_trace_event_t *event = &trace->events[op->events.begin + i];
+        uint64_t size_bytes = trace->temporaries[op->temporaries.begin + event->temporary].size_bytes;
         if (!event->is_alloc) {
             tally->now -= size_bytes;
         } else if (!add(&tally->now, size_bytes)) {
@@ -203,28 +201,27 @@ static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_ope
     }
     tally->now = before;
     uint64_t rounded = tally->rounded_now;
-    if (!add(&rounded, operator->workspace_bytes)) {
+    if (!add(&rounded, op->workspace_bytes)) {
         return false;
     }
     tally->rounded_peak = rounded > tally->rounded_peak ? rounded : tally->rounded_peak;
     return true;
 }
 
-static bool tally_operator(const dao_step_trace_t *trace, const dao_trace_operator_t *operator,
-                           tally_t * tally)
+static bool tally_operator(const dao_step_trace_t *trace, const dao_trace_operator_t *op, tally_t *tally)
 {
-    for (size_t i = 0; i < operator->operands.count; i++) {
-        const dao_trace_operand_t *operand = &trace->operands[operator->operands.begin + i];
+    for (size_t i = 0; i < op->operands.count; i++) {
+        const dao_trace_operand_t *operand = &trace->operands[op->operands.begin + i];
         if (operand->access == DAO_ACCESS_WRITE &&
             !count_in(tally, trace->tensors[operand->tensor].size_bytes)) {
             return false;
         }
     }
-    if (!tally_temporaries(trace, operator, tally)) {
+    if (!tally_temporaries(trace, op, tally)) {
         return false;
     }
-    for (size_t i = 0; i < operator->releases.count; i++) {
-        count_out(tally, trace->tensors[trace->releases[operator->releases.begin + i]].size_bytes);
+    for (size_t i = 0; i < op->releases.count; i++) {
+        count_out(tally, trace->tensors[trace->releases[op->releases.begin + i]].size_bytes);
     }
     return true;
 }

@@ -104,25 +104,24 @@ static uint32_t current_operator(const dao_step_trace_t *trace)
 /* Finds a tensor among the operands that the current operator has so far; its mark is a hint that is checked. */
 static dao_trace_operand_t *find_operand(dao_step_trace_t *trace, uint32_t tensor)
 {
-    const dao_trace_operator_t *operator= & trace->operators[current_operator(trace)];
+    const dao_trace_operator_t *op = &trace->operators[current_operator(trace)];
     uint32_t mark = trace->tensors[tensor].mark;
-    if (mark < operator->operands.count &&
-               trace->operands[operator->operands.begin + mark].tensor == tensor) {
-        return &trace->operands[operator->operands.begin + mark];
+    if (mark < op->operands.count && trace->operands[op->operands.begin + mark].tensor == tensor) {
+        return &trace->operands[op->operands.begin + mark];
     }
     return NULL;
 }
 
 static dao_status_t add_operand(dao_step_trace_t *trace, uint32_t tensor, dao_access_t access)
 {
-    dao_trace_operator_t *operator= & trace->operators[current_operator(trace)];
+    dao_trace_operator_t *op = &trace->operators[current_operator(trace)];
     dao_trace_operand_t *operands =
         dao_tool_grow(trace->operands, &trace->operand_capacity, trace->operand_count, sizeof(*operands));
     if (operands == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
     trace->operands = operands;
-    trace->tensors[tensor].mark = (uint32_t) operator->operands.count++;
+    trace->tensors[tensor].mark = (uint32_t)op->operands.count++;
     operands[trace->operand_count++] = (dao_trace_operand_t){tensor, access};
     return DAO_OK;
 }
@@ -229,10 +228,10 @@ void dao_step_trace_begin_temporaries(dao_step_trace_t *trace, uint32_t index)
 static bool find_temporary(const dao_step_trace_t *trace, uint32_t index, const char *id,
                            uint32_t *out_temporary, bool *out_live)
 {
-    const dao_trace_operator_t *operator= & trace->operators[index];
-    for (size_t i = operator->events.count; i-- > 0;) {
-        const dao_trace_event_t *event = &trace->events[operator->events.begin + i];
-        size_t at = operator->temporaries.begin + event->temporary;
+    const dao_trace_operator_t *op = &trace->operators[index];
+    for (size_t i = op->events.count; i-- > 0;) {
+        const dao_trace_event_t *event = &trace->events[op->events.begin + i];
+        size_t at = op->temporaries.begin + event->temporary;
         if (strcmp(dao_trace_name(trace, trace->temporaries[at].id_offset), id) == 0) {
             *out_temporary = event->temporary;
             *out_live = event->is_alloc;
@@ -258,14 +257,14 @@ static dao_status_t add_event(dao_step_trace_t *trace, uint32_t index, uint32_t 
 dao_status_t dao_step_trace_add_alloc(dao_step_trace_t *trace, uint32_t index, const char *id,
                                       uint64_t size_bytes)
 {
-    dao_trace_operator_t *operator= & trace->operators[index];
+    dao_trace_operator_t *op = &trace->operators[index];
     uint32_t earlier;
     bool is_live;
     if (find_temporary(trace, index, id, &earlier, &is_live) && is_live) {
         return dao_error(DAO_ERR_PARSE, "operator %" PRIu32 " allocates temporary %.32s, which is live",
                          index, id);
     }
-    if (operator->temporaries.count >= DAO_TRACE_TEMPORARY_COUNT_MAX) {
+    if (op->temporaries.count >= DAO_TRACE_TEMPORARY_COUNT_MAX) {
         return dao_error(DAO_ERR_PARSE, "operator %" PRIu32 " has more than %d temporaries", index,
                          DAO_TRACE_TEMPORARY_COUNT_MAX);
     }
@@ -278,11 +277,11 @@ dao_status_t dao_step_trace_add_alloc(dao_step_trace_t *trace, uint32_t index, c
     size_t id_offset;
     dao_status_t status = add_name(trace, id, &id_offset);
     if (status == DAO_OK) {
-        status = add_event(trace, index, (uint32_t) operator->temporaries.count, true);
+        status = add_event(trace, index, (uint32_t)op->temporaries.count, true);
     }
     if (status == DAO_OK) {
         temporaries[trace->temporary_count++] = (dao_trace_temporary_t){id_offset, size_bytes, 0};
-        operator->temporaries.count++;
+        op->temporaries.count++;
     }
     return status;
 }

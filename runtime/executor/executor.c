@@ -1,7 +1,7 @@
-/* The thread around the core, and the program's side of the queue.
+/* The thread around the engine, and the program's side of the queue.
 
        program's threads                      executor's thread
-       push, write, read, sync, release  -->  take all -> core: enqueue -> core: run one -> look for more -> ...
+       push, write, read, sync, release  -->  take all -> engine: enqueue -> engine: run one -> look for more -> ...
 
    An executor is a shell that its creator and every tensor's record hold, so that handles may outlive
    dao_executor_destroy(). The shell's queue refuses everything from then on. */
@@ -42,7 +42,7 @@ dao_status_t dao_executor_check_thread(const dao_executor_t *executor)
 static void publish_stats(dao_executor_t *executor)
 {
     dao_executor_stats_t stats;
-    dao_core_stats(&executor->core, &stats);
+    dao_engine_stats(&executor->engine, &stats);
     dao_mutex_lock(&executor->stats_lock);
     executor->stats = stats;
     dao_mutex_unlock(&executor->stats_lock);
@@ -51,14 +51,14 @@ static void publish_stats(dao_executor_t *executor)
 /* Takes in what was pushed; with nothing to run, waits for it. False when nothing will ever come. */
 static bool take_in(dao_executor_t *executor)
 {
-    bool is_idle = dao_core_peek(&executor->core) == NULL;
+    bool is_idle = dao_engine_peek(&executor->engine) == NULL;
     dao_item_t *item = dao_queue_take(&executor->queue, is_idle);
     if (item == NULL) {
         return !is_idle;
     }
     while (item != NULL) {
         dao_item_t *next = item->next; /* enqueue links it anew */
-        dao_core_enqueue(&executor->core, item);
+        dao_engine_enqueue(&executor->engine, item);
         item = next;
     }
     return true;
@@ -66,8 +66,8 @@ static bool take_in(dao_executor_t *executor)
 
 static void run_one(dao_executor_t *executor)
 {
-    bool is_kernel = dao_core_peek(&executor->core)->kind == DAO_ITEM_KERNEL;
-    dao_item_t *answered = dao_core_run(&executor->core);
+    bool is_kernel = dao_engine_peek(&executor->engine)->kind == DAO_ITEM_KERNEL;
+    dao_item_t *answered = dao_engine_run(&executor->engine);
     publish_stats(executor);
     if (is_kernel) {
         dao_queue_finish_kernel(&executor->queue);
@@ -82,11 +82,11 @@ static void *run_executor(void *user)
     dao_executor_t *executor = user;
     atomic_store(&executor->thread_id, dao_thread_self());
     while (take_in(executor)) {
-        if (dao_core_peek(&executor->core) != NULL) {
+        if (dao_engine_peek(&executor->engine) != NULL) {
             run_one(executor);
         }
     }
-    dao_core_finish(&executor->core);
+    dao_engine_finish(&executor->engine);
     atomic_store(&executor->thread_id, (uintptr_t)0); /* another thread may get this number */
     return NULL;
 }
@@ -132,7 +132,7 @@ static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_by
     return DAO_OK;
 }
 
-/* Gives back what create has made so far; the core is not initialized. */
+/* Gives back what create has made so far; the engine is not initialized. */
 static void destroy_parts(dao_executor_t *executor)
 {
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) { /* first, so that no work uses the arena any more */
@@ -152,61 +152,61 @@ static void destroy_parts(dao_executor_t *executor)
 }
 
 static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_config_t *config,
-                                 dao_core_config_t *core)
+                                 dao_engine_config_t *engine)
 {
     dao_status_t status = dao_runtime_acquire(config->device_index, &executor->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
         status = dao_stream_create(config->device_index, &executor->streams[i]);
     }
     if (status == DAO_OK) {
-        status = arena_bytes(executor->runtime, config->capacity_bytes, &core->arena_bytes);
+        status = arena_bytes(executor->runtime, config->capacity_bytes, &engine->arena_bytes);
     }
     if (status == DAO_OK) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        status = allocator->ops->alloc(allocator, core->arena_bytes, &executor->arena_address);
+        status = allocator->ops->alloc(allocator, engine->arena_bytes, &executor->arena_address);
         if (status != DAO_OK) {
-            dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", core->arena_bytes);
+            dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", engine->arena_bytes);
         }
     }
     return status;
 }
 
 static void describe_core(const dao_executor_t *executor, const dao_executor_config_t *config,
-                          dao_core_config_t *core)
+                          dao_engine_config_t *engine)
 {
-    core->ops = executor->runtime->ops;
-    core->device = executor->runtime->device;
-    core->device_index = config->device_index;
-    core->compute_stream = executor->streams[DAO_STREAM_ROLE_COMPUTE];
+    engine->ops = executor->runtime->ops;
+    engine->device = executor->runtime->device;
+    engine->device_index = config->device_index;
+    engine->compute_stream = executor->streams[DAO_STREAM_ROLE_COMPUTE];
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
-        core->streams[i] = executor->streams[i]->backend;
+        engine->streams[i] = executor->streams[i]->backend;
     }
-    core->arena_address = executor->arena_address;
-    core->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
-    core->host_limit_bytes = config->host_bytes;
-    core->policy = config->policy;
-    core->score = config->score;
-    core->score_user = config->score_user;
-    core->check = config->check;
+    engine->arena_address = executor->arena_address;
+    engine->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
+    engine->host_limit_bytes = config->host_bytes;
+    engine->policy = config->policy;
+    engine->score = config->score;
+    engine->score_user = config->score_user;
+    engine->check = config->check;
 }
 
 /* Everything but the shell; on an error nothing of it is left. */
 static dao_status_t start(dao_executor_t *executor, const dao_executor_config_t *config)
 {
-    dao_core_config_t core = {0};
-    dao_status_t status = create_parts(executor, config, &core);
+    dao_engine_config_t engine = {0};
+    dao_status_t status = create_parts(executor, config, &engine);
     if (status == DAO_OK) {
-        describe_core(executor, config, &core);
-        status = dao_core_init(&executor->core, &core);
+        describe_core(executor, config, &engine);
+        status = dao_engine_init(&executor->engine, &engine);
     }
     if (status != DAO_OK) {
         destroy_parts(executor);
         return status;
     }
-    dao_core_stats(&executor->core, &executor->stats);
+    dao_engine_stats(&executor->engine, &executor->stats);
     status = dao_thread_start(&executor->thread, "dao-executor", run_executor, executor);
     if (status != DAO_OK) {
-        dao_core_finish(&executor->core);
+        dao_engine_finish(&executor->engine);
         destroy_parts(executor);
     }
     return status;
@@ -251,8 +251,8 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     }
     dao_queue_stop(&executor->queue);
     dao_thread_join(&executor->thread);
-    bool has_failed = executor->core.has_failed || executor->core.is_lost;
-    dao_error_record_t failure = executor->core.failure;
+    bool has_failed = executor->engine.has_failed || executor->engine.is_lost;
+    dao_error_record_t failure = executor->engine.failure;
     destroy_parts(executor);
     dao_executor_unreference(executor);
     return has_failed ? dao_error_restore(&failure) : DAO_OK;

@@ -2,7 +2,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 
-#include "runtime/executor/core.h"
+#include "runtime/executor/engine.h"
 #include "runtime/executor/queue.h"
 #include "runtime/runtime_internal.h"
 
@@ -18,7 +18,7 @@ struct dao_executor {
     void *arena_address;
     dao_thread_t thread;
     dao_queue_t queue;
-    dao_core_t core; /* the executor's thread alone, while it runs */
+    dao_engine_t engine; /* the executor's thread alone, while it runs */
     dao_mutex_t stats_lock;
     dao_executor_stats_t stats; /* guarded by stats_lock: as of the latest item */
 };

@@ -42,16 +42,16 @@
 
 static const dao_fence_t no_fence;
 
-static void *device_address(const dao_core_t *core, const dao_managed_t *tensor)
+static void *device_address(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
-    return core->arena.address + tensor->device_offset_bytes;
+    return engine->arena.address + tensor->device_offset_bytes;
 }
 
 /* A wait on the host that fails means that the device has failed. */
-static void lose_unless_ok(dao_core_t *core, dao_status_t status)
+static void lose_unless_ok(dao_engine_t *engine, dao_status_t status)
 {
     if (status != DAO_OK) {
-        dao_core_fail(core, status, true);
+        dao_engine_fail(engine, status, true);
     }
 }
 
@@ -64,21 +64,21 @@ void dao_residence_land(dao_managed_t *tensor, uint64_t offset_bytes)
     tensor->device_busy = no_fence;
 }
 
-static void give_device(dao_core_t *core, dao_managed_t *tensor)
+static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
-    lose_unless_ok(core, dao_arena_give(&core->arena, &core->timeline, tensor->device_offset_bytes,
-                                        &tensor->device_busy));
+    lose_unless_ok(engine, dao_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
+                                          &tensor->device_busy));
 }
 
-static void give_host(dao_core_t *core, dao_managed_t *tensor)
+static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->host_address != NULL);
     void *address = tensor->host_address;
     tensor->host_address = NULL;
-    lose_unless_ok(core, dao_host_tier_give(&core->host_tier, &core->timeline, address, tensor->size_bytes,
-                                            &tensor->host_busy));
+    lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
+                                              tensor->size_bytes, &tensor->host_busy));
 }
 
 bool dao_residence_is_landing(const dao_managed_t *tensor)
@@ -87,32 +87,33 @@ bool dao_residence_is_landing(const dao_managed_t *tensor)
            (tensor->residence == DAO_RESIDENCE_EMPTY || tensor->residence == DAO_RESIDENCE_HOST);
 }
 
-void dao_residence_unland(dao_core_t *core, dao_managed_t *tensor)
+void dao_residence_unland(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residence_is_landing(tensor));
-    give_device(core, tensor);
+    give_device(engine, tensor);
 }
 
 /* Queues a copy behind a fence and numbers it. A refused copy is tried again; then nothing was queued. */
-static dao_status_t queue_copy(dao_core_t *core, dao_stream_role_t lane, const dao_fence_t *fence, void *dst,
-                               const void *src, const dao_managed_t *tensor, uint64_t *out_sequence)
+static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t lane, const dao_fence_t *fence,
+                               void *dst, const void *src, const dao_managed_t *tensor,
+                               uint64_t *out_sequence)
 {
     dao_copy_kind_t kind = lane == DAO_STREAM_ROLE_H2D ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H;
-    dao_status_t status = dao_timeline_before(&core->timeline, lane, fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, lane, fence);
     if (status != DAO_OK) {
-        dao_core_fail(core, status, true);
+        dao_engine_fail(engine, status, true);
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
-        status = core->config.ops->copy(core->config.streams[lane], kind, dst, src, tensor->size_bytes);
+        status = engine->config.ops->copy(engine->config.streams[lane], kind, dst, src, tensor->size_bytes);
         if (status == DAO_OK) {
-            status = dao_timeline_after(&core->timeline, lane, out_sequence);
-            lose_unless_ok(core, status);
+            status = dao_timeline_after(&engine->timeline, lane, out_sequence);
+            lose_unless_ok(engine, status);
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
             dao_error_prefix("tensor \"%s\": ", tensor->name);
-            dao_core_fail(core, status, true);
+            dao_engine_fail(engine, status, true);
             return status;
         }
     }
@@ -123,13 +124,13 @@ static dao_status_t queue_copy(dao_core_t *core, dao_stream_role_t lane, const d
         DAO_COPY_RETRY_MAX + 1, dao_last_message());
 }
 
-dao_status_t dao_residence_fetch(dao_core_t *core, dao_managed_t *tensor)
+dao_status_t dao_residence_fetch(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_HOST && tensor->has_device);
     dao_fence_t fence = tensor->host_written;
-    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     uint64_t sequence = 0;
-    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_H2D, &fence, device_address(core, tensor),
+    dao_status_t status = queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, device_address(engine, tensor),
                                      tensor->host_address, tensor, &sequence);
     if (status != DAO_OK) {
         return status;
@@ -138,62 +139,62 @@ dao_status_t dao_residence_fetch(dao_core_t *core, dao_managed_t *tensor)
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->host_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residence = DAO_RESIDENCE_BOTH;
-    core->stats.fetch_count++;
-    core->stats.in_bytes += tensor->size_bytes;
+    engine->stats.fetch_count++;
+    engine->stats.in_bytes += tensor->size_bytes;
     return DAO_OK;
 }
 
-dao_status_t dao_residence_zero(dao_core_t *core, dao_managed_t *tensor)
+dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_EMPTY && tensor->has_device);
     dao_fence_t fence = no_fence;
-    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
-    dao_status_t status = dao_timeline_before(&core->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
+    dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
     if (status != DAO_OK) {
-        dao_core_fail(core, status, true);
+        dao_engine_fail(engine, status, true);
         return status;
     }
-    status = core->config.ops->fill(core->config.streams[DAO_STREAM_ROLE_COMPUTE],
-                                    device_address(core, tensor), 0, tensor->size_bytes);
+    status = engine->config.ops->fill(engine->config.streams[DAO_STREAM_ROLE_COMPUTE],
+                                      device_address(engine, tensor), 0, tensor->size_bytes);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\": filling it with zeros at its first touch: ", tensor->name);
         return status;
     }
     uint64_t sequence = 0;
-    status = dao_timeline_after(&core->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
-    lose_unless_ok(core, status);
+    status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
+    lose_unless_ok(engine, status);
     if (status == DAO_OK) {
-        dao_residence_written(core, tensor, sequence);
+        dao_residence_written(engine, tensor, sequence);
     }
     return status;
 }
 
 /* Takes a slot of the host tier. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
-static dao_status_t take_host(dao_core_t *core, const dao_managed_t *tensor, void **out_address)
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address)
 {
     dao_status_t status =
-        dao_host_tier_take(&core->host_tier, &core->timeline, tensor->size_bytes, out_address);
+        dao_host_tier_take(&engine->host_tier, &engine->timeline, tensor->size_bytes, out_address);
     if (status != DAO_OK && status != DAO_ERR_HOST_FULL) {
-        dao_core_fail(core, status, true);
+        dao_engine_fail(engine, status, true);
     }
     return status;
 }
 
 /* Copies a tensor out to a new slot; the device keeps its bytes. */
-static dao_status_t copy_out(dao_core_t *core, dao_managed_t *tensor)
+static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     void *address = NULL;
-    dao_status_t status = take_host(core, tensor, &address);
+    dao_status_t status = take_host(engine, tensor, &address);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
         return status;
     }
     uint64_t sequence = 0;
-    status = queue_copy(core, DAO_STREAM_ROLE_D2H, &tensor->device_written, address,
-                        device_address(core, tensor), tensor, &sequence);
+    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, address,
+                        device_address(engine, tensor), tensor, &sequence);
     if (status != DAO_OK) {
-        (void)dao_host_tier_give(&core->host_tier, &core->timeline, address, tensor->size_bytes,
+        (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
                                  &no_fence); /* idle: no wait */
         return status;
     }
@@ -202,30 +203,30 @@ static dao_status_t copy_out(dao_core_t *core, dao_managed_t *tensor)
     dao_fence_add(&tensor->host_written, DAO_STREAM_ROLE_D2H, sequence);
     tensor->host_busy = tensor->host_written;
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
-    core->stats.out_bytes += tensor->size_bytes;
+    engine->stats.out_bytes += tensor->size_bytes;
     return DAO_OK;
 }
 
-dao_status_t dao_residence_evict(dao_core_t *core, dao_managed_t *tensor)
+dao_status_t dao_residence_evict(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE || tensor->residence == DAO_RESIDENCE_BOTH);
     DAO_ASSERT(!tensor->is_pinned);
     DAO_ASSERT(!dao_access_is_dead(tensor)); /* it would have been discarded */
     if (tensor->residence == DAO_RESIDENCE_DEVICE) {
-        dao_status_t status = copy_out(core, tensor);
+        dao_status_t status = copy_out(engine, tensor);
         if (status != DAO_OK) {
             return status;
         }
     } else {
-        core->stats.clean_eviction_count++;
+        engine->stats.clean_eviction_count++;
     }
-    core->stats.eviction_count++;
+    engine->stats.eviction_count++;
     tensor->residence = DAO_RESIDENCE_HOST;
-    give_device(core, tensor);
+    give_device(engine, tensor);
     return DAO_OK;
 }
 
-void dao_residence_written(dao_core_t *core, dao_managed_t *tensor, uint64_t compute_sequence)
+void dao_residence_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->device_written = no_fence;
@@ -233,45 +234,45 @@ void dao_residence_written(dao_core_t *core, dao_managed_t *tensor, uint64_t com
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_COMPUTE, compute_sequence);
     tensor->residence = DAO_RESIDENCE_DEVICE;
     if (tensor->host_address != NULL) {
-        give_host(core, tensor);
+        give_host(engine, tensor);
     }
 }
 
-void dao_residence_drop_host(dao_core_t *core, dao_managed_t *tensor)
+void dao_residence_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
     tensor->residence = DAO_RESIDENCE_DEVICE;
-    give_host(core, tensor);
+    give_host(engine, tensor);
 }
 
-void dao_residence_drop_device(dao_core_t *core, dao_managed_t *tensor)
+void dao_residence_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH);
     tensor->residence = DAO_RESIDENCE_HOST;
-    give_device(core, tensor);
+    give_device(engine, tensor);
 }
 
-void dao_residence_discard(dao_core_t *core, dao_managed_t *tensor)
+void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(!tensor->is_pinned);
     tensor->residence = DAO_RESIDENCE_EMPTY;
     if (tensor->has_device) {
-        give_device(core, tensor);
+        give_device(engine, tensor);
     }
     if (tensor->host_address != NULL) {
-        give_host(core, tensor);
+        give_host(engine, tensor);
     }
 }
 
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
-static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, const void *source)
+static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     DAO_ASSERT(tensor->host_address == NULL);
     dao_fence_t fence = tensor->device_busy;
-    dao_arena_fence(&core->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
+    dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     uint64_t sequence = 0;
-    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_H2D, &fence, device_address(core, tensor), source,
-                                     tensor, &sequence);
+    dao_status_t status = queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, device_address(engine, tensor),
+                                     source, tensor, &sequence);
     if (status != DAO_OK) {
         return status;
     }
@@ -279,44 +280,44 @@ static dao_status_t write_to_device(dao_core_t *core, dao_managed_t *tensor, con
     dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residence = DAO_RESIDENCE_DEVICE;
-    core->stats.in_bytes += tensor->size_bytes;
-    status = dao_timeline_wait(&core->timeline, &tensor->device_written);
-    lose_unless_ok(core, status);
+    engine->stats.in_bytes += tensor->size_bytes;
+    status = dao_timeline_wait(&engine->timeline, &tensor->device_written);
+    lose_unless_ok(engine, status);
     return status;
 }
 
 /* The host is full, but for the tensor's own slot: once nothing uses that any more, the bytes go there. */
-static dao_status_t write_in_place(dao_core_t *core, dao_managed_t *tensor, const void *source)
+static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
-    dao_status_t status = dao_timeline_wait(&core->timeline, &tensor->host_busy);
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &tensor->host_busy);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" cannot be written: ", tensor->name);
-        dao_core_fail(core, status, true);
+        dao_engine_fail(engine, status, true);
         return status;
     }
     if (tensor->residence == DAO_RESIDENCE_BOTH) {
-        dao_residence_drop_device(core, tensor);
+        dao_residence_drop_device(engine, tensor);
     }
     memcpy(tensor->host_address, source, tensor->size_bytes);
     return DAO_OK;
 }
 
-dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const void *source)
+dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
-    dao_status_t status = take_host(core, tensor, &address);
+    dao_status_t status = take_host(engine, tensor, &address);
     if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
-        return write_in_place(core, tensor, source);
+        return write_in_place(engine, tensor, source);
     }
     if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
-        return write_to_device(core, tensor, source);
+        return write_to_device(engine, tensor, source);
     }
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot be written: ", tensor->name, tensor->size_bytes);
         return status;
     }
     memcpy(address, source, tensor->size_bytes);
-    dao_residence_discard(core, tensor);
+    dao_residence_discard(engine, tensor);
     tensor->host_address = address;
     tensor->host_written = no_fence;
     tensor->host_busy = no_fence;
@@ -325,27 +326,27 @@ dao_status_t dao_residence_write(dao_core_t *core, dao_managed_t *tensor, const 
 }
 
 /* Copies straight from the device to the program's memory. */
-static dao_status_t read_from_device(dao_core_t *core, dao_managed_t *tensor, void *destination)
+static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
 {
     uint64_t sequence = 0;
-    dao_status_t status = queue_copy(core, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination,
-                                     device_address(core, tensor), tensor, &sequence);
+    dao_status_t status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination,
+                                     device_address(engine, tensor), tensor, &sequence);
     if (status != DAO_OK) {
         return status;
     }
-    core->stats.out_bytes += tensor->size_bytes;
+    engine->stats.out_bytes += tensor->size_bytes;
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
     dao_fence_t fence = no_fence;
     dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
-    status = dao_timeline_wait(&core->timeline, &fence);
+    status = dao_timeline_wait(&engine->timeline, &fence);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
     }
-    lose_unless_ok(core, status);
+    lose_unless_ok(engine, status);
     return status;
 }
 
-dao_status_t dao_residence_read(dao_core_t *core, dao_managed_t *tensor, void *destination)
+dao_status_t dao_residence_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination)
 {
     dao_status_t status = DAO_OK;
     switch (tensor->residence) {
@@ -357,14 +358,14 @@ dao_status_t dao_residence_read(dao_core_t *core, dao_managed_t *tensor, void *d
         memset(destination, 0, tensor->size_bytes);
         return DAO_OK;
     case DAO_RESIDENCE_DEVICE:
-        return read_from_device(core, tensor, destination);
+        return read_from_device(engine, tensor, destination);
     case DAO_RESIDENCE_BOTH:
     case DAO_RESIDENCE_HOST:
-        status = dao_timeline_wait(&core->timeline, &tensor->host_written);
+        status = dao_timeline_wait(&engine->timeline, &tensor->host_written);
         if (status != DAO_OK) {
             dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
         }
-        lose_unless_ok(core, status);
+        lose_unless_ok(engine, status);
         if (status == DAO_OK) {
             memcpy(destination, tensor->host_address, tensor->size_bytes);
         }

@@ -13,7 +13,7 @@
 #define VIEW_AT_FIRST 256
 
 typedef struct view_builder {
-    dao_core_t *core;
+    dao_engine_t *engine;
     size_t count;
     bool keep_dirty; /* the host is full: only what needs no copy may leave */
     bool no_memory;
@@ -21,18 +21,18 @@ typedef struct view_builder {
 
 static bool make_room_in_view(view_builder_t *builder)
 {
-    dao_core_t *core = builder->core;
-    if (builder->count < core->view_capacity) {
+    dao_engine_t *engine = builder->engine;
+    if (builder->count < engine->view_capacity) {
         return true;
     }
-    size_t capacity = core->view_capacity == 0 ? VIEW_AT_FIRST : 2 * core->view_capacity;
-    dao_policy_block_t *blocks = dao_host_realloc(core->view_blocks, capacity, sizeof(*blocks));
+    size_t capacity = engine->view_capacity == 0 ? VIEW_AT_FIRST : 2 * engine->view_capacity;
+    dao_policy_block_t *blocks = dao_host_realloc(engine->view_blocks, capacity, sizeof(*blocks));
     if (blocks == NULL) {
         builder->no_memory = true;
         return false;
     }
-    core->view_blocks = blocks;
-    core->view_capacity = capacity;
+    engine->view_blocks = blocks;
+    engine->view_capacity = capacity;
     return true;
 }
 
@@ -45,7 +45,7 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
         .id = tensor->id,
         .name = tensor->name,
         .size_bytes = tensor->size_bytes,
-        .now = builder->core->now,
+        .now = builder->engine->now,
         .last_use = tensor->last_use_time,
         .next_use = dao_access_next_use(tensor),
         .clean = is_clean,
@@ -58,7 +58,7 @@ static bool add_to_view(const dao_range_block_t *range_block, void *user)
     if (!make_room_in_view(builder)) {
         return false;
     }
-    dao_policy_block_t *block = &builder->core->view_blocks[builder->count++];
+    dao_policy_block_t *block = &builder->engine->view_blocks[builder->count++];
     *block = (dao_policy_block_t){
         .offset_bytes = range_block->offset_bytes,
         .size_bytes = range_block->size_bytes,
@@ -73,22 +73,22 @@ static bool add_to_view(const dao_range_block_t *range_block, void *user)
 }
 
 /* Evicts what the policy chooses. DAO_ERR_LIMIT: nothing that may leave makes enough room. */
-static dao_status_t evict_window(dao_core_t *core, uint64_t size_bytes, bool keep_dirty,
+static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool keep_dirty,
                                  uint64_t *out_offset_bytes)
 {
-    view_builder_t builder = {.core = core, .keep_dirty = keep_dirty};
-    dao_range_walk(core->arena.range, add_to_view, &builder);
+    view_builder_t builder = {.engine = engine, .keep_dirty = keep_dirty};
+    dao_range_walk(engine->arena.range, add_to_view, &builder);
     if (builder.no_memory) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose who leaves the device");
     }
     dao_policy_view_t view = {
-        .blocks = core->view_blocks,
+        .blocks = engine->view_blocks,
         .block_count = builder.count,
         .need_bytes = size_bytes,
-        .horizon = core->next_time,
-        .policy = core->config.policy,
-        .score = core->config.score,
-        .score_user = core->config.score_user,
+        .horizon = engine->next_time,
+        .policy = engine->config.policy,
+        .score = engine->config.score,
+        .score_user = engine->config.score_user,
     };
     size_t first = 0;
     size_t last = 0;
@@ -96,74 +96,76 @@ static dao_status_t evict_window(dao_core_t *core, uint64_t size_bytes, bool kee
         return DAO_ERR_LIMIT;
     }
     for (size_t i = first; i <= last; i++) {
-        if (core->view_blocks[i].is_free) {
+        if (engine->view_blocks[i].is_free) {
             continue; /* by now perhaps a part of a larger hole, which would have to be searched for */
         }
         dao_range_block_t block;
-        dao_status_t status = dao_range_query(core->arena.range, core->view_blocks[i].offset_bytes, &block);
+        dao_status_t status =
+            dao_range_query(engine->arena.range, engine->view_blocks[i].offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK);
         if (status == DAO_OK) {
-            status = dao_residence_evict(core, (dao_managed_t *)(uintptr_t)block.user);
+            status = dao_residence_evict(engine, (dao_managed_t *)(uintptr_t)block.user);
         }
         if (status != DAO_OK) {
             return status;
         }
     }
-    *out_offset_bytes = core->view_blocks[first].offset_bytes;
+    *out_offset_bytes = engine->view_blocks[first].offset_bytes;
     return DAO_OK;
 }
 
 /* The last resort on a full host: host copies that are only kept to save a copy out. */
-static bool drop_spare_host_copies(dao_core_t *core)
+static bool drop_spare_host_copies(dao_engine_t *engine)
 {
     bool dropped = false;
-    for (dao_managed_t *tensor = core->table; tensor != NULL; tensor = tensor->table_next) {
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->residence == DAO_RESIDENCE_BOTH) {
-            dao_residence_drop_host(core, tensor);
+            dao_residence_drop_host(engine, tensor);
             dropped = true;
         }
     }
     return dropped;
 }
 
-dao_status_t dao_room_take(dao_core_t *core, uint64_t size_bytes, uint64_t owner, uint64_t *out_offset_bytes)
+dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
+                           uint64_t *out_offset_bytes)
 {
     size_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-    dao_status_t status = dao_arena_take(&core->arena, size_bytes, owner, out_offset_bytes);
+    dao_status_t status = dao_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
     uint64_t offset = 0;
-    status = evict_window(core, size_bytes, false, &offset);
+    status = evict_window(engine, size_bytes, false, &offset);
     if (status == DAO_ERR_HOST_FULL) {
         dao_error_record_t host_full;
         dao_error_save(&host_full, status);
-        status = evict_window(core, size_bytes, true, &offset);
+        status = evict_window(engine, size_bytes, true, &offset);
         if (status == DAO_ERR_LIMIT) {
-            status = drop_spare_host_copies(core) ? evict_window(core, size_bytes, false, &offset)
-                                                  : dao_error_restore(&host_full);
+            status = drop_spare_host_copies(engine) ? evict_window(engine, size_bytes, false, &offset)
+                                                    : dao_error_restore(&host_full);
         }
     }
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_arena_take_at(&core->arena, offset, size_bytes, owner);
+    status = dao_arena_take_at(&engine->arena, offset, size_bytes, owner);
     if (status == DAO_OK) {
         *out_offset_bytes = offset;
     }
     return status;
 }
 
-dao_status_t dao_room_clear(dao_core_t *core)
+dao_status_t dao_room_clear(dao_engine_t *engine)
 {
-    for (dao_managed_t *tensor = core->table; tensor != NULL; tensor = tensor->table_next) {
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->residence == DAO_RESIDENCE_DEVICE || tensor->residence == DAO_RESIDENCE_BOTH) {
-            dao_status_t status = dao_residence_evict(core, tensor);
+            dao_status_t status = dao_residence_evict(engine, tensor);
             if (status != DAO_OK) {
                 return status;
             }
         }
     }
-    DAO_ASSERT(dao_range_used(core->arena.range) == 0);
+    DAO_ASSERT(dao_range_used(engine->arena.range) == 0);
     return DAO_OK;
 }

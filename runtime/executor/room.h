@@ -2,14 +2,14 @@
 #ifndef DAO_RUNTIME_EXECUTOR_ROOM_H
 #define DAO_RUNTIME_EXECUTOR_ROOM_H
 
-#include "runtime/executor/core.h"
+#include "runtime/executor/engine.h"
 
 /* Takes a part of the arena, evicting as the policy says. DAO_ERR_LIMIT without a message: what must stay leaves no hole that
    is large enough. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED, DAO_ERR_NO_HOST_MEMORY: some tensors may have left, none is lost. */
-DAO_NODISCARD dao_status_t dao_room_take(dao_core_t *core, uint64_t size_bytes, uint64_t owner,
+DAO_NODISCARD dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                          uint64_t *out_offset_bytes);
 
 /* Moves every tensor off the device. None is pinned, and nothing is landing. */
-DAO_NODISCARD dao_status_t dao_room_clear(dao_core_t *core);
+DAO_NODISCARD dao_status_t dao_room_clear(dao_engine_t *engine);
 
 #endif

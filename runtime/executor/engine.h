@@ -1,7 +1,7 @@
-/* The executor's core: a state machine without threads, clocks or locks, so that it runs the same in virtual time and
+/* The executor's engine: a state machine without threads, clocks or locks, so that it runs the same in virtual time and
    under seeded schedules. executor.c puts a thread around it. Everything here is called by one thread at a time. */
-#ifndef DAO_RUNTIME_EXECUTOR_CORE_H
-#define DAO_RUNTIME_EXECUTOR_CORE_H
+#ifndef DAO_RUNTIME_EXECUTOR_ENGINE_H
+#define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
 #include "runtime/executor/arena.h"
 #include "runtime/executor/host_tier.h"
@@ -15,7 +15,7 @@
 /* Owner of the arena's part that is a workspace; no tensor's record has this address. */
 #define DAO_OWNER_WORKSPACE 1
 
-typedef struct dao_core_config {
+typedef struct dao_engine_config {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     int32_t device_index;
@@ -29,10 +29,10 @@ typedef struct dao_core_config {
     dao_policy_score_t score;
     void *score_user;
     bool check;
-} dao_core_config_t;
+} dao_engine_config_t;
 
-typedef struct dao_core {
-    dao_core_config_t config;
+typedef struct dao_engine {
+    dao_engine_config_t config;
     dao_timeline_t timeline;
     dao_arena_t arena;
     dao_host_tier_t host_tier;
@@ -50,33 +50,33 @@ typedef struct dao_core {
     bool is_lost;    /* the device is given up: kernels are skipped for good, every sync reports it */
     dao_error_record_t failure; /* what a sync reports: the loss, else the first one since the last sync */
     dao_executor_stats_t stats;
-} dao_core_t;
+} dao_engine_t;
 
-/* Everything in `config` is borrowed and outlives the core. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_core_init(dao_core_t *core, const dao_core_config_t *config);
+/* Everything in `config` is borrowed and outlives the engine. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *config);
 
 /* Runs nothing more: gives back all memory of all tensors. No items are left. */
-void dao_core_finish(dao_core_t *core);
+void dao_engine_finish(dao_engine_t *engine);
 
 /* Takes an item in: from now on its uses are known to the policy. */
-void dao_core_enqueue(dao_core_t *core, dao_item_t *item);
+void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item);
 
 /* The oldest item that has not run; NULL if there is none. */
-const dao_item_t *dao_core_peek(const dao_core_t *core);
+const dao_item_t *dao_engine_peek(const dao_engine_t *engine);
 
 /* Runs the oldest item. Gives it back if somebody waits for its request; else it is done with. */
-dao_item_t *dao_core_run(dao_core_t *core);
+dao_item_t *dao_engine_run(dao_engine_t *engine);
 
 /* Calls drop of the kernels whose work has finished. */
-void dao_core_retire(dao_core_t *core);
+void dao_engine_retire(dao_engine_t *engine);
 
 /* The counters as of now. */
-void dao_core_stats(const dao_core_t *core, dao_executor_stats_t *out_stats);
+void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stats);
 
 /* Walks all tensors and both tiers. */
-bool dao_core_is_valid(const dao_core_t *core);
+bool dao_engine_is_valid(const dao_engine_t *engine);
 
 /* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device is given up. */
-void dao_core_fail(dao_core_t *core, dao_status_t status, bool lost);
+void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost);
 
 #endif
