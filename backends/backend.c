@@ -56,10 +56,13 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     }
     REQUIRED_LIST(REQUIRE)
 #undef REQUIRE
-    bool has_pages = dao_backend_has_pages(ops);
+    bool has_any = false;
+#define NOTE(slot) has_any = has_any || ops->slot != NULL;
+    PAGES_LIST(NOTE)
+#undef NOTE
 #define ALL_OR_NONE(slot)                                                                                    \
-    if ((ops->slot != NULL) != has_pages) {                                                                  \
-        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of virtual memory: see %s",        \
+    if (has_any && ops->slot == NULL) {                                                                      \
+        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of virtual memory: no %s",         \
                          ops->name, #slot);                                                                  \
     }
     PAGES_LIST(ALL_OR_NONE)

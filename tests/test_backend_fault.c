@@ -117,10 +117,16 @@ int main(void)
     CU_SuiteInfo suites[] = {
         {"contract: wrapped", be_quiet, NULL, backend_contract_begin, backend_contract_end,
          backend_contract_tests},
+        {"contract: wrapped, pages", be_quiet, NULL, backend_contract_begin, backend_contract_end,
+         backend_contract_pages_tests},
         {"contract: held back", be_slow, NULL, backend_contract_begin, backend_contract_end,
          backend_contract_tests},
+        {"contract: held back, pages", be_slow, NULL, backend_contract_begin, backend_contract_end,
+         backend_contract_pages_tests},
         {"contract: opaque", be_opaque, NULL, backend_contract_begin, backend_contract_end,
          backend_contract_tests},
+        {"contract: opaque, pages", be_opaque, NULL, backend_contract_begin, backend_contract_end,
+         backend_contract_pages_tests},
         {"wrapper", NULL, NULL, open_quiet, close_quiet, tests},
         CU_SUITE_INFO_NULL,
     };

@@ -10,11 +10,15 @@
 
 static dao_status_t cpu_open(const dao_config_t *config, dao_backend_t **out_backend)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_backend_t *backend = dao_host_calloc(1, sizeof(*backend));
     if (backend == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the cpu backend");
     }
-    dao_status_t status = dao_cpu_read_config(&config->cpu, backend);
+    status = dao_cpu_read_config(&config->cpu, backend);
     if (status != DAO_OK) {
         dao_host_free(backend);
         return status;
@@ -30,6 +34,10 @@ static void cpu_close(dao_backend_t *backend)
 
 static dao_status_t cpu_device_count(dao_backend_t *backend, int32_t *out_count)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     *out_count = backend->device_count;
     return DAO_OK;
 }
@@ -43,6 +51,10 @@ static void init_link(cpu_link_t *link, uint64_t bytes_per_second, uint64_t late
 
 static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     if (index < 0 || index >= backend->device_count) {
         return dao_error(DAO_ERR_NO_DEVICE,
                          "there is no virtual device %" PRId32 ": there are %" PRId32 " (DAO_CPU_DEVICES)",
@@ -76,6 +88,10 @@ static void cpu_device_close(dao_backend_device_t *device)
 
 static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_mutex_lock(&device->memory_lock);
     uint64_t used_bytes = device->used_bytes;
     dao_mutex_unlock(&device->memory_lock);

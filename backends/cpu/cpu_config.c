@@ -23,8 +23,7 @@ static dao_status_t read_setting(uint64_t configured, const char *variable, pars
     }
     dao_status_t status = parse(text, out_value);
     if (status != DAO_OK) {
-        dao_error_prefix("the environment's %s: ", variable);
-        return DAO_ERR_INVALID;
+        return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", variable, dao_last_message());
     }
     return DAO_OK;
 }

@@ -133,6 +133,10 @@ dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, si
 
 dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     void *address = dao_host_reserve(size_bytes, DAO_CPU_PAGE_BYTES);
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
@@ -145,6 +149,10 @@ dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_b
 
 dao_status_t dao_cpu_address_release(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     (void)device; /* reservations belong to the process */
     dao_host_unmap(address, size_bytes);
     return DAO_OK;
@@ -185,6 +193,10 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
 
 dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     if (pages->is_mapped) {
         return dao_error(DAO_ERR_BUSY,
                          "virtual device %" PRId32
@@ -200,6 +212,10 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
 
 dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     DAO_ASSERT((uintptr_t)address % DAO_CPU_PAGE_BYTES == 0);
     if (pages->is_mapped) {
         return dao_error(DAO_ERR_BUSY, "virtual device %" PRId32 ": the pages are mapped at %p already",
@@ -217,6 +233,10 @@ dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t
 
 dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     if (!pages->is_mapped || pages->address != address) {
         return dao_error(DAO_ERR_INVALID, "virtual device %" PRId32 ": the pages are not mapped at %p",
                          device->index, address);

@@ -395,11 +395,15 @@ dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream)
    another thread is that thread's own affair, as the table says. */
 dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_mutex_lock(&device->stream_lock);
     dao_backend_stream_t *stream = device->streams;
     dao_mutex_unlock(&device->stream_lock);
     while (stream != NULL) {
-        dao_status_t status = dao_cpu_stream_synchronize(stream);
+        status = dao_cpu_stream_synchronize(stream);
         if (status != DAO_OK) {
             return status;
         }
@@ -436,6 +440,10 @@ dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend
 
 dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
     mark_t *mark = event != NULL ? mark_create() : NULL;
     if (mark == NULL) {
@@ -490,13 +498,17 @@ static void adopt_mark(dao_backend_event_t *event, mark_t *mark)
 
 dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     mark_t *mark = begin_mark(event);
     if (mark == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to record an event on virtual device %" PRId32,
                          stream->device->index);
     }
     command_t command = {.kind = COMMAND_RECORD, .mark = mark_reference(mark)};
-    dao_status_t status = queue_command(stream, &command);
+    status = queue_command(stream, &command);
     if (status == DAO_OK) {
         adopt_mark(event, mark);
     } else {
@@ -509,6 +521,10 @@ dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream
 
 dao_status_t dao_cpu_event_query(dao_backend_event_t *event)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     mark_t *mark = latest_mark(event);
     bool is_done = mark_is_done(mark);
     mark_unreference(mark);
@@ -539,6 +555,10 @@ static bool recorded_time(dao_backend_event_t *event, uint64_t *out_time_ns)
 dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                    int64_t *out_elapsed_ns)
 {
+    dao_status_t status = dao_cpu_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
     uint64_t begin_ns = 0;
     uint64_t end_ns = 0;
     if (!recorded_time(begin, &begin_ns) || !recorded_time(end, &end_ns)) {

@@ -2,7 +2,7 @@
 
    While a stream is held up by a gate, no memory is allocated or freed and no host function is queued elsewhere: some
    drivers wait for all work then, or run all host functions on one thread. */
-#include "tests/contract/backend_contract.h"
+#include "tests/contract/backend_contract_internal.h"
 
 #include "base/error.h"
 #include "base/sync.h"
@@ -17,6 +17,7 @@ static dao_backend_t *backend;
 static dao_backend_device_t *device;
 static dao_backend_stream_t *stream, *other;
 static dao_device_info_t info;
+contract_t contract;
 
 void backend_contract_set(const dao_backend_ops_t *subject_ops, const dao_config_t *subject_config)
 {
@@ -31,6 +32,7 @@ void backend_contract_begin(void)
     NEED(ops->stream_create(device, &stream));
     NEED(ops->stream_create(device, &other));
     NEED(ops->device_query(device, &info));
+    contract = (contract_t){ops, device, stream, info};
 }
 
 void backend_contract_end(void)
@@ -51,85 +53,41 @@ void test_need(dao_status_t status, const char *file, int line)
     }
 }
 
-struct test_gate {
-    dao_mutex_t lock;
-    dao_cond_t changed;
-    bool is_reached;
-    bool is_open;
-};
-
-test_gate_t *test_gate_create(void)
+static dao_gate_t *block(dao_backend_stream_t *blocked)
 {
-    test_gate_t *gate = calloc(1, sizeof(*gate));
+    dao_gate_t *gate = malloc(sizeof(*gate));
     NEED(gate != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY);
-    dao_mutex_init(&gate->lock, DAO_RANK_LEAF);
-    dao_cond_init(&gate->changed);
+    dao_gate_init(gate);
+    NEED(ops->host_func(blocked, dao_gate_wait, gate));
     return gate;
 }
 
-void test_gate_destroy(test_gate_t *gate)
+static void drop_gate(dao_gate_t *gate)
 {
-    dao_cond_finish(&gate->changed);
-    dao_mutex_finish(&gate->lock);
+    dao_gate_finish(gate);
     free(gate);
 }
 
-void test_gate_hold(void *user)
-{
-    test_gate_t *gate = user;
-    dao_mutex_lock(&gate->lock);
-    gate->is_reached = true;
-    dao_cond_broadcast(&gate->changed);
-    while (!gate->is_open) {
-        dao_cond_wait(&gate->changed, &gate->lock);
-    }
-    dao_mutex_unlock(&gate->lock);
-}
-
-void test_gate_await_reached(test_gate_t *gate)
-{
-    dao_mutex_lock(&gate->lock);
-    while (!gate->is_reached) {
-        dao_cond_wait(&gate->changed, &gate->lock);
-    }
-    dao_mutex_unlock(&gate->lock);
-}
-
-void test_gate_open(test_gate_t *gate)
-{
-    dao_mutex_lock(&gate->lock);
-    gate->is_open = true;
-    dao_cond_broadcast(&gate->changed);
-    dao_mutex_unlock(&gate->lock);
-}
-
-static test_gate_t *block(dao_backend_stream_t *blocked)
-{
-    test_gate_t *gate = test_gate_create();
-    NEED(ops->host_func(blocked, test_gate_hold, gate));
-    return gate;
-}
-
-static void *take(size_t size_bytes)
+void *contract_take(size_t size_bytes)
 {
     void *address = NULL;
     NEED(ops->memory_alloc(device, size_bytes, &address));
     return address;
 }
 
-static void give(void *address, size_t size_bytes)
+void contract_give(void *address, size_t size_bytes)
 {
     NEED(ops->memory_free(device, address, size_bytes));
 }
 
-static uint8_t *take_pinned(size_t size_bytes)
+uint8_t *contract_take_pinned(size_t size_bytes)
 {
     void *address = NULL;
     NEED(ops->pinned_alloc(device, size_bytes, &address));
     return address;
 }
 
-static void give_pinned(uint8_t *address, size_t size_bytes)
+void contract_give_pinned(uint8_t *address, size_t size_bytes)
 {
     NEED(ops->pinned_free(device, address, size_bytes));
 }
@@ -142,14 +100,14 @@ static dao_backend_event_t *new_event(void)
 }
 
 /* Fills with bytes that follow from the seed. */
-static void draw(uint8_t *bytes, size_t size_bytes, uint64_t seed)
+void contract_draw(uint8_t *bytes, size_t size_bytes, uint64_t seed)
 {
     for (size_t i = 0; i < size_bytes; i++) {
         bytes[i] = (uint8_t)(seed * 37 + i * 7 + (i >> 8) * 13);
     }
 }
 
-static bool is_drawn(const uint8_t *bytes, size_t size_bytes, uint64_t seed)
+bool contract_is_drawn(const uint8_t *bytes, size_t size_bytes, uint64_t seed)
 {
     for (size_t i = 0; i < size_bytes; i++) {
         if (bytes[i] != (uint8_t)(seed * 37 + i * 7 + (i >> 8) * 13)) {
@@ -169,25 +127,25 @@ static bool is_all(const uint8_t *bytes, size_t size_bytes, uint8_t value)
     return true;
 }
 
-static void copy_now(dao_copy_kind_t kind, void *dst, const void *src, size_t size_bytes)
+void contract_copy_now(dao_copy_kind_t kind, void *dst, const void *src, size_t size_bytes)
 {
     NEED(ops->copy(stream, kind, dst, src, size_bytes));
     NEED(ops->stream_synchronize(stream));
 }
 
-static void *at(void *address, size_t offset)
+void *contract_at(void *address, size_t offset)
 {
     return (char *)address + offset;
 }
 
-static uint64_t free_bytes(void)
+uint64_t contract_free_bytes(void)
 {
     dao_device_info_t now;
     NEED(ops->device_query(device, &now));
     return now.free_bytes;
 }
 
-static bool has_pages(void)
+bool contract_has_pages(void)
 {
     bool has = dao_backend_has_pages(ops) && info.page_bytes != 0;
     if (!has) {
@@ -197,7 +155,7 @@ static bool has_pages(void)
 }
 
 /* A driver keeps a part of a real device's memory to itself, and other programs take from it. */
-static bool has_exact_capacity(void)
+bool contract_has_exact_capacity(void)
 {
     if (!info.host_accessible) {
         (void)printf("    skipped: the capacity of %s is not ours alone\n", ops->name);
@@ -261,7 +219,7 @@ static void memory_is_aligned_and_apart(void)
     enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
     void *blocks[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        blocks[i] = take(sizes[i]);
+        blocks[i] = contract_take(sizes[i]);
         CU_ASSERT_PTR_NOT_NULL(blocks[i]);
         CU_ASSERT_EQUAL((uintptr_t)blocks[i] % info.alignment_bytes, 0);
         for (size_t j = 0; j < i; j++) {
@@ -270,15 +228,15 @@ static void memory_is_aligned_and_apart(void)
         }
     }
     for (size_t i = 0; i < COUNT; i++) {
-        give(blocks[i], sizes[i]);
+        contract_give(blocks[i], sizes[i]);
     }
 }
 
 static void more_than_the_capacity_is_refused_and_nothing_changes(void)
 {
     const size_t sizes[] = {(size_t)info.total_bytes + 1, 2 * (size_t)info.total_bytes, SIZE_MAX / 4};
-    void *kept = take(MIB);
-    uint64_t before = free_bytes();
+    void *kept = contract_take(MIB);
+    uint64_t before = contract_free_bytes();
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         void *address = kept;
         CU_ASSERT_EQUAL(ops->memory_alloc(device, sizes[i], &address), DAO_ERR_NO_DEVICE_MEMORY);
@@ -286,44 +244,44 @@ static void more_than_the_capacity_is_refused_and_nothing_changes(void)
         CU_ASSERT_PTR_EQUAL(address, kept);
     }
     if (info.host_accessible) {
-        CU_ASSERT_EQUAL(free_bytes(), before);
+        CU_ASSERT_EQUAL(contract_free_bytes(), before);
     }
-    give(kept, MIB);
+    contract_give(kept, MIB);
 }
 
 static void exactly_the_capacity_can_be_taken(void)
 {
-    if (!has_exact_capacity()) {
+    if (!contract_has_exact_capacity()) {
         return;
     }
     size_t half = (size_t)info.total_bytes / 2;
     size_t rest = (size_t)info.total_bytes - half;
     for (int round = 0; round < 3; round++) {
         void *address = NULL;
-        void *first = take(half);
-        CU_ASSERT_EQUAL(free_bytes(), rest);
+        void *first = contract_take(half);
+        CU_ASSERT_EQUAL(contract_free_bytes(), rest);
         CU_ASSERT_EQUAL(ops->memory_alloc(device, rest + 1, &address), DAO_ERR_NO_DEVICE_MEMORY);
-        void *second = take(rest);
-        CU_ASSERT_EQUAL(free_bytes(), 0);
+        void *second = contract_take(rest);
+        CU_ASSERT_EQUAL(contract_free_bytes(), 0);
         CU_ASSERT_EQUAL(ops->memory_alloc(device, 1, &address), DAO_ERR_NO_DEVICE_MEMORY);
-        give(first, half);
-        CU_ASSERT_EQUAL(free_bytes(), half);
-        give(second, rest);
-        CU_ASSERT_EQUAL(free_bytes(), info.total_bytes);
+        contract_give(first, half);
+        CU_ASSERT_EQUAL(contract_free_bytes(), half);
+        contract_give(second, rest);
+        CU_ASSERT_EQUAL(contract_free_bytes(), info.total_bytes);
         CU_ASSERT_PTR_NULL(address);
     }
-    give(take((size_t)info.total_bytes), (size_t)info.total_bytes);
+    contract_give(contract_take((size_t)info.total_bytes), (size_t)info.total_bytes);
 }
 
 static void pinned_memory_is_the_hosts(void)
 {
     static const size_t sizes[] = {1, 255, 257, 4097, MIB + 1};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        uint8_t *pinned = take_pinned(sizes[i]);
+        uint8_t *pinned = contract_take_pinned(sizes[i]);
         CU_ASSERT_EQUAL((uintptr_t)pinned % 256, 0);
-        draw(pinned, sizes[i], i);
-        CU_ASSERT_TRUE(is_drawn(pinned, sizes[i], i));
-        give_pinned(pinned, sizes[i]);
+        contract_draw(pinned, sizes[i], i);
+        CU_ASSERT_TRUE(contract_is_drawn(pinned, sizes[i], i));
+        contract_give_pinned(pinned, sizes[i]);
     }
 }
 
@@ -333,7 +291,7 @@ static void too_much_pinned_memory_is_refused(void)
     CU_ASSERT_EQUAL(ops->pinned_alloc(device, SIZE_MAX / 4, &address), DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT_PTR_EQUAL(address, device);
-    give_pinned(take_pinned(MIB), MIB);
+    contract_give_pinned(contract_take_pinned(MIB), MIB);
 }
 
 /* Copies. */
@@ -344,12 +302,12 @@ static void carry_round(void *front, void *back, uint8_t *host, size_t offset, s
     enum { MARGIN = 64 };
     uint8_t *out = host + MIB;
     memset(out, 0xee, size_bytes + (size_t)2 * MARGIN);
-    draw(host, size_bytes, offset + size_bytes);
-    NEED(ops->copy(stream, DAO_COPY_KIND_H2D, at(front, offset), host, size_bytes));
-    NEED(ops->copy(stream, DAO_COPY_KIND_D2D, back, at(front, offset), size_bytes));
+    contract_draw(host, size_bytes, offset + size_bytes);
+    NEED(ops->copy(stream, DAO_COPY_KIND_H2D, contract_at(front, offset), host, size_bytes));
+    NEED(ops->copy(stream, DAO_COPY_KIND_D2D, back, contract_at(front, offset), size_bytes));
     NEED(ops->copy(stream, DAO_COPY_KIND_D2H, out + MARGIN, back, size_bytes));
     NEED(ops->stream_synchronize(stream));
-    CU_ASSERT_TRUE(is_drawn(out + MARGIN, size_bytes, offset + size_bytes));
+    CU_ASSERT_TRUE(contract_is_drawn(out + MARGIN, size_bytes, offset + size_bytes));
     CU_ASSERT_TRUE(is_all(out, MARGIN, 0xee));
     CU_ASSERT_TRUE(is_all(out + MARGIN + size_bytes, MARGIN, 0xee));
 }
@@ -358,48 +316,48 @@ static void copies_carry_exactly_their_bytes(void)
 {
     static const size_t sizes[] = {1, 2, 255, 4096, 70001};
     static const size_t offsets[] = {0, 1, 7, 4095};
-    uint8_t *host = take_pinned(2 * MIB);
-    void *front = take(MIB), *back = take(MIB);
+    uint8_t *host = contract_take_pinned(2 * MIB);
+    void *front = contract_take(MIB), *back = contract_take(MIB);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (size_t j = 0; j < sizeof(offsets) / sizeof(offsets[0]); j++) {
             carry_round(front, back, host, offsets[j], sizes[i]);
         }
     }
-    give(front, MIB);
-    give(back, MIB);
-    give_pinned(host, 2 * MIB);
+    contract_give(front, MIB);
+    contract_give(back, MIB);
+    contract_give_pinned(host, 2 * MIB);
 }
 
 static void ordinary_host_memory_can_be_copied(void)
 {
     static uint8_t from[10007], by[10007], to[10007];
-    void *there = take(sizeof(from));
-    draw(from, sizeof(from), 5);
+    void *there = contract_take(sizeof(from));
+    contract_draw(from, sizeof(from), 5);
     NEED(ops->copy(stream, DAO_COPY_KIND_H2H, by, from, sizeof(from)));
     NEED(ops->stream_synchronize(stream));
-    CU_ASSERT_TRUE(is_drawn(by, sizeof(by), 5));
+    CU_ASSERT_TRUE(contract_is_drawn(by, sizeof(by), 5));
     NEED(ops->copy(stream, DAO_COPY_KIND_H2D, there, by, sizeof(by)));
     NEED(ops->copy(stream, DAO_COPY_KIND_D2H, to, there, sizeof(to)));
     NEED(ops->stream_synchronize(stream));
-    CU_ASSERT_TRUE(is_drawn(to, sizeof(to), 5));
-    give(there, sizeof(from));
+    CU_ASSERT_TRUE(contract_is_drawn(to, sizeof(to), 5));
+    contract_give(there, sizeof(from));
 }
 
 static void a_fill_sets_exactly_its_range(void)
 {
     enum { SIZE = 5000 };
-    uint8_t *host = take_pinned(SIZE);
-    void *there = take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
+    void *there = contract_take(SIZE);
     NEED(ops->fill(stream, there, 0x11, SIZE));
-    NEED(ops->fill(stream, at(there, 1001), 0xfe, 2003));
-    NEED(ops->fill(stream, at(there, SIZE - 1), 0, 1));
-    copy_now(DAO_COPY_KIND_D2H, host, there, SIZE);
+    NEED(ops->fill(stream, contract_at(there, 1001), 0xfe, 2003));
+    NEED(ops->fill(stream, contract_at(there, SIZE - 1), 0, 1));
+    contract_copy_now(DAO_COPY_KIND_D2H, host, there, SIZE);
     CU_ASSERT_TRUE(is_all(host, 1001, 0x11));
     CU_ASSERT_TRUE(is_all(host + 1001, 2003, 0xfe));
     CU_ASSERT_TRUE(is_all(host + 3004, SIZE - 3005, 0x11));
     CU_ASSERT_EQUAL(host[SIZE - 1], 0);
-    give(there, SIZE);
-    give_pinned(host, SIZE);
+    contract_give(there, SIZE);
+    contract_give_pinned(host, SIZE);
 }
 
 /* From device 0 to device 1 and back, queued on a stream of one and of the other. */
@@ -407,13 +365,13 @@ static void copy_to_the_peer_and_back(dao_backend_device_t *peer, dao_backend_st
 {
     enum { SIZE = 100003 };
     void *far = NULL;
-    void *near = take(SIZE);
-    uint8_t *host = take_pinned(SIZE);
+    void *near = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
     NEED(ops->memory_alloc(peer, SIZE, &far));
     dao_backend_stream_t *const streams[] = {stream, peer_stream};
     for (size_t i = 0; i < 2; i++) {
-        draw(host, SIZE, i);
-        copy_now(DAO_COPY_KIND_H2D, near, host, SIZE);
+        contract_draw(host, SIZE, i);
+        contract_copy_now(DAO_COPY_KIND_H2D, near, host, SIZE);
         CU_ASSERT_EQUAL(ops->copy_peer(streams[i], peer, far, device, near, SIZE), DAO_OK);
         NEED(ops->stream_synchronize(streams[i]));
         NEED(ops->fill(stream, near, 0, SIZE));
@@ -421,12 +379,12 @@ static void copy_to_the_peer_and_back(dao_backend_device_t *peer, dao_backend_st
         CU_ASSERT_EQUAL(ops->copy_peer(streams[i], device, near, peer, far, SIZE), DAO_OK);
         NEED(ops->stream_synchronize(streams[i]));
         memset(host, 0, SIZE);
-        copy_now(DAO_COPY_KIND_D2H, host, near, SIZE);
-        CU_ASSERT_TRUE(is_drawn(host, SIZE, i));
+        contract_copy_now(DAO_COPY_KIND_D2H, host, near, SIZE);
+        CU_ASSERT_TRUE(contract_is_drawn(host, SIZE, i));
     }
     NEED(ops->memory_free(peer, far, SIZE));
-    give_pinned(host, SIZE);
-    give(near, SIZE);
+    contract_give_pinned(host, SIZE);
+    contract_give(near, SIZE);
 }
 
 static void copies_between_devices_arrive(void)
@@ -454,19 +412,19 @@ static void random_step(uint64_t *random, uint8_t *model, void *there, const uin
     size_t high = half + (size_t)(dao_test_random(random) % (half - size + 1));
     switch (dao_test_random(random) % 4) {
     case 0:
-        NEED(ops->fill(stream, at(there, low), (uint8_t)size, size));
+        NEED(ops->fill(stream, contract_at(there, low), (uint8_t)size, size));
         memset(model + low, (uint8_t)size, size);
         break;
     case 1:
-        NEED(ops->copy(stream, DAO_COPY_KIND_D2D, at(there, high), at(there, low), size));
+        NEED(ops->copy(stream, DAO_COPY_KIND_D2D, contract_at(there, high), contract_at(there, low), size));
         memcpy(model + high, model + low, size);
         break;
     case 2:
-        NEED(ops->copy(stream, DAO_COPY_KIND_D2D, at(there, low), at(there, high), size));
+        NEED(ops->copy(stream, DAO_COPY_KIND_D2D, contract_at(there, low), contract_at(there, high), size));
         memcpy(model + low, model + high, size);
         break;
     default:
-        NEED(ops->copy(stream, DAO_COPY_KIND_H2D, at(there, high), source + low, size));
+        NEED(ops->copy(stream, DAO_COPY_KIND_H2D, contract_at(there, high), source + low, size));
         memcpy(model + high, source + low, size);
         break;
     }
@@ -477,18 +435,18 @@ static void random_work_gives_what_a_model_gives(void)
     enum { HALF = 3001, STEPS = 500 };
     uint64_t random = dao_test_seed("random work", 20240611);
     static uint8_t model[2 * HALF];
-    uint8_t *host = take_pinned(4 * HALF);
-    void *there = take(2 * HALF);
-    draw(host, 2 * HALF, random);
+    uint8_t *host = contract_take_pinned(4 * HALF);
+    void *there = contract_take(2 * HALF);
+    contract_draw(host, 2 * HALF, random);
     memset(model, 0, sizeof(model));
     NEED(ops->fill(stream, there, 0, 2 * HALF));
     for (int i = 0; i < STEPS; i++) {
         random_step(&random, model, there, host, HALF);
     }
-    copy_now(DAO_COPY_KIND_D2H, host + 2 * HALF, there, 2 * HALF);
+    contract_copy_now(DAO_COPY_KIND_D2H, host + 2 * HALF, there, 2 * HALF);
     CU_ASSERT_EQUAL(memcmp(host + 2 * HALF, model, sizeof(model)), 0);
-    give(there, 2 * HALF);
-    give_pinned(host, 4 * HALF);
+    contract_give(there, 2 * HALF);
+    contract_give_pinned(host, 4 * HALF);
 }
 
 /* Streams. */
@@ -515,81 +473,81 @@ static void host_functions_run_in_order_however_many_wait(void)
     enum { COUNT = 1000 };
     static turn_t turns[COUNT];
     order_t order = {0, 0};
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     for (size_t i = 0; i < COUNT; i++) {
         turns[i] = (turn_t){&order, i};
         CU_ASSERT_EQUAL(ops->host_func(stream, take_turn, &turns[i]), DAO_OK);
     }
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(order.next, COUNT);
     CU_ASSERT_EQUAL(order.wrong_count, 0);
-    test_gate_destroy(gate);
+    drop_gate(gate);
 }
 
 static void a_stream_runs_its_work_in_order(void)
 {
     enum { SIZE = 4096, ROUNDS = 200 };
-    void *there = take(SIZE);
-    uint8_t *host = take_pinned((size_t)ROUNDS * SIZE);
-    test_gate_t *gate = block(stream);
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned((size_t)ROUNDS * SIZE);
+    dao_gate_t *gate = block(stream);
     for (size_t i = 0; i < ROUNDS; i++) {
         NEED(ops->fill(stream, there, (uint8_t)(i + 1), SIZE));
         NEED(ops->copy(stream, DAO_COPY_KIND_D2H, host + i * SIZE, there, SIZE));
     }
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(stream));
     for (size_t i = 0; i < ROUNDS; i++) {
         CU_ASSERT_TRUE(is_all(host + i * SIZE, SIZE, (uint8_t)(i + 1)));
     }
-    test_gate_destroy(gate);
-    give_pinned(host, (size_t)ROUNDS * SIZE);
-    give(there, SIZE);
+    drop_gate(gate);
+    contract_give_pinned(host, (size_t)ROUNDS * SIZE);
+    contract_give(there, SIZE);
 }
 
 static void a_blocked_stream_does_not_hold_up_another(void)
 {
     enum { SIZE = 4096 };
-    void *there = take(SIZE);
-    uint8_t *host = take_pinned(SIZE);
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *blocked = new_event();
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     NEED(ops->event_record(blocked, stream));
     NEED(ops->fill(other, there, 0x42, SIZE));
     NEED(ops->copy(other, DAO_COPY_KIND_D2H, host, there, SIZE));
     NEED(ops->stream_synchronize(other));
     CU_ASSERT_TRUE(is_all(host, SIZE, 0x42));
     CU_ASSERT_EQUAL(ops->event_query(blocked), DAO_ERR_NOT_READY);
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_query(blocked), DAO_OK);
-    test_gate_destroy(gate);
+    drop_gate(gate);
     ops->event_destroy(blocked);
-    give_pinned(host, SIZE);
-    give(there, SIZE);
+    contract_give_pinned(host, SIZE);
+    contract_give(there, SIZE);
 }
 
 static void a_device_is_synchronized_with_all_its_streams(void)
 {
     enum { SIZE = 300001 };
-    void *there = take(2 * SIZE);
-    uint8_t *host = take_pinned(2 * SIZE);
+    void *there = contract_take(2 * SIZE);
+    uint8_t *host = contract_take_pinned(2 * SIZE);
     NEED(ops->fill(stream, there, 1, SIZE));
     NEED(ops->copy(stream, DAO_COPY_KIND_D2H, host, there, SIZE));
-    NEED(ops->fill(other, at(there, SIZE), 2, SIZE));
-    NEED(ops->copy(other, DAO_COPY_KIND_D2H, host + SIZE, at(there, SIZE), SIZE));
+    NEED(ops->fill(other, contract_at(there, SIZE), 2, SIZE));
+    NEED(ops->copy(other, DAO_COPY_KIND_D2H, host + SIZE, contract_at(there, SIZE), SIZE));
     CU_ASSERT_EQUAL(ops->device_synchronize(device), DAO_OK);
     CU_ASSERT_TRUE(is_all(host, SIZE, 1));
     CU_ASSERT_TRUE(is_all(host + SIZE, SIZE, 2));
-    give_pinned(host, 2 * SIZE);
-    give(there, 2 * SIZE);
+    contract_give_pinned(host, 2 * SIZE);
+    contract_give(there, 2 * SIZE);
 }
 
 static void destroying_a_stream_waits_for_its_work(void)
 {
     enum { SIZE = 300001 };
-    void *there = take(SIZE);
-    uint8_t *host = take_pinned(SIZE);
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_stream_t *brief = NULL;
     NEED(ops->stream_create(device, &brief));
     for (uint8_t i = 0; i < 20; i++) {
@@ -598,8 +556,8 @@ static void destroying_a_stream_waits_for_its_work(void)
     NEED(ops->copy(brief, DAO_COPY_KIND_D2H, host, there, SIZE));
     ops->stream_destroy(brief);
     CU_ASSERT_TRUE(is_all(host, SIZE, 19));
-    give_pinned(host, SIZE);
-    give(there, SIZE);
+    contract_give_pinned(host, SIZE);
+    contract_give(there, SIZE);
 }
 
 typedef struct worker {
@@ -618,7 +576,7 @@ static void *work_alone(void *user)
     for (int i = 0; i < ROUNDS; i++) {
         dao_backend_stream_t *own = NULL;
         dao_backend_event_t *event = new_event();
-        void *there = take(SIZE);
+        void *there = contract_take(SIZE);
         NEED(ops->stream_create(device, &own));
         NEED(ops->fill(own, there, worker->value, SIZE));
         NEED(ops->copy(own, DAO_COPY_KIND_D2H, worker->host, there, SIZE));
@@ -627,7 +585,7 @@ static void *work_alone(void *user)
         worker->is_right = worker->is_right && is_all(worker->host, SIZE, worker->value);
         ops->event_destroy(event);
         ops->stream_destroy(own);
-        give(there, SIZE);
+        contract_give(there, SIZE);
     }
     return NULL;
 }
@@ -637,7 +595,7 @@ static void threads_do_not_disturb_each_other(void)
     enum { COUNT = 4, SIZE = 10007 };
     worker_t workers[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        workers[i] = (worker_t){.host = take_pinned(SIZE), .value = (uint8_t)(i + 1)};
+        workers[i] = (worker_t){.host = contract_take_pinned(SIZE), .value = (uint8_t)(i + 1)};
     }
     for (int i = 0; i < COUNT; i++) {
         NEED(dao_thread_start(&workers[i].thread, "contract", work_alone, &workers[i]));
@@ -645,7 +603,7 @@ static void threads_do_not_disturb_each_other(void)
     for (int i = 0; i < COUNT; i++) {
         dao_thread_join(&workers[i].thread);
         CU_ASSERT_TRUE(workers[i].is_right);
-        give_pinned(workers[i].host, SIZE);
+        contract_give_pinned(workers[i].host, SIZE);
     }
 }
 
@@ -664,25 +622,25 @@ static void an_event_that_was_never_recorded_has_finished(void)
 static void an_event_finishes_with_the_work_before_it(void)
 {
     dao_backend_event_t *event = new_event();
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     CU_ASSERT_EQUAL(ops->event_record(event, stream), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    test_gate_await_reached(gate);
+    dao_gate_await_reached(gate);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    test_gate_open(gate);
+    dao_gate_open(gate);
     CU_ASSERT_EQUAL(ops->event_synchronize(event), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_OK);
-    test_gate_destroy(gate);
+    drop_gate(gate);
     ops->event_destroy(event);
 }
 
 static void a_wait_orders_the_bytes_of_two_streams(void)
 {
     enum { SIZE = 100003, ROUNDS = 20 };
-    void *there = take(SIZE);
-    uint8_t *host = take_pinned(SIZE);
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *written = new_event(), *read = new_event();
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     for (uint8_t i = 1; i <= ROUNDS; i++) { /* the two streams take turns */
         NEED(ops->stream_wait_event(stream, read));
         NEED(ops->fill(stream, there, i, SIZE));
@@ -693,32 +651,32 @@ static void a_wait_orders_the_bytes_of_two_streams(void)
     }
     NEED(ops->stream_wait_event(stream, read));
     NEED(ops->fill(stream, there, 0, SIZE));
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_TRUE(is_all(host, SIZE, ROUNDS));
-    test_gate_destroy(gate);
+    drop_gate(gate);
     ops->event_destroy(written);
     ops->event_destroy(read);
-    give_pinned(host, SIZE);
-    give(there, SIZE);
+    contract_give_pinned(host, SIZE);
+    contract_give(there, SIZE);
 }
 
 static void a_wait_is_not_moved_to_a_later_record(void)
 {
     dao_backend_event_t *event = new_event();
-    test_gate_t *first = block(stream);
+    dao_gate_t *first = block(stream);
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
-    test_gate_t *second = block(stream);
+    dao_gate_t *second = block(stream);
     NEED(ops->event_record(event, stream));
-    test_gate_open(first);
+    dao_gate_open(first);
     CU_ASSERT_EQUAL(ops->stream_synchronize(other), DAO_OK); /* hangs if it waits for the second record */
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    test_gate_open(second);
+    dao_gate_open(second);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_OK);
-    test_gate_destroy(first);
-    test_gate_destroy(second);
+    drop_gate(first);
+    drop_gate(second);
     ops->event_destroy(event);
 }
 
@@ -727,7 +685,7 @@ static void a_wait_is_not_released_by_a_later_record(void)
     dao_backend_stream_t *idle = NULL;
     dao_backend_event_t *event = new_event(), *after = new_event();
     NEED(ops->stream_create(device, &idle));
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
     NEED(ops->event_record(after, other));
@@ -735,9 +693,9 @@ static void a_wait_is_not_released_by_a_later_record(void)
     CU_ASSERT_EQUAL(ops->event_synchronize(event), DAO_OK);
     dao_sleep_until(dao_clock_ns() + 10000000); /* a wrong release is given time to show */
     CU_ASSERT_EQUAL(ops->event_query(after), DAO_ERR_NOT_READY);
-    test_gate_open(gate);
+    dao_gate_open(gate);
     CU_ASSERT_EQUAL(ops->event_synchronize(after), DAO_OK);
-    test_gate_destroy(gate);
+    drop_gate(gate);
     ops->event_destroy(event);
     ops->event_destroy(after);
     ops->stream_destroy(idle);
@@ -746,22 +704,22 @@ static void a_wait_is_not_released_by_a_later_record(void)
 static void an_event_may_go_while_it_is_recorded_and_awaited(void)
 {
     enum { SIZE = 4096 };
-    void *there = take(SIZE);
-    uint8_t *host = take_pinned(SIZE);
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *event = new_event();
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     NEED(ops->fill(stream, there, 0x77, SIZE));
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
     NEED(ops->copy(other, DAO_COPY_KIND_D2H, host, there, SIZE));
     ops->event_destroy(event);
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(other));
     CU_ASSERT_TRUE(is_all(host, SIZE, 0x77));
     NEED(ops->stream_synchronize(stream));
-    test_gate_destroy(gate);
-    give_pinned(host, SIZE);
-    give(there, SIZE);
+    drop_gate(gate);
+    contract_give_pinned(host, SIZE);
+    contract_give(there, SIZE);
 }
 
 static void the_time_between_events_is_known_when_both_have_finished(void)
@@ -773,13 +731,13 @@ static void the_time_between_events_is_known_when_both_have_finished(void)
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(ops->event_elapsed(end, begin, &elapsed_ns), DAO_ERR_NOT_READY);
-    test_gate_t *gate = block(stream);
+    dao_gate_t *gate = block(stream);
     NEED(ops->event_record(end, stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(elapsed_ns, -77);
-    test_gate_await_reached(gate);
+    dao_gate_await_reached(gate);
     dao_sleep_until(dao_clock_ns() + 2000000);
-    test_gate_open(gate);
+    dao_gate_open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_OK);
     CU_ASSERT_TRUE(elapsed_ns >= 1000000); /* a device's clock is its own */
@@ -787,166 +745,9 @@ static void the_time_between_events_is_known_when_both_have_finished(void)
     CU_ASSERT_TRUE(elapsed_ns <= -1000000);
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, begin, &elapsed_ns), DAO_OK);
     CU_ASSERT_EQUAL(elapsed_ns, 0);
-    test_gate_destroy(gate);
+    drop_gate(gate);
     ops->event_destroy(begin);
     ops->event_destroy(end);
-}
-
-/* Virtual memory. */
-
-static dao_backend_pages_t *new_pages(size_t size_bytes)
-{
-    dao_backend_pages_t *pages = NULL;
-    NEED(ops->pages_create(device, size_bytes, &pages));
-    CU_ASSERT_EQUAL(ops->pages_size(pages), size_bytes);
-    return pages;
-}
-
-static void *reserve(size_t size_bytes)
-{
-    void *address = NULL;
-    NEED(ops->address_reserve(device, size_bytes, &address));
-    CU_ASSERT_EQUAL((uintptr_t)address % info.page_bytes, 0);
-    return address;
-}
-
-static size_t page_bytes(void)
-{
-    return (size_t)info.page_bytes;
-}
-
-static void addresses_beyond_the_capacity_can_be_reserved(void)
-{
-    if (!has_pages()) {
-        return;
-    }
-    size_t size = 2 * ((size_t)info.total_bytes / page_bytes() + 1) * page_bytes();
-    uint64_t before = free_bytes();
-    void *first = reserve(size), *second = reserve(size);
-    if (info.host_accessible) {
-        CU_ASSERT_EQUAL(free_bytes(), before);
-    }
-    CU_ASSERT_TRUE((uintptr_t)first >= (uintptr_t)second + size ||
-                   (uintptr_t)second >= (uintptr_t)first + size);
-    CU_ASSERT_EQUAL(ops->address_release(device, first, size), DAO_OK);
-    CU_ASSERT_EQUAL(ops->address_release(device, second, size), DAO_OK);
-}
-
-/* Each round maps at another place; the bytes come along. */
-static void check_pages_keep_their_bytes(size_t page_count)
-{
-    size_t size = page_count * page_bytes();
-    void *range = reserve(4 * size);
-    uint8_t *host = take_pinned(size);
-    dao_backend_pages_t *pages = new_pages(size);
-    static const size_t places[] = {0, 3, 1, 1, 2, 0};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        void *place = at(range, places[i] * size);
-        NEED(ops->pages_map(device, pages, place));
-        if (i > 0) {
-            memset(host, 0, size);
-            copy_now(DAO_COPY_KIND_D2H, host, place, size);
-            CU_ASSERT_TRUE(is_drawn(host, size, i - 1));
-        }
-        draw(host, size, i);
-        copy_now(DAO_COPY_KIND_H2D, place, host, size);
-        NEED(ops->pages_unmap(device, pages, place));
-    }
-    CU_ASSERT_EQUAL(ops->pages_destroy(device, pages), DAO_OK);
-    give_pinned(host, size);
-    CU_ASSERT_EQUAL(ops->address_release(device, range, 4 * size), DAO_OK);
-}
-
-static void pages_keep_their_bytes_wherever_they_are_mapped(void)
-{
-    if (has_pages()) {
-        check_pages_keep_their_bytes(1);
-        check_pages_keep_their_bytes(3);
-    }
-}
-
-/* Three handles become one range, change places, and nothing of a neighbour is touched. */
-static void check_neighbours(dao_backend_pages_t *const handles[3], void *range, uint8_t *host)
-{
-    static const size_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 2, 0}, {2, 1, 0}};
-    size_t page = page_bytes();
-    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-        for (size_t j = 0; j < 3; j++) {
-            NEED(ops->pages_map(device, handles[orders[i][j]], at(range, j * page)));
-        }
-        if (i == 0) {
-            for (size_t j = 0; j < 3; j++) {
-                draw(host + j * page, page, j);
-            }
-            copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page);
-        }
-        memset(host, 0, 3 * page);
-        copy_now(DAO_COPY_KIND_D2H, host, range, 3 * page); /* across the borders */
-        for (size_t j = 0; j < 3; j++) {
-            CU_ASSERT_TRUE(is_drawn(host + j * page, page, orders[i][j]));
-        }
-        for (size_t j = 3; j-- > 0;) {
-            NEED(ops->pages_unmap(device, handles[orders[i][j]], at(range, j * page)));
-        }
-    }
-}
-
-static void handles_side_by_side_are_one_range(void)
-{
-    if (!has_pages()) {
-        return;
-    }
-    size_t size = 3 * page_bytes();
-    void *range = reserve(size);
-    uint8_t *host = take_pinned(size);
-    dao_backend_pages_t *handles[3];
-    for (size_t i = 0; i < 3; i++) {
-        handles[i] = new_pages(page_bytes());
-    }
-    check_neighbours(handles, range, host);
-    for (size_t i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(ops->pages_destroy(device, handles[i]), DAO_OK);
-    }
-    give_pinned(host, size);
-    CU_ASSERT_EQUAL(ops->address_release(device, range, size), DAO_OK);
-}
-
-static void pages_beyond_the_capacity_are_refused(void)
-{
-    if (!has_pages()) {
-        return;
-    }
-    size_t size = ((size_t)info.total_bytes / page_bytes() + 1) * page_bytes();
-    dao_backend_pages_t *pages = NULL;
-    CU_ASSERT_EQUAL(ops->pages_create(device, size, &pages), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_PTR_NULL(pages);
-    CU_ASSERT_EQUAL(ops->pages_destroy(device, new_pages(page_bytes())), DAO_OK);
-}
-
-static void pages_and_memory_share_the_capacity(void)
-{
-    if (!has_pages() || !has_exact_capacity()) {
-        return;
-    }
-    size_t taken = (size_t)info.total_bytes - 2 * page_bytes();
-    void *memory = take(taken);
-    dao_backend_pages_t *first = new_pages(page_bytes()), *second = new_pages(page_bytes()), *third = NULL;
-    void *more = NULL;
-    CU_ASSERT_EQUAL(free_bytes(), 0);
-    CU_ASSERT_EQUAL(ops->pages_create(device, page_bytes(), &third), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_EQUAL(ops->memory_alloc(device, 1, &more), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_EQUAL(ops->pages_destroy(device, first), DAO_OK);
-    CU_ASSERT_EQUAL(free_bytes(), page_bytes());
-    more = take(page_bytes());
-    CU_ASSERT_EQUAL(ops->pages_create(device, page_bytes(), &third), DAO_ERR_NO_DEVICE_MEMORY);
-    give(memory, taken);
-    third = new_pages(taken / page_bytes() * page_bytes());
-    CU_ASSERT_PTR_NOT_NULL(third);
-    CU_ASSERT_EQUAL(ops->pages_destroy(device, third), DAO_OK);
-    CU_ASSERT_EQUAL(ops->pages_destroy(device, second), DAO_OK);
-    give(more, page_bytes());
-    CU_ASSERT_EQUAL(free_bytes(), info.total_bytes);
 }
 
 CU_TestInfo backend_contract_tests[] = {
@@ -979,10 +780,5 @@ CU_TestInfo backend_contract_tests[] = {
     {"an event may go while it is recorded and awaited", an_event_may_go_while_it_is_recorded_and_awaited},
     {"the time between events is known when both have finished",
      the_time_between_events_is_known_when_both_have_finished},
-    {"addresses beyond the capacity can be reserved", addresses_beyond_the_capacity_can_be_reserved},
-    {"pages keep their bytes wherever they are mapped", pages_keep_their_bytes_wherever_they_are_mapped},
-    {"handles side by side are one range", handles_side_by_side_are_one_range},
-    {"pages beyond the capacity are refused", pages_beyond_the_capacity_are_refused},
-    {"pages and memory share the capacity", pages_and_memory_share_the_capacity},
     CU_TEST_INFO_NULL,
 };

@@ -1,7 +1,8 @@
 /* What every backend owes, as a suite that runs on any table:
 
        backend_contract_set(&ops, &config);
-       {"NAME", init, NULL, backend_contract_begin, backend_contract_end, backend_contract_tests}
+       {"NAME", init, NULL, backend_contract_begin, backend_contract_end, backend_contract_tests},
+       {"NAME, pages", init, NULL, backend_contract_begin, backend_contract_end, backend_contract_pages_tests}
 
    where `init` calls backend_contract_set(). Device memory is looked at through copies alone. */
 #ifndef DAO_TESTS_CONTRACT_BACKEND_CONTRACT_H
@@ -18,15 +19,7 @@ void backend_contract_begin(void);
 void backend_contract_end(void);
 
 extern CU_TestInfo backend_contract_tests[];
-
-/* A host function that holds up its stream until it is let go. */
-typedef struct test_gate test_gate_t;
-
-test_gate_t *test_gate_create(void);
-void test_gate_destroy(test_gate_t *gate);       /* the stream has passed it */
-void test_gate_hold(void *gate);                 /* the host function */
-void test_gate_await_reached(test_gate_t *gate); /* until a stream stands before it */
-void test_gate_open(test_gate_t *gate);
+extern CU_TestInfo backend_contract_pages_tests[]; /* virtual memory; skipped by name without it */
 
 /* Ends the program, naming the line: for calls without which a test cannot go on. */
 void test_need(dao_status_t status, const char *file, int line);

@@ -6,31 +6,45 @@
 
 typedef struct dao_gate {
     dao_mutex_t lock;
-    dao_cond_t opened;
+    dao_cond_t changed;
+    bool is_reached; /* somebody waits at it, or has */
     bool is_open;
 } dao_gate_t;
 
 static inline void dao_gate_init(dao_gate_t *gate)
 {
     dao_mutex_init(&gate->lock, DAO_RANK_LEAF);
-    dao_cond_init(&gate->opened);
+    dao_cond_init(&gate->changed);
+    gate->is_reached = false;
     gate->is_open = false;
 }
 
 /* Once nobody waits any more. */
 static inline void dao_gate_finish(dao_gate_t *gate)
 {
-    dao_cond_finish(&gate->opened);
+    dao_cond_finish(&gate->changed);
     dao_mutex_finish(&gate->lock);
 }
 
-/* For dao_stream_host_func(): waits until the gate is open. */
+/* A host function for a stream: waits until the gate is open. */
 static inline void dao_gate_wait(void *user)
 {
     dao_gate_t *gate = user;
     dao_mutex_lock(&gate->lock);
+    gate->is_reached = true;
+    dao_cond_broadcast(&gate->changed);
     while (!gate->is_open) {
-        dao_cond_wait(&gate->opened, &gate->lock);
+        dao_cond_wait(&gate->changed, &gate->lock);
+    }
+    dao_mutex_unlock(&gate->lock);
+}
+
+/* Waits until somebody waits at the gate. */
+static inline void dao_gate_await_reached(dao_gate_t *gate)
+{
+    dao_mutex_lock(&gate->lock);
+    while (!gate->is_reached) {
+        dao_cond_wait(&gate->changed, &gate->lock);
     }
     dao_mutex_unlock(&gate->lock);
 }
@@ -39,7 +53,7 @@ static inline void dao_gate_open(dao_gate_t *gate)
 {
     dao_mutex_lock(&gate->lock);
     gate->is_open = true;
-    dao_cond_broadcast(&gate->opened);
+    dao_cond_broadcast(&gate->changed);
     dao_mutex_unlock(&gate->lock);
 }
 

@@ -1,0 +1,173 @@
+/* What every backend with virtual memory owes; the others skip these tests by name. */
+#include "tests/contract/backend_contract_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static dao_backend_pages_t *new_pages(size_t size_bytes)
+{
+    dao_backend_pages_t *pages = NULL;
+    NEED(contract.ops->pages_create(contract.device, size_bytes, &pages));
+    CU_ASSERT_EQUAL(contract.ops->pages_size(pages), size_bytes);
+    return pages;
+}
+
+static void *reserve(size_t size_bytes)
+{
+    void *address = NULL;
+    NEED(contract.ops->address_reserve(contract.device, size_bytes, &address));
+    CU_ASSERT_EQUAL((uintptr_t)address % contract.info.page_bytes, 0);
+    return address;
+}
+
+static size_t page_bytes(void)
+{
+    return (size_t)contract.info.page_bytes;
+}
+
+static void addresses_beyond_the_capacity_can_be_reserved(void)
+{
+    if (!contract_has_pages()) {
+        return;
+    }
+    size_t size = 2 * ((size_t)contract.info.total_bytes / page_bytes() + 1) * page_bytes();
+    uint64_t before = contract_free_bytes();
+    void *first = reserve(size), *second = reserve(size);
+    if (contract.info.host_accessible) {
+        CU_ASSERT_EQUAL(contract_free_bytes(), before);
+    }
+    CU_ASSERT_TRUE((uintptr_t)first >= (uintptr_t)second + size ||
+                   (uintptr_t)second >= (uintptr_t)first + size);
+    CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, first, size), DAO_OK);
+    CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, second, size), DAO_OK);
+}
+
+/* Each round maps at another place; the bytes come along. */
+static void check_pages_keep_their_bytes(size_t page_count)
+{
+    size_t size = page_count * page_bytes();
+    void *range = reserve(4 * size);
+    uint8_t *host = contract_take_pinned(size);
+    dao_backend_pages_t *pages = new_pages(size);
+    static const size_t places[] = {0, 3, 1, 1, 2, 0};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        void *place = contract_at(range, places[i] * size);
+        NEED(contract.ops->pages_map(contract.device, pages, place));
+        if (i > 0) {
+            memset(host, 0, size);
+            contract_copy_now(DAO_COPY_KIND_D2H, host, place, size);
+            CU_ASSERT_TRUE(contract_is_drawn(host, size, i - 1));
+        }
+        contract_draw(host, size, i);
+        contract_copy_now(DAO_COPY_KIND_H2D, place, host, size);
+        NEED(contract.ops->pages_unmap(contract.device, pages, place));
+    }
+    CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, pages), DAO_OK);
+    contract_give_pinned(host, size);
+    CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, range, 4 * size), DAO_OK);
+}
+
+static void pages_keep_their_bytes_wherever_they_are_mapped(void)
+{
+    if (contract_has_pages()) {
+        check_pages_keep_their_bytes(1);
+        check_pages_keep_their_bytes(3);
+    }
+}
+
+/* Three handles become one range, change places, and nothing of a neighbour is touched. */
+static void check_neighbours(dao_backend_pages_t *const handles[3], void *range, uint8_t *host)
+{
+    static const size_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 2, 0}, {2, 1, 0}};
+    size_t page = page_bytes();
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        for (size_t j = 0; j < 3; j++) {
+            NEED(contract.ops->pages_map(contract.device, handles[orders[i][j]],
+                                         contract_at(range, j * page)));
+        }
+        if (i == 0) {
+            for (size_t j = 0; j < 3; j++) {
+                contract_draw(host + j * page, page, j);
+            }
+            contract_copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page);
+        }
+        memset(host, 0, 3 * page);
+        contract_copy_now(DAO_COPY_KIND_D2H, host, range, 3 * page); /* across the borders */
+        for (size_t j = 0; j < 3; j++) {
+            CU_ASSERT_TRUE(contract_is_drawn(host + j * page, page, orders[i][j]));
+        }
+        for (size_t j = 3; j-- > 0;) {
+            NEED(contract.ops->pages_unmap(contract.device, handles[orders[i][j]],
+                                           contract_at(range, j * page)));
+        }
+    }
+}
+
+static void handles_side_by_side_are_one_range(void)
+{
+    if (!contract_has_pages()) {
+        return;
+    }
+    size_t size = 3 * page_bytes();
+    void *range = reserve(size);
+    uint8_t *host = contract_take_pinned(size);
+    dao_backend_pages_t *handles[3];
+    for (size_t i = 0; i < 3; i++) {
+        handles[i] = new_pages(page_bytes());
+    }
+    check_neighbours(handles, range, host);
+    for (size_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, handles[i]), DAO_OK);
+    }
+    contract_give_pinned(host, size);
+    CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, range, size), DAO_OK);
+}
+
+static void pages_beyond_the_capacity_are_refused(void)
+{
+    if (!contract_has_pages()) {
+        return;
+    }
+    size_t size = ((size_t)contract.info.total_bytes / page_bytes() + 1) * page_bytes();
+    dao_backend_pages_t *pages = NULL;
+    CU_ASSERT_EQUAL(contract.ops->pages_create(contract.device, size, &pages), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NULL(pages);
+    CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, new_pages(page_bytes())), DAO_OK);
+}
+
+static void pages_and_memory_share_the_capacity(void)
+{
+    if (!contract_has_pages() || !contract_has_exact_capacity()) {
+        return;
+    }
+    size_t taken = (size_t)contract.info.total_bytes - 2 * page_bytes();
+    void *memory = contract_take(taken);
+    dao_backend_pages_t *first = new_pages(page_bytes()), *second = new_pages(page_bytes()), *third = NULL;
+    void *more = NULL;
+    CU_ASSERT_EQUAL(contract_free_bytes(), 0);
+    CU_ASSERT_EQUAL(contract.ops->pages_create(contract.device, page_bytes(), &third),
+                    DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(contract.ops->memory_alloc(contract.device, 1, &more), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, first), DAO_OK);
+    CU_ASSERT_EQUAL(contract_free_bytes(), page_bytes());
+    more = contract_take(page_bytes());
+    CU_ASSERT_EQUAL(contract.ops->pages_create(contract.device, page_bytes(), &third),
+                    DAO_ERR_NO_DEVICE_MEMORY);
+    contract_give(memory, taken);
+    third = new_pages(taken / page_bytes() * page_bytes());
+    CU_ASSERT_PTR_NOT_NULL(third);
+    CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, third), DAO_OK);
+    CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, second), DAO_OK);
+    contract_give(more, page_bytes());
+    CU_ASSERT_EQUAL(contract_free_bytes(), contract.info.total_bytes);
+}
+
+CU_TestInfo backend_contract_pages_tests[] = {
+    {"addresses beyond the capacity can be reserved", addresses_beyond_the_capacity_can_be_reserved},
+    {"pages keep their bytes wherever they are mapped", pages_keep_their_bytes_wherever_they_are_mapped},
+    {"handles side by side are one range", handles_side_by_side_are_one_range},
+    {"pages beyond the capacity are refused", pages_beyond_the_capacity_are_refused},
+    {"pages and memory share the capacity", pages_and_memory_share_the_capacity},
+    CU_TEST_INFO_NULL,
+};
