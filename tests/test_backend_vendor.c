@@ -3,7 +3,7 @@
 #include "backends/vendor/vendor.h"
 
 #include "base/error.h"
-#include "tests/support/suite.h"
+#include "tests/contract/backend_contract.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,8 +67,37 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+/* The contract runs where a device opens; elsewhere the program says why it does not. */
+static bool has_device(void)
+{
+    dao_config_t config = {0};
+    dao_backend_t *backend = NULL;
+    if (dao_vendor_backend_ops.open(&config, &backend) != DAO_OK) {
+        (void)printf("    skipped: the contract of backends: %s\n", dao_last_message());
+        return false;
+    }
+    dao_vendor_backend_ops.close(backend);
+    return true;
+}
+
+static int be_the_vendor(void)
+{
+    dao_config_t config = {0};
+    backend_contract_set(&dao_vendor_backend_ops, &config);
+    return 0;
+}
+
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"backend_vendor", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {
+        {"backend_vendor", NULL, NULL, NULL, NULL, tests},
+        CU_SUITE_INFO_NULL,
+        CU_SUITE_INFO_NULL,
+    };
+    if (has_device()) {
+        suites[1] =
+            (CU_SuiteInfo){"contract: " DAO_TEST_BACKEND, be_the_vendor,        NULL,
+                           backend_contract_begin,        backend_contract_end, backend_contract_tests};
+    }
     return dao_suite_run(suites);
 }
