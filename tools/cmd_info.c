@@ -48,7 +48,7 @@ static dao_status_t report_devices(dao_report_t *report)
     dao_status_t status = dao_device_count(&count);
     if (status == DAO_ERR_NO_DEVICE) {
         dao_report_count(report, "device_count", "devices", 0);
-        dao_report_text(report, "device_error", NULL, dao_last_message());
+        dao_report_text(report, "device_error", "reason", dao_last_message());
         return DAO_OK;
     }
     if (status == DAO_OK) {
