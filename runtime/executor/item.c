@@ -42,7 +42,7 @@ static dao_use_kind_t join_uses(dao_use_kind_t a, dao_use_kind_t b)
 typedef struct use_finder {
     uint32_t mask;
     uint16_t
-        slots[2 * DAO_OPERAND_COUNT_MAX]; /* number of a use, and 1 more; 0: empty. At most half are filled */
+        slots[2 * DAO_OPERAND_COUNT_MAX]; /* a use's number plus 1, 0 is empty; at most half are filled */
 } use_finder_t;
 
 static_assert(DAO_OPERAND_COUNT_MAX < UINT16_MAX, "a slot holds the number of a use");
