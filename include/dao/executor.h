@@ -106,9 +106,8 @@ typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 /** Settings of an executor. All zero means defaults. */
 typedef struct dao_executor_config {
     int32_t device_index;
-    size_t
-        capacity_bytes; /**< device memory to use, a multiple of 256 or rounded down to one; 0: what is free */
-    size_t host_bytes;  /**< most pinned host memory to use; 0: no limit of its own */
+    size_t capacity_bytes;    /**< device memory to use, rounded down to 256 bytes; 0: what is free */
+    size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */
     uint32_t queue_kernels;   /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
     dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
     dao_policy_score_t score; /**< for DAO_POLICY_USER */

@@ -41,8 +41,7 @@ static dao_use_kind_t join_uses(dao_use_kind_t a, dao_use_kind_t b)
 /* Finds the use of a tensor by hash, so that a kernel with many operands costs no more for each of them. */
 typedef struct use_finder {
     uint32_t mask;
-    uint16_t
-        slots[2 * DAO_OPERAND_COUNT_MAX]; /* a use's number plus 1, 0 is empty; at most half are filled */
+    uint16_t slots[2 * DAO_OPERAND_COUNT_MAX]; /* number of a use plus 1; 0: empty. At most half full */
 } use_finder_t;
 
 static_assert(DAO_OPERAND_COUNT_MAX < UINT16_MAX, "a slot holds the number of a use");
