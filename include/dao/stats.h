@@ -40,7 +40,7 @@ typedef struct dao_stats {
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: never. Cost: O(1), and for the largest hole O(log capacity).
+ * Threads: any. Waits: never. Cost: O(1), and for the largest hole a walk of the largest free blocks.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats);
 
