@@ -29,7 +29,7 @@ typedef struct dao_cpu_config {
                                            machine's memory: pages are taken when they are touched */
     uint64_t h2d_bytes_per_second; /**< DAO_CPU_H2D_BYTES_PER_SECOND; 0: as fast as memcpy */
     uint64_t d2h_bytes_per_second; /**< DAO_CPU_D2H_BYTES_PER_SECOND; 0: as fast as memcpy */
-    uint64_t copy_latency_ns;      /**< DAO_CPU_COPY_LATENCY_NS; added to every copy */
+    uint64_t copy_latency_ns;      /**< DAO_CPU_COPY_LATENCY_NS; added for every link that a copy passes */
     bool no_page_mapping;          /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
