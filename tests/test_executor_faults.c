@@ -33,6 +33,15 @@ typedef struct scenario {
     void (*run)(program_t *program); /* pushes work; what is refused is not pushed */
 } scenario_t;
 
+/* Starts the library on a wrapped device of 64 MiB, with nothing armed. */
+static void start_context(void)
+{
+    static const fault_config_t quiet;
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    const dao_backend_ops_t *ops = fault_backend_wrap(&dao_cpu_backend_ops, &quiet);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, ops), DAO_OK);
+}
+
 /* For calls that may fail here: what counts is what is left in the end. */
 static void ignore(dao_status_t status)
 {
@@ -249,10 +258,7 @@ static uint64_t disarm(source_t source)
 /* Runs a scenario with its n-th call failing; the number of calls that failed. */
 static uint64_t run_once(const scenario_t *scenario, source_t source, uint64_t n, bool persistent)
 {
-    static const fault_config_t quiet;
-    const dao_backend_ops_t *ops = fault_backend_wrap(&dao_cpu_backend_ops, &quiet);
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, ops), DAO_OK);
+    start_context();
 
     dao_executor_config_t executor_config = {
         .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
@@ -365,10 +371,7 @@ static void check_after_loss(program_t *program)
 /* Runs a scenario whose device is lost at the n-th call; the number of calls that answered so. */
 static uint64_t run_and_lose(const scenario_t *scenario, fault_call_t call, uint64_t n, bool persistent)
 {
-    static const fault_config_t quiet;
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
-                          DAO_OK);
+    start_context();
     dao_executor_config_t executor_config = {
         .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
     dao_executor_t *executor = NULL;
@@ -436,10 +439,7 @@ static void a_lost_device_stays_lost(void)
 /* A write by the program that finds the host full and the device lost leaves the bytes that the host has. */
 static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
 {
-    static const fault_config_t quiet;
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
-                          DAO_OK);
+    start_context();
     dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = true};
     dao_executor_t *executor = NULL;
     program_t program;
@@ -464,10 +464,7 @@ static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
 /* A copy that is refused every time: the message names the tensor, its bytes and the kernel. */
 static void a_copy_that_fails_for_good_is_named(void)
 {
-    static const fault_config_t quiet;
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
-                          DAO_OK);
+    start_context();
     dao_executor_t *executor = NULL;
     program_t program;
     CU_ASSERT_EQUAL_FATAL(
@@ -491,10 +488,7 @@ static void a_copy_that_fails_for_good_is_named(void)
 /* A copy that is refused once is simply tried again. */
 static void a_copy_that_fails_once_is_not_noticed(void)
 {
-    static const fault_config_t quiet;
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &quiet)),
-                          DAO_OK);
+    start_context();
     dao_executor_t *executor = NULL;
     program_t program;
     CU_ASSERT_EQUAL_FATAL(
