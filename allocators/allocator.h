@@ -38,6 +38,10 @@ typedef struct dao_allocator_ops {
     /* 0 is no limit. DAO_ERR_LIMIT if live blocks hold more: nothing is changed. */
     dao_status_t (*limit_set)(dao_allocator_t *allocator, size_t limit_bytes);
 
+    /* Bytes of live blocks, deferred frees carried out before. O(1). */
+    uint64_t (*used_get)(dao_allocator_t *allocator);
+
+    /* All counters, and the largest hole, which has to be looked for. */
     void (*stats_get)(dao_allocator_t *allocator, dao_stats_t *out_stats);
     void (*stats_reset_peaks)(dao_allocator_t *allocator);
     void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);

@@ -326,6 +326,15 @@ static dao_status_t caching_limit_set(dao_allocator_t *allocator, size_t limit_b
     return status;
 }
 
+static uint64_t caching_used_get(dao_allocator_t *allocator)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    uint64_t used_bytes = caching->ledger.stats.used_bytes;
+    unlock(caching);
+    return used_bytes;
+}
+
 static void caching_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
     caching_t *caching = caching_of(allocator);
@@ -385,6 +394,7 @@ static const dao_allocator_ops_t caching_ops = {
     .query = caching_query,
     .trim = caching_trim,
     .limit_set = caching_limit_set,
+    .used_get = caching_used_get,
     .stats_get = caching_stats_get,
     .stats_reset_peaks = caching_stats_reset_peaks,
     .walk = caching_walk,

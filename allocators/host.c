@@ -129,6 +129,15 @@ static dao_status_t host_limit_set(dao_allocator_t *allocator, size_t limit_byte
     return status;
 }
 
+static uint64_t host_used_get(dao_allocator_t *allocator)
+{
+    host_t *host = host_of(allocator);
+    lock(host);
+    uint64_t used_bytes = host->ledger.stats.used_bytes;
+    unlock(host);
+    return used_bytes;
+}
+
 static void host_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
     host_t *host = host_of(allocator);
@@ -184,6 +193,7 @@ static const dao_allocator_ops_t host_ops = {
     .query = host_query,
     .trim = host_trim,
     .limit_set = host_limit_set,
+    .used_get = host_used_get,
     .stats_get = host_stats_get,
     .stats_reset_peaks = host_stats_reset_peaks,
     .walk = host_walk,

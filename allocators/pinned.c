@@ -149,6 +149,15 @@ static dao_status_t pinned_limit_set(dao_allocator_t *allocator, size_t limit_by
     return status;
 }
 
+static uint64_t pinned_used_get(dao_allocator_t *allocator)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    uint64_t used_bytes = pinned->ledger.stats.used_bytes;
+    unlock_and_report(pinned, wrong);
+    return used_bytes;
+}
+
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
     pinned_t *pinned = pinned_of(allocator);
@@ -204,6 +213,7 @@ static const dao_allocator_ops_t pinned_ops = {
     .query = pinned_query,
     .trim = pinned_trim,
     .limit_set = pinned_limit_set,
+    .used_get = pinned_used_get,
     .stats_get = pinned_stats_get,
     .stats_reset_peaks = pinned_stats_reset_peaks,
     .walk = pinned_walk,

@@ -291,8 +291,13 @@ dao_status_t dao_stats_reset_peaks(dao_place_t place)
 
 static size_t used_at(dao_place_t place)
 {
-    dao_stats_t stats;
-    return dao_stats_get(place, &stats) == DAO_OK ? (size_t)stats.used_bytes : 0;
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    if (allocator_peek(place, &allocator, &runtime) != DAO_OK || allocator == NULL) {
+        return 0;
+    }
+    place_drain(place, runtime);
+    return (size_t)allocator->ops->used_get(allocator);
 }
 
 size_t dao_used(dao_place_t place)

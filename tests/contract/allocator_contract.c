@@ -37,6 +37,7 @@ static dao_stats_t stats_now(void)
 {
     dao_stats_t stats;
     allocator->ops->stats_get(allocator, &stats);
+    CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), stats.used_bytes);
     return stats;
 }
 
