@@ -68,8 +68,8 @@ DAO_API const char *dao_status_name(dao_status_t status);
 DAO_API const char *dao_status_text(dao_status_t status);
 
 /**
- * Gives the code of this thread's last failed call. Calls that succeed leave it as it is.
- * For calls such as dao_alloc() whose result is a pointer.
+ * Gives the code of this thread's last failed call, for calls such as dao_alloc() whose result is a pointer.
+ * To be asked right after the call that failed: as with errno, one that succeeds by trying again may change it.
  *
  * Threads: any, each has its own. Waits: never. Cost: O(1).
  */
