@@ -135,7 +135,7 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
 }
 
 /* Moves a block that lacks pages to where it lacks the fewest. */
-static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes, size_t requested_bytes,
+static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes, uint64_t word,
                                         uint32_t missing, uint64_t *offset_bytes)
 {
     dao_range_t *range = caching->reservation.range;
@@ -148,7 +148,7 @@ static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes,
     if (search.offset_bytes == *offset_bytes) {
         return DAO_OK;
     }
-    dao_status_t status = dao_range_alloc_at(range, search.offset_bytes, size_bytes, requested_bytes);
+    dao_status_t status = dao_range_alloc_at(range, search.offset_bytes, size_bytes, word);
     if (status != DAO_OK) {
         return status;
     }
@@ -158,10 +158,10 @@ static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes,
 }
 
 /* Backs a block that lacks pages, perhaps elsewhere: off the usual path. */
-static dao_status_t back_locked(caching_t *caching, size_t size_bytes, uint64_t block_bytes, uint32_t missing,
+static dao_status_t back_locked(caching_t *caching, uint64_t word, uint64_t block_bytes, uint32_t missing,
                                 uint64_t *offset_bytes)
 {
-    dao_status_t status = place_better_locked(caching, block_bytes, size_bytes, missing, offset_bytes);
+    dao_status_t status = place_better_locked(caching, block_bytes, word, missing, offset_bytes);
     if (status != DAO_OK) {
         return status;
     }
@@ -174,12 +174,13 @@ static dao_status_t back_locked(caching_t *caching, size_t size_bytes, uint64_t 
 }
 
 /* Places a block and backs it with pages. */
-static dao_status_t place_locked(caching_t *caching, size_t size_bytes, uint64_t block_bytes,
+static dao_status_t place_locked(caching_t *caching, const dao_block_request_t *request, uint64_t block_bytes,
                                  uint64_t *out_offset)
 {
     dao_range_t *range = caching->reservation.range;
     uint64_t offset_bytes = 0;
-    dao_status_t status = dao_range_alloc(range, block_bytes, 0, size_bytes, &offset_bytes);
+    dao_status_t status =
+        dao_range_alloc(range, block_bytes, request->alignment_bytes, dao_word_of(request), &offset_bytes);
     if (status == DAO_ERR_LIMIT) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
     }
@@ -188,7 +189,7 @@ static dao_status_t place_locked(caching_t *caching, size_t size_bytes, uint64_t
     }
     uint32_t missing = dao_pages_missing(caching->pages, offset_bytes, block_bytes);
     if (missing > 0) {
-        status = back_locked(caching, size_bytes, block_bytes, missing, &offset_bytes);
+        status = back_locked(caching, dao_word_of(request), block_bytes, missing, &offset_bytes);
     }
     if (status != DAO_OK) {
         (void)dao_range_free(range, offset_bytes); /* it was placed there a moment ago */
@@ -198,8 +199,10 @@ static dao_status_t place_locked(caching_t *caching, size_t size_bytes, uint64_t
     return DAO_OK;
 }
 
-static dao_status_t alloc_paged_locked(caching_t *caching, size_t size_bytes, void **out_address)
+static dao_status_t alloc_paged_locked(caching_t *caching, const dao_block_request_t *request,
+                                       void **out_address)
 {
+    size_t size_bytes = request->size_bytes;
     uint64_t offset_bytes = 0;
     uint64_t block_bytes = 0;
     dao_status_t status = DAO_OK;
@@ -207,7 +210,7 @@ static dao_status_t alloc_paged_locked(caching_t *caching, size_t size_bytes, vo
         status = dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     } else {
         block_bytes = (size_bytes + DAO_RANGE_GRANULE - 1) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
-        status = place_locked(caching, size_bytes, block_bytes, &offset_bytes);
+        status = place_locked(caching, request, block_bytes, &offset_bytes);
     }
     if (status != DAO_OK) {
         return dao_ledger_fail(&caching->ledger, status, size_bytes, largest_hole_locked(caching));
@@ -265,20 +268,24 @@ static dao_status_t limit_set_paged_locked(caching_t *caching, uint64_t limit_by
 
 /* ---- the table ---- */
 
-static dao_status_t caching_alloc(dao_allocator_t *allocator, size_t size_bytes, void **out_address)
+static dao_status_t caching_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                  dao_block_grant_t *out_grant)
 {
     caching_t *caching = caching_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0};
     lock(caching);
     dao_status_t status = caching->page_bytes == 0
-                              ? dao_segments_alloc(&caching->segments, size_bytes, out_address)
-                              : alloc_paged_locked(caching, size_bytes, out_address);
+                              ? dao_segments_alloc(&caching->segments, request, &out_grant->address)
+                              : alloc_paged_locked(caching, request, &out_grant->address);
     unlock(caching);
     return status;
 }
 
-static dao_status_t caching_free(dao_allocator_t *allocator, void *address)
+static dao_status_t caching_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
+    (void)hold;
     caching_t *caching = caching_of(allocator);
     lock(caching);
     dao_status_t status = caching->page_bytes == 0 ? dao_segments_free(&caching->segments, address)

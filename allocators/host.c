@@ -46,30 +46,34 @@ static void unlock(host_t *host)
     dao_mutex_unlock(&host->lock);
 }
 
-static dao_status_t alloc_small_locked(host_t *host, size_t size_bytes, void **out_address)
+static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
+    size_t size_bytes = request->size_bytes;
     dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(size_bytes));
     if (status == DAO_OK) {
-        status = dao_small_alloc(&host->small, size_bytes, out_address);
+        status = dao_small_alloc(&host->small, request, out_address);
     }
     uint64_t released_bytes = 0;
     if (status == DAO_ERR_NO_HOST_MEMORY &&
         dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
-        status = dao_small_alloc(&host->small, size_bytes, out_address);
+        status = dao_small_alloc(&host->small, request, out_address);
     }
     return status == DAO_OK ? DAO_OK
                             : dao_ledger_fail(&host->ledger, status, size_bytes,
                                               dao_segments_largest_hole(&host->segments));
 }
 
-static dao_status_t host_alloc(dao_allocator_t *allocator, size_t size_bytes, void **out_address)
+static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
 {
     host_t *host = host_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0};
     lock(host);
-    dao_status_t status = size_bytes <= DAO_HOST_SMALL_BYTES
-                              ? alloc_small_locked(host, size_bytes, out_address)
-                              : dao_segments_alloc(&host->segments, size_bytes, out_address);
+    bool is_small =
+        request->size_bytes <= DAO_HOST_SMALL_BYTES && request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
+    dao_status_t status = is_small ? alloc_small_locked(host, request, &out_grant->address)
+                                   : dao_segments_alloc(&host->segments, request, &out_grant->address);
     unlock(host);
     return status;
 }
@@ -88,8 +92,10 @@ static dao_status_t free_locked(host_t *host, void *address)
     return status;
 }
 
-static dao_status_t host_free(dao_allocator_t *allocator, void *address)
+static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
+    (void)hold;
     host_t *host = host_of(allocator);
     lock(host);
     dao_status_t status = free_locked(host, address);

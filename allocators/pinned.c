@@ -95,24 +95,28 @@ static void unlock_and_report(pinned_t *pinned, uint32_t wrong)
     }
 }
 
-static dao_status_t pinned_alloc(dao_allocator_t *allocator, size_t size_bytes, void **out_address)
+static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                 dao_block_grant_t *out_grant)
 {
     pinned_t *pinned = pinned_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0};
     uint32_t wrong = lock_and_drain(pinned);
     dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
     if (status == DAO_OK) {
-        status = dao_segments_alloc(&pinned->segments, size_bytes, out_address);
+        status = dao_segments_alloc(&pinned->segments, request, &out_grant->address);
     } else {
-        status = dao_ledger_fail(&pinned->ledger, status, size_bytes,
+        status = dao_ledger_fail(&pinned->ledger, status, request->size_bytes,
                                  dao_segments_largest_hole(&pinned->segments));
     }
     unlock_and_report(pinned, wrong);
     return status;
 }
 
-static dao_status_t pinned_free(dao_allocator_t *allocator, void *address)
+static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
+    (void)hold;
     pinned_t *pinned = pinned_of(allocator);
     uint32_t wrong = lock_and_drain(pinned);
     dao_status_t status = dao_segments_free(&pinned->segments, address);

@@ -43,7 +43,8 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
     dao_status_t status = dao_range_free_block(segment->range, offset_bytes, &block);
     if (status == DAO_OK) {
         segment->bound_bytes = segment->size_bytes;
-        dao_ledger_count_free(ledger, address, (size_t)block.user, (size_t)block.size_bytes);
+        dao_ledger_count_free(ledger, address, dao_word_requested_bytes(block.user),
+                              (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK && block.is_free);
@@ -55,8 +56,10 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
 static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_t *block)
 {
     return (dao_block_t){.address = segment->address + block->offset_bytes,
-                         .requested_bytes = (size_t)block->user,
-                         .block_bytes = (size_t)block->size_bytes};
+                         .requested_bytes = dao_word_requested_bytes(block->user),
+                         .block_bytes = (size_t)block->size_bytes,
+                         .tag = dao_word_tag(block->user),
+                         .stream = dao_word_stream(block->user)};
 }
 
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
@@ -96,7 +99,7 @@ static bool recount_block(const dao_range_block_t *block, void *user)
 {
     dao_recount_t *recount = user;
     if (!block->is_free) {
-        recount->requested_bytes += block->user;
+        recount->requested_bytes += dao_word_requested_bytes(block->user);
         recount->used_bytes += block->size_bytes;
         recount->live_count++;
     }
@@ -296,7 +299,7 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 }
 
 /* Takes a block from the segments at hand. DAO_ERR_LIMIT, without a message, if none has room. */
-static dao_status_t place(dao_segments_t *segments, size_t size_bytes, uint64_t block_bytes,
+static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *request, uint64_t block_bytes,
                           void **out_address)
 {
     for (size_t i = 0; i < segments->count; i++) {
@@ -305,7 +308,8 @@ static dao_status_t place(dao_segments_t *segments, size_t size_bytes, uint64_t 
             continue;
         }
         uint64_t offset_bytes = 0;
-        dao_status_t status = dao_range_alloc(segment->range, block_bytes, 0, size_bytes, &offset_bytes);
+        dao_status_t status = dao_range_alloc(segment->range, block_bytes, request->alignment_bytes,
+                                              dao_word_of(request), &offset_bytes);
         if (status == DAO_OK) {
             *out_address = segment->address + offset_bytes;
             return DAO_OK;
@@ -313,13 +317,17 @@ static dao_status_t place(dao_segments_t *segments, size_t size_bytes, uint64_t 
         if (status != DAO_ERR_LIMIT) {
             return status;
         }
-        segment->bound_bytes = block_bytes - DAO_RANGE_GRANULE;
+        if (request->alignment_bytes <= DAO_RANGE_GRANULE) {
+            segment->bound_bytes = block_bytes - DAO_RANGE_GRANULE;
+        }
     }
     return DAO_ERR_LIMIT;
 }
 
-static dao_status_t place_or_grow(dao_segments_t *segments, size_t size_bytes, void **out_address)
+static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_request_t *request,
+                                  void **out_address)
 {
+    size_t size_bytes = request->size_bytes;
     if (size_bytes > PTRDIFF_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     }
@@ -327,18 +335,20 @@ static dao_status_t place_or_grow(dao_segments_t *segments, size_t size_bytes, v
     if (block_bytes > DAO_RANGE_CAPACITY_MAX) {
         return dao_error(segments->config.full_status, "a block has at most 1 TiB");
     }
-    dao_status_t status = place(segments, size_bytes, block_bytes, out_address);
+    dao_status_t status = place(segments, request, block_bytes, out_address);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
     status = grow(segments, block_bytes);
-    return status != DAO_OK ? status : place(segments, size_bytes, block_bytes, out_address);
+    return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
 }
 
-dao_status_t dao_segments_alloc(dao_segments_t *segments, size_t size_bytes, void **out_address)
+dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
+                                void **out_address)
 {
+    size_t size_bytes = request->size_bytes;
     DAO_ASSERT(size_bytes > 0);
-    dao_status_t status = place_or_grow(segments, size_bytes, out_address);
+    dao_status_t status = place_or_grow(segments, request, out_address);
     if (status != DAO_OK) {
         return dao_ledger_fail(segments->ledger, status, size_bytes, dao_segments_largest_hole(segments));
     }

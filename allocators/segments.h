@@ -6,11 +6,12 @@
 
 #include "allocators/ledger.h"
 #include "allocators/range.h"
+#include "allocators/word.h"
 
 typedef struct dao_segment {
     char *address;
     size_t size_bytes;
-    dao_range_t *range;   /* its blocks; their `user` is what was asked for, in bytes */
+    dao_range_t *range;   /* its blocks; their `user` is a word of word.h */
     uint64_t bound_bytes; /* no hole is larger: full segments are passed over without a look */
 } dao_segment_t;
 
@@ -56,7 +57,8 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
 void dao_segments_finish(dao_segments_t *segments);
 
 /* As the members of dao_allocator_ops_t; free and query without a message. */
-dao_status_t dao_segments_alloc(dao_segments_t *segments, size_t size_bytes, void **out_address);
+dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
+                                void **out_address);
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address);
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes, uint64_t *out_released_bytes);

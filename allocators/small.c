@@ -76,14 +76,15 @@ static bool reserve(dao_small_t *small)
     return true;
 }
 
-dao_status_t dao_small_alloc(dao_small_t *small, size_t size_bytes, void **out_address)
+dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address)
 {
+    size_t size_bytes = request->size_bytes;
     size_t block_bytes = dao_small_block_bytes(size_bytes);
     void *address = reserve(small) ? dao_host_aligned(block_bytes, DAO_SMALL_ALIGNMENT_BYTES) : NULL;
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses");
     }
-    *probe(small, address) = (dao_small_entry_t){.address = address, .requested_bytes = size_bytes};
+    *probe(small, address) = (dao_small_entry_t){.address = address, .word = dao_word_of(request)};
     small->count++;
     dao_stats_count_grow(&small->ledger->stats, block_bytes);
     dao_stats_count_alloc(&small->ledger->stats, size_bytes, block_bytes);
@@ -100,17 +101,21 @@ dao_status_t dao_small_free(dao_small_t *small, const void *address)
     dao_small_entry_t freed = *entry;
     erase(small, entry);
     dao_host_free(freed.address);
-    size_t block_bytes = dao_small_block_bytes(freed.requested_bytes);
-    dao_ledger_count_free(small->ledger, address, freed.requested_bytes, block_bytes);
+    size_t requested_bytes = dao_word_requested_bytes(freed.word);
+    size_t block_bytes = dao_small_block_bytes(requested_bytes);
+    dao_ledger_count_free(small->ledger, address, requested_bytes, block_bytes);
     dao_stats_count_shrink(&small->ledger->stats, block_bytes);
     return DAO_OK;
 }
 
 static dao_block_t describe(const dao_small_entry_t *entry)
 {
+    size_t requested_bytes = dao_word_requested_bytes(entry->word);
     return (dao_block_t){.address = entry->address,
-                         .requested_bytes = entry->requested_bytes,
-                         .block_bytes = dao_small_block_bytes(entry->requested_bytes)};
+                         .requested_bytes = requested_bytes,
+                         .block_bytes = dao_small_block_bytes(requested_bytes),
+                         .tag = dao_word_tag(entry->word),
+                         .stream = dao_word_stream(entry->word)};
 }
 
 dao_status_t dao_small_query(const dao_small_t *small, const void *address, dao_block_t *out_block)
@@ -148,12 +153,13 @@ bool dao_small_is_valid(const dao_small_t *small, dao_recount_t *recount)
         if (entry->address == NULL) {
             continue;
         }
-        if (probe(small, entry->address) != entry || entry->requested_bytes == 0) {
+        size_t requested_bytes = dao_word_requested_bytes(entry->word);
+        if (probe(small, entry->address) != entry || requested_bytes == 0) {
             return false;
         }
-        size_t block_bytes = dao_small_block_bytes(entry->requested_bytes);
+        size_t block_bytes = dao_small_block_bytes(requested_bytes);
         count++;
-        recount->requested_bytes += entry->requested_bytes;
+        recount->requested_bytes += requested_bytes;
         recount->used_bytes += block_bytes;
         recount->reserved_bytes += block_bytes;
         recount->live_count++;

@@ -4,13 +4,14 @@
 #define DAO_ALLOCATORS_SMALL_H
 
 #include "allocators/ledger.h"
+#include "allocators/word.h"
 
 /* Blocks are multiples of this many bytes and aligned to it. */
 #define DAO_SMALL_ALIGNMENT_BYTES 64u
 
 typedef struct dao_small_entry {
     void *address; /* NULL: empty */
-    size_t requested_bytes;
+    uint64_t word; /* of word.h */
 } dao_small_entry_t;
 
 typedef struct dao_small {
@@ -29,7 +30,7 @@ void dao_small_finish(dao_small_t *small);
 size_t dao_small_block_bytes(size_t size_bytes);
 
 /* DAO_ERR_NO_HOST_MEMORY. The owner has seen to the limit. */
-dao_status_t dao_small_alloc(dao_small_t *small, size_t size_bytes, void **out_address);
+dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address);
 
 /* DAO_ERR_FOREIGN_POINTER, without a message, if no block begins there. O(1), and never needs memory. */
 dao_status_t dao_small_free(dao_small_t *small, const void *address);

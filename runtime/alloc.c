@@ -91,7 +91,7 @@ static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, d
         return status;
     }
     dao_runtime_drain_all(runtime);
-    return allocator->ops->alloc(allocator, size_bytes, out_address);
+    return dao_allocator_alloc(allocator, size_bytes, out_address);
 }
 
 static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
@@ -109,7 +109,7 @@ static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, voi
     if (*out_runtime != NULL) {
         dao_runtime_drain(*out_runtime);
     }
-    status = allocator->ops->alloc(allocator, size_bytes, out_address);
+    status = dao_allocator_alloc(allocator, size_bytes, out_address);
     return status == DAO_OK
                ? DAO_OK
                : alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
@@ -211,7 +211,7 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
         if (runtime != NULL) {
             dao_runtime_drain(runtime);
         }
-        status = allocator->ops->free(allocator, address);
+        status = dao_allocator_free(allocator, address);
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];
         status =

@@ -104,7 +104,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
         dao_allocator_t *allocator = dao_runtime_allocator(runtime, memory->place.kind);
         dao_error_record_t record;
         dao_error_save(&record, status);
-        (void)allocator->ops->free(allocator, *out_address); /* it was allocated just now */
+        (void)dao_allocator_free(allocator, *out_address); /* it was allocated just now */
         return dao_error_restore(&record);
     }
     memory->runtime = dao_runtime_retain(runtime);
@@ -231,7 +231,7 @@ static void handle_end(dao_memory_t *memory)
         block_give(memory);
     } else {
         if (memory->owner == OWNER_BLOCK && memory->address != NULL &&
-            core->host_memory->ops->free(core->host_memory, memory->address) != DAO_OK) {
+            dao_allocator_free(core->host_memory, memory->address) != DAO_OK) {
             dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
         }
         if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {

@@ -241,7 +241,7 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
         dao_pinned_free_deferred(allocator, address);
         return;
     }
-    if (allocator->ops->free(allocator, address) != DAO_OK) {
+    if (dao_allocator_free(allocator, address) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
 }

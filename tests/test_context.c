@@ -508,8 +508,8 @@ static void a_runtime_outlives_the_context(void)
     CU_ASSERT_EQUAL_FATAL(dao_runtime_acquire(0, &runtime), DAO_OK);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, DAO_PLACE_KIND_DEVICE);
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 100, &block), DAO_OK);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 100, &block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, block), DAO_OK);
     dao_runtime_release(runtime);
     CU_ASSERT_EQUAL(open_count, 0);
 }

@@ -27,7 +27,7 @@ static void memory_of_every_size_can_be_written(void)
     CU_ASSERT_EQUAL_FATAL(host_create(&allocator), DAO_OK);
     for (size_t size_bytes = 1; size_bytes <= 4 * MIB; size_bytes *= 4) {
         void *address = NULL;
-        CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, size_bytes, &address), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(allocator, size_bytes, &address), DAO_OK);
         memset(address, 0xa5, size_bytes);
     }
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
@@ -39,11 +39,11 @@ static void small_blocks_go_back_to_the_system_at_once(void)
     dao_allocator_t *allocator = NULL;
     CU_ASSERT_EQUAL_FATAL(host_create(&allocator), DAO_OK);
     void *address = NULL;
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, DAO_HOST_SMALL_BYTES, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, DAO_HOST_SMALL_BYTES, &address), DAO_OK);
     dao_stats_t stats;
     allocator->ops->stats_get(allocator, &stats);
     CU_ASSERT_EQUAL(stats.reserved_bytes, DAO_HOST_SMALL_BYTES);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_OK);
     allocator->ops->stats_get(allocator, &stats);
     CU_ASSERT_EQUAL(stats.reserved_bytes, 0);
     host_destroy(allocator);
@@ -55,7 +55,7 @@ static void large_blocks_share_a_region(void)
     CU_ASSERT_EQUAL_FATAL(host_create(&allocator), DAO_OK);
     for (size_t i = 0; i < 64; i++) {
         void *address = NULL;
-        CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 1 * MIB, &address), DAO_OK);
+        CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 1 * MIB, &address), DAO_OK);
     }
     dao_stats_t stats;
     allocator->ops->stats_get(allocator, &stats);
@@ -70,10 +70,10 @@ static void a_cached_region_gives_way_to_a_small_block(void)
     dao_allocator_t *allocator = NULL;
     CU_ASSERT_EQUAL_FATAL(host_create(&allocator), DAO_OK);
     void *address = NULL;
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 1 * MIB, &address), DAO_OK);
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 1 * MIB, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_OK);
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, 100, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 100, &address), DAO_OK);
     CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
     dao_stats_t stats;
     allocator->ops->stats_get(allocator, &stats);

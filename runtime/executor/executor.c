@@ -141,8 +141,8 @@ static void destroy_parts(dao_executor_t *executor)
     }
     if (executor->arena_address != NULL) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        (void)allocator->ops->free(allocator,
-                                   executor->arena_address); /* it was handed out and is still whole */
+        (void)dao_allocator_free(allocator,
+                                 executor->arena_address); /* it was handed out and is still whole */
         executor->arena_address = NULL;
     }
     if (executor->runtime != NULL) {
@@ -163,7 +163,7 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
     }
     if (status == DAO_OK) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
-        status = allocator->ops->alloc(allocator, engine->arena_bytes, &executor->arena_address);
+        status = dao_allocator_alloc(allocator, engine->arena_bytes, &executor->arena_address);
         if (status != DAO_OK) {
             dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", engine->arena_bytes);
         }

@@ -66,7 +66,7 @@ static void check(void)
 static void *take(size_t size_bytes)
 {
     void *address = NULL;
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, size_bytes, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, size_bytes, &address), DAO_OK);
     CU_ASSERT_PTR_NOT_NULL(address);
     CU_ASSERT_EQUAL((uintptr_t)address % contract->alignment_bytes, 0);
     check();
@@ -75,7 +75,7 @@ static void *take(size_t size_bytes)
 
 static void give(void *address)
 {
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_OK);
     check();
 }
 
@@ -84,7 +84,7 @@ static void take_and_fail(size_t size_bytes, dao_status_t expected)
 {
     dao_stats_t before = stats_now();
     void *address = &before;
-    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, size_bytes, &address), expected);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, size_bytes, &address), expected);
     CU_ASSERT_EQUAL(dao_last_status(), expected);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "bytes asked for"));
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "largest hole"));
@@ -102,7 +102,7 @@ static void take_and_fail(size_t size_bytes, dao_status_t expected)
 static void give_and_fail(void *address, dao_status_t expected)
 {
     dao_stats_t before = stats_now();
-    CU_ASSERT_EQUAL(allocator->ops->free(allocator, address), expected);
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), expected);
     CU_ASSERT_EQUAL(dao_last_status(), expected);
     dao_stats_t after = stats_now();
     CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
@@ -182,7 +182,7 @@ static void a_size_that_cannot_be_is_an_overflow(void)
     take_and_fail(SIZE_MAX - 255, DAO_ERR_OVERFLOW);
     take_and_fail((size_t)PTRDIFF_MAX + 1, DAO_ERR_OVERFLOW);
     void *address = NULL;
-    dao_status_t status = allocator->ops->alloc(allocator, PTRDIFF_MAX, &address);
+    dao_status_t status = dao_allocator_alloc(allocator, PTRDIFF_MAX, &address);
     CU_ASSERT_TRUE(status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY);
     check();
     give(take(1));
@@ -349,10 +349,10 @@ static void *hammer(void *user)
     for (size_t i = 0; i < 1500; i++) {
         size_t slot = (size_t)(dao_test_random(&own->seed) % HELD);
         if (held[slot] != NULL) {
-            own->failures += allocator->ops->free(allocator, held[slot]) != DAO_OK;
+            own->failures += dao_allocator_free(allocator, held[slot]) != DAO_OK;
             held[slot] = NULL;
         } else {
-            own->failures += allocator->ops->alloc(allocator, random_size(&own->seed), &held[slot]) != DAO_OK;
+            own->failures += dao_allocator_alloc(allocator, random_size(&own->seed), &held[slot]) != DAO_OK;
         }
         if (i % 256 == 0) {
             dao_stats_t stats;
@@ -363,7 +363,7 @@ static void *hammer(void *user)
         }
     }
     for (size_t slot = 0; slot < HELD; slot++) {
-        own->failures += held[slot] != NULL && allocator->ops->free(allocator, held[slot]) != DAO_OK;
+        own->failures += held[slot] != NULL && dao_allocator_free(allocator, held[slot]) != DAO_OK;
     }
     return NULL;
 }
@@ -398,7 +398,7 @@ static dao_status_t scenario(void)
     for (size_t i = 0; i < 80 && status == DAO_OK; i++) {
         dao_stats_t before = stats_now();
         void *address = NULL;
-        status = allocator->ops->alloc(allocator, i % 8 == 0 ? 1 * MIB : 40 * KIB - 512 * i, &address);
+        status = dao_allocator_alloc(allocator, i % 8 == 0 ? 1 * MIB : 40 * KIB - 512 * i, &address);
         if (status != DAO_OK) {
             dao_stats_t after = stats_now();
             before.failed_count++;
