@@ -148,11 +148,12 @@ static dao_status_t place_better_locked(caching_t *caching, uint64_t size_bytes,
     if (search.offset_bytes == *offset_bytes) {
         return DAO_OK;
     }
+    dao_range_block_t freed;
     dao_status_t status = dao_range_alloc_at(range, search.offset_bytes, size_bytes, word);
     if (status != DAO_OK) {
         return status;
     }
-    (void)dao_range_free(range, *offset_bytes); /* it was placed there a moment ago */
+    (void)dao_range_free(range, *offset_bytes, NULL, &freed); /* it was placed there a moment ago */
     *offset_bytes = search.offset_bytes;
     return DAO_OK;
 }
@@ -178,21 +179,24 @@ static dao_status_t place_locked(caching_t *caching, const dao_block_request_t *
                                  uint64_t *out_offset)
 {
     dao_range_t *range = caching->reservation.range;
-    uint64_t offset_bytes = 0;
-    dao_status_t status =
-        dao_range_alloc(range, block_bytes, request->alignment_bytes, dao_word_of(request), &offset_bytes);
+    dao_range_request_t wish = {
+        .size_bytes = block_bytes, .alignment_bytes = request->alignment_bytes, .user = dao_word_of(request)};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(range, &wish, &grant);
     if (status == DAO_ERR_LIMIT) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
     }
     if (status != DAO_OK) {
         return status;
     }
+    uint64_t offset_bytes = grant.offset_bytes;
     uint32_t missing = dao_pages_missing(caching->pages, offset_bytes, block_bytes);
     if (missing > 0) {
         status = back_locked(caching, dao_word_of(request), block_bytes, missing, &offset_bytes);
     }
     if (status != DAO_OK) {
-        (void)dao_range_free(range, offset_bytes); /* it was placed there a moment ago */
+        dao_range_block_t freed;
+        (void)dao_range_free(range, offset_bytes, NULL, &freed); /* it was placed there a moment ago */
         return status;
     }
     *out_offset = offset_bytes;
@@ -453,7 +457,9 @@ static dao_status_t create_pages(caching_t *caching, uint64_t total_bytes)
     caching->reservation = (dao_segment_t){.address = dao_pages_address(caching->pages),
                                            .size_bytes = (size_t)size_bytes,
                                            .bound_bytes = size_bytes};
-    return dao_range_create(size_bytes, &caching->reservation.range);
+    dao_range_config_t range = {
+        .capacity_bytes = size_bytes, .base = (uintptr_t)caching->reservation.address, .is_indexed = true};
+    return dao_range_create(&range, &caching->reservation.range);
 }
 
 dao_status_t dao_caching_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,

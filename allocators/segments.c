@@ -40,7 +40,7 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
 {
     uint64_t offset_bytes = offset_in(segment, address);
     dao_range_block_t block;
-    dao_status_t status = dao_range_free_block(segment->range, offset_bytes, &block);
+    dao_status_t status = dao_range_free(segment->range, offset_bytes, NULL, &block);
     if (status == DAO_OK) {
         segment->bound_bytes = segment->size_bytes;
         dao_ledger_count_free(ledger, address, dao_word_requested_bytes(block.user),
@@ -248,17 +248,22 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the list of segments");
     }
     dao_segment_t segment = {.size_bytes = size_bytes, .bound_bytes = size_bytes};
-    dao_status_t status = dao_range_create(size_bytes, &segment.range);
-    if (status != DAO_OK) {
-        return status;
-    }
     void *address = NULL;
-    status = segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
+    dao_status_t status =
+        segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
     if (status != DAO_OK) {
-        dao_range_destroy(segment.range);
         return status;
     }
     segment.address = address;
+    dao_range_config_t config = {.capacity_bytes = size_bytes, .base = (uintptr_t)address};
+    status = dao_range_create(&config, &segment.range);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        (void)segments->config.upstream.give(segments->config.upstream.user, address,
+                                             size_bytes); /* it was taken just now */
+        return dao_error_restore(&record);
+    }
     size_t index = index_after(segments, address);
     memmove(&segments->list[index + 1], &segments->list[index], (segments->count - index) * sizeof(segment));
     segments->list[index] = segment;
@@ -302,16 +307,17 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *request, uint64_t block_bytes,
                           void **out_address)
 {
+    dao_range_request_t wish = {
+        .size_bytes = block_bytes, .alignment_bytes = request->alignment_bytes, .user = dao_word_of(request)};
     for (size_t i = 0; i < segments->count; i++) {
         dao_segment_t *segment = &segments->list[i];
         if (block_bytes > segment->bound_bytes) {
             continue;
         }
-        uint64_t offset_bytes = 0;
-        dao_status_t status = dao_range_alloc(segment->range, block_bytes, request->alignment_bytes,
-                                              dao_word_of(request), &offset_bytes);
+        dao_range_grant_t grant;
+        dao_status_t status = dao_range_alloc(segment->range, &wish, &grant);
         if (status == DAO_OK) {
-            *out_address = segment->address + offset_bytes;
+            *out_address = segment->address + grant.offset_bytes;
             return DAO_OK;
         }
         if (status != DAO_ERR_LIMIT) {
@@ -339,7 +345,12 @@ static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_requ
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
-    status = grow(segments, block_bytes);
+    uint64_t slack_bytes =
+        request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes - DAO_RANGE_GRANULE : 0;
+    if (slack_bytes > DAO_RANGE_CAPACITY_MAX - block_bytes) {
+        return dao_error(segments->config.full_status, "a block and its alignment have at most 1 TiB");
+    }
+    status = grow(segments, block_bytes + slack_bytes);
     return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
 }
 

@@ -1,0 +1,264 @@
+/* The inside of a range, for the files range*.c: nodes, bins, map, index. What holds between calls is said in range.c. */
+#ifndef DAO_ALLOCATORS_RANGE_INTERNAL_H
+#define DAO_ALLOCATORS_RANGE_INTERNAL_H
+
+#include "allocators/range.h"
+
+#include "base/assert.h"
+
+#include <assert.h>
+
+#define DAO_RANGE_NONE UINT32_MAX
+
+#define UNIT_SHIFT      8
+#define SUB_BIN_SHIFT   4
+#define SUB_BIN_COUNT   (1u << SUB_BIN_SHIFT)
+#define BIN_COUNT       (30u * SUB_BIN_COUNT) /* sizes of up to 2^33 - 1 units */
+#define WORD_BITS       64u
+#define BIN_WORDS       ((BIN_COUNT + WORD_BITS - 1) / WORD_BITS)
+#define PAGE_UNIT_SHIFT 13 /* a page of the index is 2 MiB */
+
+static_assert(1u << UNIT_SHIFT == DAO_RANGE_GRANULE, "a unit is a granule");
+static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offsets fit 32 bits");
+
+typedef enum dao_range_state {
+    NODE_UNUSED = 0,
+    NODE_FREE = 1,
+    NODE_USED = 2,
+} dao_range_state_t;
+
+typedef struct dao_range_node {
+    uint64_t size_units; /* 64 bits: the whole range may be 2^32 units */
+    uint32_t offset_units;
+    uint32_t before; /* neighbours by address, or NONE */
+    uint32_t after;
+    uint32_t bin_before; /* while free; bin_after also chains unused nodes */
+    uint32_t bin_after;
+    uint16_t bin; /* while free */
+    uint8_t state;
+    bool has_hold; /* its entry of `holds` is not empty */
+} dao_range_node_t;
+
+static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
+
+typedef struct dao_range_entry {
+    uint32_t offset_units;
+    uint32_t node; /* NONE: empty */
+} dao_range_entry_t;
+
+struct dao_range {
+    /* looked at by every call */
+    dao_range_node_t *nodes;
+    uint64_t *users;
+    dao_range_entry_t *map;
+    uint64_t used_units;
+    uint32_t map_mask; /* entries - 1 */
+    uint32_t map_shift;
+    uint32_t map_limit; /* used blocks that the map has room for */
+    uint32_t used_count;
+    uint32_t unused; /* the first of the unused nodes */
+    uint32_t unused_count;
+    uint32_t held_count; /* free nodes with a hold */
+    uint32_t bin_summary;
+    bool is_plain; /* good fit, without an index */
+
+    uint64_t bin_words[BIN_WORDS];
+    uint32_t bins[BIN_COUNT];
+
+    dao_range_config_t config;
+    uint64_t capacity_units;
+    uint64_t base_units;
+    dao_hold_t *holds;   /* of each node */
+    uint32_t node_count; /* room in nodes, users and holds */
+    uint32_t first;      /* the node at offset 0 */
+    uint32_t page_count;
+    uint32_t *firsts; /* the index, or NULL */
+    uint64_t *page_words;
+};
+
+/* ---- bins ---- */
+
+static inline uint32_t dao_range_bin_of(uint64_t size_units)
+{
+    if (size_units < SUB_BIN_COUNT) {
+        return (uint32_t)size_units;
+    }
+    uint32_t octave = 63u - (uint32_t)__builtin_clzll(size_units);
+    return ((octave - SUB_BIN_SHIFT) << SUB_BIN_SHIFT) + (uint32_t)(size_units >> (octave - SUB_BIN_SHIFT));
+}
+
+static inline void dao_range_bin_insert(dao_range_t *range, uint32_t index, uint32_t bin)
+{
+    dao_range_node_t *node = &range->nodes[index];
+    uint32_t head = range->bins[bin];
+    node->bin = (uint16_t)bin;
+    node->bin_before = DAO_RANGE_NONE;
+    node->bin_after = head;
+    range->bins[bin] = index;
+    if (head != DAO_RANGE_NONE) {
+        range->nodes[head].bin_before = index;
+        return;
+    }
+    range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
+    range->bin_summary |= 1u << bin / WORD_BITS;
+}
+
+static inline void dao_range_bin_remove(dao_range_t *range, uint32_t index)
+{
+    const dao_range_node_t *node = &range->nodes[index];
+    if (node->bin_after != DAO_RANGE_NONE) {
+        range->nodes[node->bin_after].bin_before = node->bin_before;
+    }
+    if (node->bin_before != DAO_RANGE_NONE) {
+        range->nodes[node->bin_before].bin_after = node->bin_after;
+        return;
+    }
+    uint32_t bin = node->bin;
+    range->bins[bin] = node->bin_after;
+    if (node->bin_after == DAO_RANGE_NONE) {
+        uint64_t bits = range->bin_words[bin / WORD_BITS] & ~(UINT64_C(1) << bin % WORD_BITS);
+        range->bin_words[bin / WORD_BITS] = bits;
+        if (bits == 0) {
+            range->bin_summary &= ~(1u << bin / WORD_BITS);
+        }
+    }
+}
+
+/* Puts a free node whose size has changed into its bin. */
+static inline void dao_range_bin_again(dao_range_t *range, uint32_t index)
+{
+    uint32_t bin = dao_range_bin_of(range->nodes[index].size_units);
+    if (bin != range->nodes[index].bin) {
+        dao_range_bin_remove(range, index);
+        dao_range_bin_insert(range, index, bin);
+    }
+}
+
+/* Gives the first bin from `bin` on that is not empty, or NONE. */
+static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin)
+{
+    if (bin >= BIN_COUNT) {
+        return DAO_RANGE_NONE;
+    }
+    uint32_t word = bin / WORD_BITS;
+    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    if (bits == 0) {
+        uint32_t later = range->bin_summary & UINT32_MAX << (word + 1);
+        if (later == 0) {
+            return DAO_RANGE_NONE;
+        }
+        word = (uint32_t)__builtin_ctz(later);
+        bits = range->bin_words[word];
+    }
+    return word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
+}
+
+/* Gives the last bin before `bin` that is not empty, or NONE. */
+static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t bin)
+{
+    while (bin > 0) {
+        bin--;
+        if ((range->bin_words[bin / WORD_BITS] >> bin % WORD_BITS & 1) != 0) {
+            return bin;
+        }
+    }
+    return DAO_RANGE_NONE;
+}
+
+/* ---- the map from offsets to used nodes ---- */
+
+static inline uint32_t dao_range_map_home(const dao_range_t *range, uint32_t offset_units)
+{
+    return offset_units * UINT32_C(0x9e3779b1) >> range->map_shift;
+}
+
+/* Gives the entry of a used block's start, or NONE. */
+static inline uint32_t dao_range_map_find(const dao_range_t *range, uint32_t offset_units)
+{
+    for (uint32_t i = dao_range_map_home(range, offset_units);; i = (i + 1) & range->map_mask) {
+        if (range->map[i].node == DAO_RANGE_NONE) {
+            return DAO_RANGE_NONE;
+        }
+        if (range->map[i].offset_units == offset_units) {
+            return i;
+        }
+    }
+}
+
+static inline void dao_range_map_insert(dao_range_t *range, uint32_t offset_units, uint32_t node)
+{
+    uint32_t i = dao_range_map_home(range, offset_units);
+    while (range->map[i].node != DAO_RANGE_NONE) {
+        i = (i + 1) & range->map_mask;
+    }
+    range->map[i] = (dao_range_entry_t){.offset_units = offset_units, .node = node};
+}
+
+/* Empties an entry and moves those behind it back that may stand nearer to their home. */
+static inline void dao_range_map_erase(dao_range_t *range, uint32_t hole)
+{
+    uint32_t mask = range->map_mask;
+    for (uint32_t i = (hole + 1) & mask; range->map[i].node != DAO_RANGE_NONE; i = (i + 1) & mask) {
+        uint32_t home = dao_range_map_home(range, range->map[i].offset_units);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            range->map[hole] = range->map[i];
+            hole = i;
+        }
+    }
+    range->map[hole].node = DAO_RANGE_NONE;
+}
+
+/* Gives the map's entry for an offset in bytes, or NONE. */
+static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t offset_bytes)
+{
+    if (offset_bytes >= range->config.capacity_bytes || offset_bytes % DAO_RANGE_GRANULE != 0) {
+        return DAO_RANGE_NONE;
+    }
+    return dao_range_map_find(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+}
+
+/* ---- nodes: range_table.c makes room for them ---- */
+
+/* Makes room for two more nodes and one more used block. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
+
+static inline uint32_t dao_range_node_take(dao_range_t *range)
+{
+    uint32_t index = range->unused;
+    DAO_ASSERT(index != DAO_RANGE_NONE);
+    range->unused = range->nodes[index].bin_after;
+    range->unused_count--;
+    return index;
+}
+
+static inline void dao_range_node_give(dao_range_t *range, uint32_t index)
+{
+    dao_range_node_t *node = &range->nodes[index];
+    node->state = NODE_UNUSED;
+    node->bin_after = range->unused;
+    range->unused = index;
+    range->unused_count++;
+}
+
+/* Tells whether two free nodes are held by the same streams, or by nobody. */
+static inline bool dao_range_same_hold(const dao_range_t *range, uint32_t a, uint32_t b)
+{
+    if (!range->nodes[a].has_hold && !range->nodes[b].has_hold) {
+        return true;
+    }
+    return range->nodes[a].has_hold && range->nodes[b].has_hold &&
+           range->holds[a].streams == range->holds[b].streams;
+}
+
+/* ---- range_index.c ---- */
+
+/* Enters the start of a block into the index, and takes it out while the block is still linked to its neighbours. */
+void dao_range_index_add(dao_range_t *range, uint32_t index);
+void dao_range_index_drop(dao_range_t *range, uint32_t index);
+
+/* Gives the block that an offset inside of the range lies in. */
+uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units);
+
+dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t index);
+
+#endif
