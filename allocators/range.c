@@ -2,9 +2,10 @@
 
    nodes     a block each, 32 bytes; indices for links. Neighbours by address:
 
-                 first (offset 0) <-> node 7 <-> node 3 <-> ... <-> last
+                 border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
 
-             Nodes that stand for no block are chained through bin_after, from `unused`.
+             Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are chained through
+             bin_after, from `unused`.
    users     the owner's number of each used node; holds the streams that hold each node. Apart, so that merging and
              searching touch them only where there is something in them.
    bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that is not empty, bin_summary a
@@ -20,7 +21,7 @@
        sum of size_units of used blocks == used_units
        no two neighbours are free and held by the same streams
        a free block is in the bin of its size, a used one in the map, and nothing else is in either
-       blocks + unused nodes == node_count
+       border + blocks + unused nodes == node_count
 
    A call that may fail first makes room in nodes and map for all it is going to do, then does it. Giving back makes blocks
    fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its
@@ -80,7 +81,7 @@ static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *
 
 static bool is_allowed(const dao_range_t *range, uint32_t index, const wish_t *wish)
 {
-    return !range->nodes[index].has_hold || wish->takes_held ||
+    return range->nodes[index].state == NODE_FREE || wish->takes_held ||
            dao_hold_is_own(&range->holds[index], wish->stream);
 }
 
@@ -144,45 +145,33 @@ static inline void enter_used(dao_range_t *range, uint32_t index, uint64_t user)
     range->users[index] = user;
     dao_range_map_insert(range, node->offset_units, index);
     range->used_units += node->size_units;
-    range->used_count++;
+    range->map_room--;
 }
 
 /* Takes a whole hole. */
-static void take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
+static inline void take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
     dao_range_bin_remove(range, hole);
-    if (range->nodes[hole].has_hold) {
-        range->nodes[hole].has_hold = false;
-        range->held_count--;
-    }
     enter_used(range, hole, user);
 }
 
-/* Takes the front of a larger hole: the hole's node stays with what is left. */
-static inline void take_front(dao_range_t *range, uint32_t hole, uint64_t size_units, uint64_t user)
+/* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
+static inline uint32_t take_front(dao_range_t *range, uint32_t hole, uint64_t size_units, uint64_t user)
 {
     uint32_t taken = dao_range_node_take(range);
     dao_range_node_t *rest = &range->nodes[hole];
-    uint32_t before = rest->before;
-    range->nodes[taken] = (dao_range_node_t){
-        .size_units = size_units, .offset_units = rest->offset_units, .before = before, .after = hole};
-    if (before != NONE) {
-        range->nodes[before].after = taken;
-    } else {
-        range->first = taken;
-    }
-    if (range->firsts != NULL) {
-        dao_range_index_drop(range, hole);
-    }
+    dao_range_node_t *front = &range->nodes[taken];
+    front->size_units = size_units;
+    front->offset_units = rest->offset_units;
+    front->before = rest->before;
+    front->after = hole;
+    range->nodes[rest->before].after = taken;
     rest->before = taken;
     rest->offset_units += (uint32_t)size_units;
     rest->size_units -= size_units;
     dao_range_bin_again(range, hole);
-    if (range->firsts != NULL) {
-        dao_range_index_add(range, taken);
-        dao_range_index_add(range, hole);
-    }
     enter_used(range, taken, user);
+    return taken;
 }
 
 /* Cuts the front off a hole, as a hole of its own; gives the back part. */
@@ -194,13 +183,10 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
                                             .offset_units = (uint32_t)(front->offset_units + size_units),
                                             .before = hole,
                                             .after = front->after,
-                                            .state = NODE_FREE,
-                                            .has_hold = front->has_hold};
+                                            .state = front->state};
     range->holds[back] = range->holds[hole];
-    range->held_count += front->has_hold;
-    if (front->after != NONE) {
-        range->nodes[front->after].before = back;
-    }
+    range->held_count += front->state == NODE_HELD;
+    range->nodes[front->after].before = back;
     front->after = back;
     front->size_units = size_units;
     dao_range_bin_again(range, hole);
@@ -211,22 +197,31 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
     return back;
 }
 
-/* Takes [start, start + size) out of a hole. Room has been made. */
+/* Takes [start, start + size) out of any hole. Room has been made. */
 static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint64_t size_units, uint64_t user)
 {
     if (start_units > range->nodes[hole].offset_units) {
         hole = cut_front(range, hole, start_units - range->nodes[hole].offset_units);
     }
     if (range->nodes[hole].size_units == size_units) {
+        range->held_count -= range->nodes[hole].state == NODE_HELD;
         take_whole(range, hole, user);
-    } else {
-        take_front(range, hole, size_units, user);
+        return;
+    }
+    if (range->firsts != NULL) {
+        dao_range_index_drop(range, hole);
+    }
+    uint32_t taken = take_front(range, hole, size_units, user);
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, taken);
+        dao_range_index_add(range, hole);
     }
 }
 
+/* Tells whether two more nodes and one more used block find room. */
 static inline bool has_room(const dao_range_t *range)
 {
-    return range->unused_count >= 2 && range->used_count < range->map_limit;
+    return range->map_room > 0 && dao_range_has_nodes(range);
 }
 
 /* dao_range_alloc() for requests that ask for more than a size, and for ranges that are not plain. */
@@ -249,7 +244,7 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
     if (status != DAO_OK) {
         return status;
     }
-    bool is_own = !range->nodes[hole].has_hold || dao_hold_is_own(&range->holds[hole], wish.stream);
+    bool is_own = range->nodes[hole].state == NODE_FREE || dao_hold_is_own(&range->holds[hole], wish.stream);
     out_grant->hold = is_own ? (dao_hold_t){0} : range->holds[hole];
     uint64_t start_units = aligned_start(range, &range->nodes[hole], &wish);
     carve(range, hole, start_units, size_units, request->user);
@@ -298,7 +293,7 @@ dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset
     uint64_t start_units = offset_bytes >> UNIT_SHIFT;
     uint64_t size_units = size_bytes >> UNIT_SHIFT;
     const dao_range_node_t *node = &range->nodes[id];
-    if (node->state != NODE_FREE || node->has_hold || start_units < node->offset_units ||
+    if (node->state != NODE_FREE || start_units < node->offset_units ||
         start_units + size_units > node->offset_units + node->size_units) {
         return DAO_ERR_LIMIT;
     }
@@ -322,62 +317,35 @@ dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint6
 
 /* ---- giving back ---- */
 
-/* Joins a node to the one before it, which then stands for both. Neither changes bins here. */
+/* Joins a node to the one before it, which then stands for both. */
 static inline void join_before(dao_range_t *range, uint32_t before, uint32_t index)
 {
-    dao_range_node_t *node = &range->nodes[index];
-    if (range->firsts != NULL) {
-        dao_range_index_drop(range, index);
-    }
+    const dao_range_node_t *node = &range->nodes[index];
     range->nodes[before].size_units += node->size_units;
     range->nodes[before].after = node->after;
-    if (node->after != NONE) {
-        range->nodes[node->after].before = before;
-    }
-    if (node->has_hold) {
-        dao_hold_join(&range->holds[before], &range->holds[index]);
-        range->held_count--;
-    }
+    range->nodes[node->after].before = before;
     dao_range_node_give(range, index);
 }
 
 /* Joins a node to the one behind it, which then stands for both. */
 static inline void join_after(dao_range_t *range, uint32_t after, uint32_t index)
 {
-    dao_range_node_t *node = &range->nodes[index];
-    if (range->firsts != NULL) {
-        dao_range_index_drop(range, after);
-        dao_range_index_drop(range, index);
-    }
-    range->nodes[after].size_units += node->size_units;
-    range->nodes[after].offset_units = node->offset_units;
-    range->nodes[after].before = node->before;
-    if (node->before != NONE) {
-        range->nodes[node->before].after = after;
-    } else {
-        range->first = after;
-    }
-    if (node->has_hold) {
-        dao_hold_join(&range->holds[after], &range->holds[index]);
-        range->held_count--;
-    }
-    if (range->firsts != NULL) {
-        dao_range_index_add(range, after);
-    }
+    const dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *rest = &range->nodes[after];
+    rest->size_units += node->size_units;
+    rest->offset_units = node->offset_units;
+    rest->before = node->before;
+    range->nodes[node->before].after = after;
     dao_range_node_give(range, index);
 }
 
-/* Makes a node free, whose hold is set and counted, and merges it with its neighbours. */
+/* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
 static inline void make_free(dao_range_t *range, uint32_t index)
 {
     dao_range_node_t *node = &range->nodes[index];
     uint32_t before = node->before, after = node->after;
-    bool joins_before = before != NONE && range->nodes[before].state == NODE_FREE &&
-                        dao_range_same_hold(range, before, index);
-    bool joins_after =
-        after != NONE && range->nodes[after].state == NODE_FREE && dao_range_same_hold(range, after, index);
-    node->state = NODE_FREE;
-    if (joins_before) {
+    bool joins_after = range->nodes[after].state == NODE_FREE;
+    if (range->nodes[before].state == NODE_FREE) {
         if (joins_after) {
             dao_range_bin_remove(range, after);
             join_before(range, index, after);
@@ -388,7 +356,44 @@ static inline void make_free(dao_range_t *range, uint32_t index)
         join_after(range, after, index);
         dao_range_bin_again(range, after);
     } else {
+        node->state = NODE_FREE;
         dao_range_bin_insert(range, index, dao_range_bin_of(node->size_units));
+    }
+}
+
+/* Joins the free node behind `index` to it; what holds either holds both. Neither is put into a bin here. */
+static void absorb_after(dao_range_t *range, uint32_t index)
+{
+    uint32_t after = range->nodes[index].after;
+    if (range->firsts != NULL) {
+        dao_range_index_drop(range, after);
+    }
+    if (range->nodes[after].state == NODE_HELD) {
+        if (range->nodes[index].state == NODE_FREE) {
+            range->holds[index] = (dao_hold_t){0};
+            range->nodes[index].state = NODE_HELD;
+        } else {
+            range->held_count--;
+        }
+        dao_hold_join(&range->holds[index], &range->holds[after]);
+    }
+    join_before(range, index, after);
+}
+
+/* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams hold. */
+static void make_free_carefully(dao_range_t *range, uint32_t index)
+{
+    uint32_t after = range->nodes[index].after;
+    if (dao_range_are_alike(range, index, after)) {
+        dao_range_bin_remove(range, after);
+        absorb_after(range, index);
+    }
+    uint32_t before = range->nodes[index].before;
+    if (dao_range_are_alike(range, before, index)) {
+        absorb_after(range, before);
+        dao_range_bin_again(range, before);
+    } else {
+        dao_range_bin_insert(range, index, dao_range_bin_of(range->nodes[index].size_units));
     }
 }
 
@@ -396,11 +401,12 @@ static inline void make_free(dao_range_t *range, uint32_t index)
 static void set_hold(dao_range_t *range, uint32_t index, dao_hold_t *hold)
 {
     dao_range_node_t *node = &range->nodes[index];
-    if (hold != NULL && node->has_hold) {
+    if (hold != NULL && node->state == NODE_MARKED) {
         hold->streams |= range->holds[index].streams;
     }
-    node->has_hold = hold != NULL && !dao_hold_is_empty(hold);
-    if (node->has_hold) {
+    bool is_held = hold != NULL && !dao_hold_is_empty(hold);
+    node->state = is_held ? NODE_HELD : NODE_FREE;
+    if (is_held) {
         range->holds[index] = *hold;
         range->held_count++;
     }
@@ -413,7 +419,7 @@ static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
         return DAO_ERR_FOREIGN_POINTER;
     }
     uint32_t around = dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
-    return range->nodes[around].state == NODE_FREE ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
+    return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
 }
 
 dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_t *hold,
@@ -421,23 +427,24 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
 {
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     uint32_t entry = dao_range_find_used(range, offset_bytes);
-    if (entry == NONE) {
+    if (entry == DAO_RANGE_NO_ENTRY) {
         return free_error(range, offset_bytes);
     }
-    uint32_t index = range->map[entry].node;
-    dao_range_node_t *node = &range->nodes[index];
-    DAO_ASSERT(node->state == NODE_USED);
+    uint32_t index = dao_range_entry_node(range, entry);
+    const dao_range_node_t *node = &range->nodes[index];
     out_block->offset_bytes = offset_bytes;
     out_block->size_bytes = node->size_units << UNIT_SHIFT;
     out_block->user = range->users[index];
     out_block->is_free = false;
     dao_range_map_erase(range, entry);
     range->used_units -= node->size_units;
-    range->used_count--;
-    if (node->has_hold || hold != NULL) {
+    range->map_room++;
+    if (range->is_plain && hold == NULL && node->state == NODE_USED) {
+        make_free(range, index);
+    } else {
         set_hold(range, index, hold);
+        make_free_carefully(range, index);
     }
-    make_free(range, index);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
 }
@@ -448,15 +455,15 @@ dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t 
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
     uint32_t entry = dao_range_find_used(range, offset_bytes);
-    if (entry == NONE) {
+    if (entry == DAO_RANGE_NO_ENTRY) {
         return free_error(range, offset_bytes);
     }
-    uint32_t index = range->map[entry].node;
+    uint32_t index = dao_range_entry_node(range, entry);
     dao_range_node_t *node = &range->nodes[index];
     dao_hold_t mark = {.streams = UINT64_C(1) << stream};
-    range->holds[index] = node->has_hold ? range->holds[index] : (dao_hold_t){0};
+    range->holds[index] = node->state == NODE_MARKED ? range->holds[index] : (dao_hold_t){0};
     dao_hold_join(&range->holds[index], &mark);
-    node->has_hold = true;
+    node->state = NODE_MARKED;
     return DAO_OK;
 }
 
@@ -468,20 +475,17 @@ bool dao_range_has_holds(const dao_range_t *range)
 /* Merges free neighbours, all of them or those that the same streams hold. */
 static void merge_all(dao_range_t *range, bool is_any_hold)
 {
-    for (uint32_t index = range->first; index != NONE; index = range->nodes[index].after) {
-        uint32_t after = range->nodes[index].after;
+    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
         bool has_grown = false;
-        while (range->nodes[index].state == NODE_FREE && after != NONE &&
-               range->nodes[after].state == NODE_FREE &&
-               (is_any_hold || dao_range_same_hold(range, index, after))) {
-            if (range->nodes[after].has_hold && !range->nodes[index].has_hold) {
-                range->holds[index] = (dao_hold_t){0};
-                range->nodes[index].has_hold = true;
-                range->held_count++;
+        for (;;) {
+            uint32_t after = range->nodes[index].after;
+            bool joins = is_any_hold ? dao_range_is_free(range, index) && dao_range_is_free(range, after)
+                                     : dao_range_are_alike(range, index, after);
+            if (!joins) {
+                break;
             }
             dao_range_bin_remove(range, after);
-            join_before(range, index, after);
-            after = range->nodes[index].after;
+            absorb_after(range, index);
             has_grown = true;
         }
         if (has_grown) {
@@ -495,10 +499,10 @@ void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *use
     if (range->held_count == 0) {
         return;
     }
-    for (uint32_t index = range->first; index != NONE; index = range->nodes[index].after) {
+    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
         dao_range_node_t *node = &range->nodes[index];
-        if (node->state == NODE_FREE && node->has_hold && is_done(&range->holds[index], user)) {
-            node->has_hold = false;
+        if (node->state == NODE_HELD && is_done(&range->holds[index], user)) {
+            node->state = NODE_FREE;
             range->held_count--;
         }
     }
@@ -517,8 +521,8 @@ void dao_range_join(dao_range_t *range)
 dao_hold_t dao_range_all_holds(const dao_range_t *range)
 {
     dao_hold_t all = {0};
-    for (uint32_t index = range->first; index != NONE; index = range->nodes[index].after) {
-        if (range->nodes[index].state == NODE_FREE && range->nodes[index].has_hold) {
+    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
+        if (range->nodes[index].state == NODE_HELD) {
             dao_hold_join(&all, &range->holds[index]);
         }
     }

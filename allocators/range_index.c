@@ -53,7 +53,7 @@ static uint32_t page_with_start(const dao_range_t *range, uint32_t page)
 
 uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
 {
-    uint32_t index = range->first;
+    uint32_t index = dao_range_first(range);
     if (range->firsts != NULL) {
         index = range->firsts[page_with_start(range, offset_units >> PAGE_UNIT_SHIFT)];
         if (range->nodes[index].offset_units > offset_units) {
@@ -71,13 +71,14 @@ uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
 dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t index)
 {
     const dao_range_node_t *node = &range->nodes[index];
-    bool is_free = node->state == NODE_FREE;
+    bool is_free = dao_range_is_free(range, index);
+    bool has_hold = node->state == NODE_HELD || node->state == NODE_MARKED;
     return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
                                .size_bytes = node->size_units << UNIT_SHIFT,
                                .user = is_free ? 0 : range->users[index],
                                .id = index,
                                .is_free = is_free,
-                               .hold = node->has_hold ? range->holds[index] : (dao_hold_t){0}};
+                               .hold = has_hold ? range->holds[index] : (dao_hold_t){0}};
 }
 
 dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
@@ -86,15 +87,16 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
         return DAO_ERR_FOREIGN_POINTER;
     }
     uint32_t entry = dao_range_find_used(range, offset_bytes);
-    uint32_t index = entry != NONE ? range->map[entry].node
-                                   : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    uint32_t index = entry != DAO_RANGE_NO_ENTRY
+                         ? dao_range_entry_node(range, entry)
+                         : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
     *out_block = dao_range_describe(range, index);
     return DAO_OK;
 }
 
 void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
-    for (uint32_t index = range->first; index != NONE; index = range->nodes[index].after) {
+    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
         dao_range_block_t block = dao_range_describe(range, index);
         if (!visit(&block, user)) {
             return;

@@ -8,7 +8,8 @@
 
 #include <assert.h>
 
-#define DAO_RANGE_NONE UINT32_MAX
+/* No node: index 0 is the border, which comes before the first block and after the last one and is never free. */
+#define DAO_RANGE_NONE 0u
 
 #define UNIT_SHIFT      8
 #define SUB_BIN_SHIFT   4
@@ -22,29 +23,28 @@ static_assert(1u << UNIT_SHIFT == DAO_RANGE_GRANULE, "a unit is a granule");
 static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offsets fit 32 bits");
 
 typedef enum dao_range_state {
-    NODE_UNUSED = 0,
-    NODE_FREE = 1,
-    NODE_USED = 2,
+    NODE_UNUSED = 0, /* stands for no block */
+    NODE_FREE = 1,   /* nobody holds it */
+    NODE_HELD = 2,   /* free, and its entry of `holds` is not empty */
+    NODE_USED = 3,
+    NODE_MARKED = 4, /* used, and streams are marked on it in `holds` */
 } dao_range_state_t;
 
 typedef struct dao_range_node {
     uint64_t size_units; /* 64 bits: the whole range may be 2^32 units */
     uint32_t offset_units;
-    uint32_t before; /* neighbours by address, or NONE */
+    uint32_t before; /* neighbours by address, in a ring through the border */
     uint32_t after;
-    uint32_t bin_before; /* while free; bin_after also chains unused nodes */
+    uint32_t bin_before; /* while free, or NONE; bin_after also chains unused nodes */
     uint32_t bin_after;
     uint16_t bin; /* while free */
-    uint8_t state;
-    bool has_hold; /* its entry of `holds` is not empty */
+    uint16_t state;
 } dao_range_node_t;
 
 static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
 
-typedef struct dao_range_entry {
-    uint32_t offset_units;
-    uint32_t node; /* NONE: empty */
-} dao_range_entry_t;
+/* An entry of the map: the node above, its offset below; 0 is empty. */
+typedef uint64_t dao_range_entry_t;
 
 struct dao_range {
     /* looked at by every call */
@@ -54,13 +54,11 @@ struct dao_range {
     uint64_t used_units;
     uint32_t map_mask; /* entries - 1 */
     uint32_t map_shift;
-    uint32_t map_limit; /* used blocks that the map has room for */
-    uint32_t used_count;
-    uint32_t unused; /* the first of the unused nodes */
-    uint32_t unused_count;
-    uint32_t held_count; /* free nodes with a hold */
+    uint32_t map_room;   /* used blocks that the map still has room for */
+    uint32_t unused;     /* the first of the unused nodes */
+    uint32_t held_count; /* free nodes that are held */
     uint32_t bin_summary;
-    bool is_plain; /* good fit, without an index */
+    bool is_plain; /* good fit without an index */
 
     uint64_t bin_words[BIN_WORDS];
     uint32_t bins[BIN_COUNT];
@@ -69,8 +67,7 @@ struct dao_range {
     uint64_t capacity_units;
     uint64_t base_units;
     dao_hold_t *holds;   /* of each node */
-    uint32_t node_count; /* room in nodes, users and holds */
-    uint32_t first;      /* the node at offset 0 */
+    uint32_t node_count; /* room in nodes, users and holds, the border included */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
@@ -95,20 +92,17 @@ static inline void dao_range_bin_insert(dao_range_t *range, uint32_t index, uint
     node->bin_before = DAO_RANGE_NONE;
     node->bin_after = head;
     range->bins[bin] = index;
-    if (head != DAO_RANGE_NONE) {
-        range->nodes[head].bin_before = index;
-        return;
+    range->nodes[head].bin_before = index; /* the border's is never read */
+    if (head == DAO_RANGE_NONE) {
+        range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
+        range->bin_summary |= 1u << bin / WORD_BITS;
     }
-    range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
-    range->bin_summary |= 1u << bin / WORD_BITS;
 }
 
 static inline void dao_range_bin_remove(dao_range_t *range, uint32_t index)
 {
     const dao_range_node_t *node = &range->nodes[index];
-    if (node->bin_after != DAO_RANGE_NONE) {
-        range->nodes[node->bin_after].bin_before = node->bin_before;
-    }
+    range->nodes[node->bin_after].bin_before = node->bin_before; /* the border's is never read */
     if (node->bin_before != DAO_RANGE_NONE) {
         range->nodes[node->bin_before].bin_after = node->bin_after;
         return;
@@ -172,52 +166,75 @@ static inline uint32_t dao_range_map_home(const dao_range_t *range, uint32_t off
     return offset_units * UINT32_C(0x9e3779b1) >> range->map_shift;
 }
 
-/* Gives the entry of a used block's start, or NONE. */
+#define DAO_RANGE_NO_ENTRY UINT32_MAX
+
+/* Gives the entry of a used block's start, or NO_ENTRY. */
 static inline uint32_t dao_range_map_find(const dao_range_t *range, uint32_t offset_units)
 {
     for (uint32_t i = dao_range_map_home(range, offset_units);; i = (i + 1) & range->map_mask) {
-        if (range->map[i].node == DAO_RANGE_NONE) {
-            return DAO_RANGE_NONE;
-        }
-        if (range->map[i].offset_units == offset_units) {
+        dao_range_entry_t entry = range->map[i];
+        if ((uint32_t)entry == offset_units && entry != 0) {
             return i;
         }
+        if (entry == 0) {
+            return DAO_RANGE_NO_ENTRY;
+        }
     }
+}
+
+static inline uint32_t dao_range_entry_node(const dao_range_t *range, uint32_t entry)
+{
+    return (uint32_t)(range->map[entry] >> 32);
 }
 
 static inline void dao_range_map_insert(dao_range_t *range, uint32_t offset_units, uint32_t node)
 {
     uint32_t i = dao_range_map_home(range, offset_units);
-    while (range->map[i].node != DAO_RANGE_NONE) {
+    while (range->map[i] != 0) {
         i = (i + 1) & range->map_mask;
     }
-    range->map[i] = (dao_range_entry_t){.offset_units = offset_units, .node = node};
+    range->map[i] = (dao_range_entry_t)node << 32 | offset_units;
 }
 
 /* Empties an entry and moves those behind it back that may stand nearer to their home. */
 static inline void dao_range_map_erase(dao_range_t *range, uint32_t hole)
 {
+    dao_range_entry_t *map = range->map;
     uint32_t mask = range->map_mask;
-    for (uint32_t i = (hole + 1) & mask; range->map[i].node != DAO_RANGE_NONE; i = (i + 1) & mask) {
-        uint32_t home = dao_range_map_home(range, range->map[i].offset_units);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            range->map[hole] = range->map[i];
+    uint32_t distance = 1; /* of the entry looked at from the hole */
+    for (uint32_t i = (hole + 1) & mask; map[i] != 0; i = (i + 1) & mask, distance++) {
+        uint32_t home = dao_range_map_home(range, (uint32_t)map[i]);
+        if (((i - home) & mask) >= distance) {
+            map[hole] = map[i];
             hole = i;
+            distance = 0;
         }
     }
-    range->map[hole].node = DAO_RANGE_NONE;
+    map[hole] = 0;
 }
 
-/* Gives the map's entry for an offset in bytes, or NONE. */
+/* Gives the map's entry for an offset in bytes, or NO_ENTRY. */
 static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t offset_bytes)
 {
     if (offset_bytes >= range->config.capacity_bytes || offset_bytes % DAO_RANGE_GRANULE != 0) {
-        return DAO_RANGE_NONE;
+        return DAO_RANGE_NO_ENTRY;
     }
     return dao_range_map_find(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
 }
 
+/* Five eighths of the entries may be taken. */
+static inline uint32_t dao_range_map_limit(const dao_range_t *range)
+{
+    return (range->map_mask + 1) / 8 * 5;
+}
+
 /* ---- nodes: range_table.c makes room for them ---- */
+
+/* Tells whether two nodes can be taken. */
+static inline bool dao_range_has_nodes(const dao_range_t *range)
+{
+    return range->unused != DAO_RANGE_NONE && range->nodes[range->unused].bin_after != DAO_RANGE_NONE;
+}
 
 /* Makes room for two more nodes and one more used block. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
@@ -227,7 +244,6 @@ static inline uint32_t dao_range_node_take(dao_range_t *range)
     uint32_t index = range->unused;
     DAO_ASSERT(index != DAO_RANGE_NONE);
     range->unused = range->nodes[index].bin_after;
-    range->unused_count--;
     return index;
 }
 
@@ -237,17 +253,26 @@ static inline void dao_range_node_give(dao_range_t *range, uint32_t index)
     node->state = NODE_UNUSED;
     node->bin_after = range->unused;
     range->unused = index;
-    range->unused_count++;
 }
 
-/* Tells whether two free nodes are held by the same streams, or by nobody. */
-static inline bool dao_range_same_hold(const dao_range_t *range, uint32_t a, uint32_t b)
+static inline bool dao_range_is_free(const dao_range_t *range, uint32_t index)
 {
-    if (!range->nodes[a].has_hold && !range->nodes[b].has_hold) {
-        return true;
+    return range->nodes[index].state == NODE_FREE || range->nodes[index].state == NODE_HELD;
+}
+
+/* Tells whether two nodes are free and held by the same streams, or by nobody. */
+static inline bool dao_range_are_alike(const dao_range_t *range, uint32_t a, uint32_t b)
+{
+    if (range->nodes[a].state != range->nodes[b].state) {
+        return false;
     }
-    return range->nodes[a].has_hold && range->nodes[b].has_hold &&
-           range->holds[a].streams == range->holds[b].streams;
+    return range->nodes[a].state == NODE_FREE ||
+           (range->nodes[a].state == NODE_HELD && range->holds[a].streams == range->holds[b].streams);
+}
+
+static inline uint32_t dao_range_first(const dao_range_t *range)
+{
+    return range->nodes[DAO_RANGE_NONE].after;
 }
 
 /* ---- range_index.c ---- */

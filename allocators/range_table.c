@@ -25,32 +25,23 @@ static bool nodes_grow(dao_range_t *range)
     if (holds == NULL) {
         return false; /* some have more room than node_count says, which harms nothing */
     }
-    for (uint32_t index = count; index > range->node_count; index--) {
-        dao_range_node_give(range, index - 1);
+    for (uint32_t index = count - 1; index >= range->node_count && index > DAO_RANGE_NONE; index--) {
+        dao_range_node_give(range, index);
+    }
+    if (range->node_count == 0) {
+        range->nodes[DAO_RANGE_NONE] = (dao_range_node_t){.state = NODE_USED};
     }
     range->node_count = count;
     return true;
 }
 
-/* Gives an empty map of entry_count entries, a power of two, or NULL. */
-static dao_range_entry_t *map_create(uint32_t entry_count)
-{
-    dao_range_entry_t *map = dao_host_calloc(entry_count, sizeof(*map));
-    if (map != NULL) {
-        for (uint32_t i = 0; i < entry_count; i++) {
-            map[i].node = DAO_RANGE_NONE;
-        }
-    }
-    return map;
-}
-
-/* At most three quarters of the entries are taken. */
+/* Makes an empty map the range's: entry_count is a power of two. */
 static void map_set(dao_range_t *range, dao_range_entry_t *map, uint32_t entry_count)
 {
     range->map = map;
     range->map_mask = entry_count - 1;
     range->map_shift = 32u - (uint32_t)__builtin_ctz(entry_count);
-    range->map_limit = entry_count / 4 * 3;
+    range->map_room = dao_range_map_limit(range);
 }
 
 static bool map_grow(dao_range_t *range)
@@ -60,14 +51,15 @@ static bool map_grow(dao_range_t *range)
         return false;
     }
     dao_range_entry_t *old = range->map;
-    dao_range_entry_t *map = map_create((uint32_t)entry_count * 2);
+    dao_range_entry_t *map = dao_host_calloc(entry_count * 2, sizeof(*map));
     if (map == NULL) {
         return false;
     }
     map_set(range, map, (uint32_t)entry_count * 2);
     for (uint64_t i = 0; i < entry_count; i++) {
-        if (old[i].node != DAO_RANGE_NONE) {
-            dao_range_map_insert(range, old[i].offset_units, old[i].node);
+        if (old[i] != 0) {
+            dao_range_map_insert(range, (uint32_t)old[i], (uint32_t)(old[i] >> 32));
+            range->map_room--;
         }
     }
     dao_host_free(old);
@@ -76,10 +68,9 @@ static bool map_grow(dao_range_t *range)
 
 dao_status_t dao_range_reserve(dao_range_t *range)
 {
-    if ((range->unused_count < 2 && !nodes_grow(range)) ||
-        (range->used_count >= range->map_limit && !map_grow(range))) {
+    if ((!dao_range_has_nodes(range) && !nodes_grow(range)) || (range->map_room == 0 && !map_grow(range))) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " blocks",
-                         range->used_count);
+                         range->node_count);
     }
     return DAO_OK;
 }
@@ -108,25 +99,20 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
     range->config = *config;
     range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
     range->base_units = config->base >> UNIT_SHIFT;
-    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD;
-    range->unused = DAO_RANGE_NONE;
-    dao_range_entry_t *map = map_create(MAP_MIN);
+    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
+    dao_range_entry_t *map = dao_host_calloc(MAP_MIN, sizeof(*map));
     map_set(range, map, MAP_MIN);
     if (map == NULL || !nodes_grow(range) || !index_create(range)) {
         dao_range_destroy(range);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
     }
-    for (uint32_t bin = 0; bin < BIN_COUNT; bin++) {
-        range->bins[bin] = DAO_RANGE_NONE;
-    }
-    range->first = dao_range_node_take(range);
-    range->nodes[range->first] = (dao_range_node_t){.size_units = range->capacity_units,
-                                                    .before = DAO_RANGE_NONE,
-                                                    .after = DAO_RANGE_NONE,
-                                                    .state = NODE_FREE};
-    dao_range_bin_insert(range, range->first, dao_range_bin_of(range->capacity_units));
+    uint32_t all = dao_range_node_take(range);
+    range->nodes[all] = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
+    range->nodes[DAO_RANGE_NONE].before = all;
+    range->nodes[DAO_RANGE_NONE].after = all;
+    dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
     if (range->firsts != NULL) {
-        dao_range_index_add(range, range->first);
+        dao_range_index_add(range, all);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     *out_range = range;

@@ -32,28 +32,28 @@ static bool block_is_valid(const dao_range_t *range, uint32_t index, uint32_t be
     if (node->offset_units != offset_units || node->before != before || node->size_units == 0 ||
         node->size_units > range->capacity_units - offset_units ||
         !index_is_valid(range, index, before, recount) ||
-        (node->has_hold && dao_hold_is_empty(&range->holds[index]))) {
+        ((node->state == NODE_HELD || node->state == NODE_MARKED) &&
+         dao_hold_is_empty(&range->holds[index]))) {
         return false;
     }
-    if (node->state == NODE_USED) {
+    if (!dao_range_is_free(range, index)) {
         recount->used_count++;
         recount->used_units += node->size_units;
         uint32_t entry = dao_range_map_find(range, node->offset_units);
-        return entry != NONE && range->map[entry].node == index;
+        return (node->state == NODE_USED || node->state == NODE_MARKED) && entry != DAO_RANGE_NO_ENTRY &&
+               dao_range_entry_node(range, entry) == index;
     }
     recount->free_count++;
-    recount->held_count += node->has_hold;
-    bool is_merged = before == NONE || range->nodes[before].state == NODE_USED ||
-                     !dao_range_same_hold(range, before, index);
-    return node->state == NODE_FREE && node->bin == dao_range_bin_of(node->size_units) && is_merged;
+    recount->held_count += node->state == NODE_HELD;
+    return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, index);
 }
 
 static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
 {
     uint64_t offset_units = 0;
     uint32_t before = NONE;
-    uint32_t count = 0;
-    for (uint32_t i = range->first; i != NONE; before = i, i = range->nodes[i].after) {
+    uint32_t count = 1; /* the border */
+    for (uint32_t i = dao_range_first(range); i != NONE; before = i, i = range->nodes[i].after) {
         if (i >= range->node_count || ++count > range->node_count ||
             !block_is_valid(range, i, before, offset_units, recount)) {
             return false;
@@ -67,8 +67,8 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
             return false;
         }
     }
-    return offset_units == range->capacity_units && unused_count == range->unused_count &&
-           count + unused_count == range->node_count;
+    return offset_units == range->capacity_units && range->nodes[NONE].before == before &&
+           range->nodes[NONE].state == NODE_USED && count + unused_count == range->node_count;
 }
 
 static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
@@ -82,7 +82,7 @@ static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
         uint32_t before = NONE;
         for (uint32_t i = range->bins[bin]; i != NONE; before = i, i = range->nodes[i].bin_after) {
             const dao_range_node_t *node = &range->nodes[i];
-            if (++free_count > recount->free_count || node->state != NODE_FREE || node->bin != bin ||
+            if (++free_count > recount->free_count || !dao_range_is_free(range, i) || node->bin != bin ||
                 node->bin_before != before) {
                 return false;
             }
@@ -100,15 +100,15 @@ static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 {
     uint32_t entry_count = 0;
     for (uint64_t i = 0; i <= range->map_mask; i++) {
-        entry_count += range->map[i].node != NONE;
+        entry_count += range->map[i] != 0;
     }
     uint32_t page_count = 0;
     for (uint32_t word = 0; range->firsts != NULL && word < (range->page_count + WORD_BITS - 1) / WORD_BITS;
          word++) {
         page_count += (uint32_t)__builtin_popcountll(range->page_words[word]);
     }
-    return entry_count == recount->used_count && entry_count <= range->map_limit &&
-           page_count == recount->page_count;
+    return entry_count == recount->used_count &&
+           entry_count + range->map_room == dao_range_map_limit(range) && page_count == recount->page_count;
 }
 
 bool dao_range_is_valid(const dao_range_t *range)
@@ -116,5 +116,5 @@ bool dao_range_is_valid(const dao_range_t *range)
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
            tables_are_valid(range, &recount) && recount.used_units == range->used_units &&
-           recount.used_count == range->used_count && recount.held_count == range->held_count;
+           recount.held_count == range->held_count;
 }
