@@ -31,13 +31,11 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "base/sync.h"
 
 /* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
 #define RESERVATION_FACTOR 4u
-
-/* Smallest segment that is taken without page mapping. */
-#define SEGMENT_BYTES ((size_t)20 << 20)
 
 /* Holes that are looked at for the one that lacks the fewest pages. */
 #define HOLE_LOOK_COUNT 256u
@@ -462,32 +460,61 @@ static dao_status_t create_pages(caching_t *caching, uint64_t total_bytes)
     return dao_range_create(&range, &caching->reservation.range);
 }
 
-dao_status_t dao_caching_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
-                                dao_allocator_t **out_allocator)
+/* Takes the first memory. With pages it is what a block needs that is given up at once. */
+static dao_status_t take_initial_locked(caching_t *caching, size_t initial_bytes)
+{
+    if (caching->page_bytes == 0) {
+        return dao_segments_take_initial(&caching->segments, initial_bytes);
+    }
+    uint64_t block_bytes = dao_round_up(initial_bytes, DAO_RANGE_GRANULE);
+    dao_block_request_t request = {.size_bytes = initial_bytes};
+    uint64_t offset_bytes = 0;
+    dao_status_t status = place_locked(caching, &request, block_bytes, &offset_bytes);
+    if (status == DAO_OK) {
+        (void)dao_range_free(caching->reservation.range, offset_bytes); /* it was placed there a moment ago */
+    }
+    return status;
+}
+
+/* Makes an empty allocator what its config says. */
+static dao_status_t caching_start(caching_t *caching, const dao_caching_config_t *config)
 {
     dao_device_info_t info = {0};
-    dao_status_t status = ops->device_query(device, &info);
+    dao_status_t status = caching->ops->device_query(caching->device, &info);
+    if (status == DAO_OK) {
+        status = dao_ledger_init(&caching->ledger, config->name);
+    }
     if (status != DAO_OK) {
         return status;
     }
-    caching_t *caching = dao_host_calloc(1, sizeof(*caching));
-    if (caching == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
-    }
-    caching->base.ops = &caching_ops;
-    caching->ops = ops;
-    caching->device = device;
-    dao_mutex_init(&caching->lock, DAO_RANK_ALLOCATOR);
-    dao_segments_config_t config = {.upstream = {.take = take_memory, .give = give_memory, .user = caching},
-                                    .unit_bytes = DAO_PAGE_BYTES,
-                                    .minimum_bytes = SEGMENT_BYTES,
-                                    .full_status = DAO_ERR_NO_DEVICE_MEMORY};
-    dao_segments_init(&caching->segments, &config, &caching->ledger);
-    status = dao_ledger_init(&caching->ledger, name);
-    caching->page_bytes = page_bytes_for(ops, &info);
-    if (status == DAO_OK && caching->page_bytes != 0) {
+    caching->ledger.stats.limit_bytes = config->limit_bytes;
+    caching->page_bytes = config->no_page_mapping ? 0 : page_bytes_for(caching->ops, &info);
+    if (caching->page_bytes != 0) {
         status = create_pages(caching, info.total_bytes);
     }
+    if (status == DAO_OK && config->initial_bytes != 0) {
+        status = take_initial_locked(caching, config->initial_bytes);
+    }
+    return status;
+}
+
+dao_status_t dao_caching_create(const dao_caching_config_t *config, dao_allocator_t **out_allocator)
+{
+    caching_t *caching = dao_host_calloc(1, sizeof(*caching));
+    if (caching == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
+    }
+    caching->base.ops = &caching_ops;
+    caching->ops = config->ops;
+    caching->device = config->device;
+    dao_mutex_init(&caching->lock, DAO_RANK_ALLOCATOR);
+    dao_segments_config_t segments = {.upstream = {.take = take_memory, .give = give_memory, .user = caching},
+                                      .unit_bytes = DAO_PAGE_BYTES,
+                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
+                                                                                  : DAO_CACHING_SEGMENT_BYTES,
+                                      .full_status = DAO_ERR_NO_DEVICE_MEMORY};
+    dao_segments_init(&caching->segments, &segments, &caching->ledger);
+    dao_status_t status = caching_start(caching, config);
     if (status != DAO_OK) {
         caching_destroy(&caching->base);
         return status;

@@ -272,6 +272,16 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
     return DAO_OK;
 }
 
+dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes)
+{
+    if (size_bytes > DAO_RANGE_CAPACITY_MAX) {
+        return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
+    }
+    uint64_t segment_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_segments_make_room(segments, segment_bytes);
+    return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
+}
+
 static bool is_out_of_memory(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY;

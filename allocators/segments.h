@@ -56,6 +56,10 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
 /* Gives everything back, live blocks too; zeroed memory is allowed. */
 void dao_segments_finish(dao_segments_t *segments);
 
+/* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT; config.full_status;
+   DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
+DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
+
 /* As the members of dao_allocator_ops_t; free and query without a message. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 void **out_address);

@@ -87,8 +87,9 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_status_t status = dao_caching_create(runtime->ops, runtime->device, dao_place_format(place, text),
-                                             &runtime->device_memory);
+    dao_caching_config_t config = {
+        .ops = runtime->ops, .device = runtime->device, .name = dao_place_format(place, text)};
+    dao_status_t status = dao_caching_create(&config, &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
