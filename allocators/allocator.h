@@ -80,9 +80,14 @@ typedef struct dao_allocator_ops {
     void (*destroy)(dao_allocator_t *allocator);
 } dao_allocator_ops_t;
 
+struct dao_ledger;
+
 /* The first member of every allocator. */
 struct dao_allocator {
     const dao_allocator_ops_t *ops;
+    struct dao_ledger
+        *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in front of
+                                  another allocator has that one's */
 };
 
 /* Allocates without streams and tags. */

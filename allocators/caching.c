@@ -201,6 +201,20 @@ static dao_status_t place_locked(caching_t *caching, const dao_block_request_t *
     return DAO_OK;
 }
 
+static dao_status_t charge_and_place_locked(caching_t *caching, const dao_block_request_t *request,
+                                            uint64_t block_bytes, uint64_t *out_offset)
+{
+    dao_status_t status = dao_ledger_charge(&caching->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = place_locked(caching, request, block_bytes, out_offset);
+    if (status != DAO_OK) {
+        dao_ledger_refund(&caching->ledger, request, block_bytes);
+    }
+    return status;
+}
+
 static dao_status_t alloc_paged_locked(caching_t *caching, const dao_block_request_t *request,
                                        void **out_address)
 {
@@ -212,12 +226,12 @@ static dao_status_t alloc_paged_locked(caching_t *caching, const dao_block_reque
         status = dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     } else {
         block_bytes = (size_bytes + DAO_RANGE_GRANULE - 1) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
-        status = place_locked(caching, request, block_bytes, &offset_bytes);
+        status = charge_and_place_locked(caching, request, block_bytes, &offset_bytes);
     }
     if (status != DAO_OK) {
         return dao_ledger_fail(&caching->ledger, status, size_bytes, largest_hole_locked(caching));
     }
-    dao_stats_count_alloc(&caching->ledger.stats, size_bytes, (size_t)block_bytes);
+    dao_ledger_count_alloc(&caching->ledger, request, (size_t)block_bytes);
     *out_address = caching->reservation.address + offset_bytes;
     return DAO_OK;
 }
@@ -471,7 +485,9 @@ static dao_status_t take_initial_locked(caching_t *caching, size_t initial_bytes
     uint64_t offset_bytes = 0;
     dao_status_t status = place_locked(caching, &request, block_bytes, &offset_bytes);
     if (status == DAO_OK) {
-        (void)dao_range_free(caching->reservation.range, offset_bytes); /* it was placed there a moment ago */
+        dao_range_block_t freed;
+        (void)dao_range_free(caching->reservation.range, offset_bytes, NULL,
+                             &freed); /* placed a moment ago */
     }
     return status;
 }
@@ -504,7 +520,7 @@ dao_status_t dao_caching_create(const dao_caching_config_t *config, dao_allocato
     if (caching == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
-    caching->base.ops = &caching_ops;
+    caching->base = (dao_allocator_t){.ops = &caching_ops, .ledger = &caching->ledger};
     caching->ops = config->ops;
     caching->device = config->device;
     dao_mutex_init(&caching->lock, DAO_RANK_ALLOCATOR);

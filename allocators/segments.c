@@ -43,8 +43,7 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
     dao_status_t status = dao_range_free(segment->range, offset_bytes, NULL, &block);
     if (status == DAO_OK) {
         segment->bound_bytes = segment->size_bytes;
-        dao_ledger_count_free(ledger, address, dao_word_requested_bytes(block.user),
-                              (size_t)block.size_bytes);
+        dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK && block.is_free);
@@ -341,16 +340,8 @@ static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *r
 }
 
 static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_request_t *request,
-                                  void **out_address)
+                                  uint64_t block_bytes, void **out_address)
 {
-    size_t size_bytes = request->size_bytes;
-    if (size_bytes > PTRDIFF_MAX) {
-        return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
-    }
-    uint64_t block_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
-    if (block_bytes > DAO_RANGE_CAPACITY_MAX) {
-        return dao_error(segments->config.full_status, "a block has at most 1 TiB");
-    }
     dao_status_t status = place(segments, request, block_bytes, out_address);
     if (status != DAO_ERR_LIMIT) {
         return status;
@@ -364,17 +355,38 @@ static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_requ
     return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
 }
 
+static dao_status_t charge_and_place(dao_segments_t *segments, const dao_block_request_t *request,
+                                     void **out_address)
+{
+    size_t size_bytes = request->size_bytes;
+    if (size_bytes > PTRDIFF_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
+    }
+    uint64_t block_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
+    if (block_bytes > DAO_RANGE_CAPACITY_MAX) {
+        return dao_error(segments->config.full_status, "a block has at most 1 TiB");
+    }
+    dao_status_t status = dao_ledger_charge(segments->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = place_or_grow(segments, request, block_bytes, out_address);
+    if (status != DAO_OK) {
+        dao_ledger_refund(segments->ledger, request, block_bytes);
+    }
+    return status;
+}
+
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 void **out_address)
 {
     size_t size_bytes = request->size_bytes;
     DAO_ASSERT(size_bytes > 0);
-    dao_status_t status = place_or_grow(segments, request, out_address);
+    dao_status_t status = charge_and_place(segments, request, out_address);
     if (status != DAO_OK) {
         return dao_ledger_fail(segments->ledger, status, size_bytes, dao_segments_largest_hole(segments));
     }
-    dao_stats_count_alloc(&segments->ledger->stats, size_bytes,
-                          (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
     return DAO_OK;
 }
 

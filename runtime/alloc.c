@@ -7,6 +7,7 @@
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "runtime/context_internal.h"
+#include "runtime/tag_internal.h"
 
 /* In this file they are functions. */
 #undef dao_alloc
@@ -79,11 +80,29 @@ static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **o
     return allocator_peek_slowly(place, out_allocator, out_runtime);
 }
 
+dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t **out_allocator,
+                                 dao_runtime_t **out_runtime)
+{
+    return starts ? allocator_find(place, out_allocator, out_runtime)
+                  : allocator_peek(place, out_allocator, out_runtime);
+}
+
 /* ---- alloc ---- */
+
+static inline dao_status_t allocator_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                           void **out_address)
+{
+    dao_block_grant_t grant;
+    dao_status_t status = allocator->ops->alloc(allocator, request, &grant);
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    }
+    return status;
+}
 
 /* Frees that still wait for a stream are memory, too: waits for them and tries once more. */
 static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, dao_allocator_t *allocator,
-                                dao_status_t status, size_t size_bytes, void **out_address)
+                                dao_status_t status, const dao_block_request_t *request, void **out_address)
 {
     bool is_short =
         status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
@@ -91,41 +110,42 @@ static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, d
         return status;
     }
     dao_runtime_drain_all(runtime);
-    return dao_allocator_alloc(allocator, size_bytes, out_address);
+    return allocator_alloc(allocator, request, out_address);
 }
 
-static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
-                                       dao_runtime_t **out_runtime)
+static inline dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
+                                       void **out_address, dao_runtime_t **out_runtime)
 {
     dao_allocator_t *allocator;
     dao_status_t status = allocator_find(place, &allocator, out_runtime);
     if (status != DAO_OK) {
         return status;
     }
-    if (size_bytes == 0) {
+    if (request->size_bytes == 0) {
         *out_address = NULL;
         return DAO_OK;
     }
     if (*out_runtime != NULL) {
         dao_runtime_drain(*out_runtime);
     }
-    status = dao_allocator_alloc(allocator, size_bytes, out_address);
-    return status == DAO_OK
-               ? DAO_OK
-               : alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
+    status = allocator_alloc(allocator, request, out_address);
+    return status == DAO_OK ? DAO_OK
+                            : alloc_again(*out_runtime, place.kind, allocator, status, request, out_address);
 }
 
 dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                              dao_runtime_t **out_runtime)
 {
-    return place_alloc(place, size_bytes, out_address, out_runtime);
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
+    return place_alloc(place, &request, out_address, out_runtime);
 }
 
 static inline void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
     dao_runtime_t *runtime;
-    return place_alloc(place, size_bytes, &address, &runtime) == DAO_OK ? address : NULL;
+    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
 }
 
 void *dao_alloc(dao_place_t place, size_t size_bytes)
@@ -146,6 +166,30 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
+}
+
+static dao_status_t options_check(const dao_alloc_options_t *options)
+{
+    if ((options->alignment_bytes & (options->alignment_bytes - 1)) != 0) {
+        return dao_error(DAO_ERR_INVALID, "dao_alloc_with: an alignment of %zu bytes is no power of two",
+                         options->alignment_bytes);
+    }
+    return options->tag == 0 ? DAO_OK : dao_tag_check("dao_alloc_with", options->tag);
+}
+
+void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_options_t *options)
+{
+    static const dao_alloc_options_t defaults;
+    options = options != NULL ? options : &defaults;
+    if (options_check(options) != DAO_OK) {
+        return NULL;
+    }
+    dao_block_request_t request = {.size_bytes = size_bytes,
+                                   .alignment_bytes = options->alignment_bytes,
+                                   .tag = options->tag != 0 ? options->tag : dao_tag_of_thread};
+    void *address = NULL;
+    dao_runtime_t *runtime;
+    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
 }
 
 /* ---- free ---- */
@@ -245,8 +289,7 @@ dao_status_t dao_free_device(dao_device_place_t place, void *address)
 
 /* ---- what a place holds ---- */
 
-/* Carries out the frees that wait, as far as they can be. */
-static void place_drain(dao_place_t place, dao_runtime_t *runtime)
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime)
 {
     if (runtime != NULL) {
         dao_runtime_drain(runtime);
@@ -269,7 +312,7 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     }
     dao_stats_t stats = {0};
     if (allocator != NULL) {
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         allocator->ops->stats_get(allocator, &stats);
         stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     }
@@ -283,7 +326,7 @@ dao_status_t dao_stats_reset_peaks(dao_place_t place)
     dao_runtime_t *runtime;
     dao_status_t status = allocator_peek(place, &allocator, &runtime);
     if (status == DAO_OK && allocator != NULL) {
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         allocator->ops->stats_reset_peaks(allocator);
     }
     return status;
@@ -296,7 +339,7 @@ static size_t used_at(dao_place_t place)
     if (allocator_peek(place, &allocator, &runtime) != DAO_OK || allocator == NULL) {
         return 0;
     }
-    place_drain(place, runtime);
+    dao_place_drain(place, runtime);
     return (size_t)allocator->ops->used_get(allocator);
 }
 
@@ -330,7 +373,7 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
         if (runtime != NULL) {
             dao_runtime_drain_all(runtime);
         }
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
     }
     if (status == DAO_OK && out_released_bytes != NULL) {
@@ -347,7 +390,7 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
     if (status != DAO_OK) {
         return status;
     }
-    place_drain(place, runtime);
+    dao_place_drain(place, runtime);
     status = allocator->ops->limit_set(allocator, limit_bytes);
     if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_deferred_count(runtime, place.kind) > 0) {
         dao_runtime_drain_all(runtime); /* frees that wait for a stream are no live blocks */

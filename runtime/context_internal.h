@@ -112,6 +112,14 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
 
+/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a device that was not
+   used yet is started; without, *out_allocator is NULL for it: alloc.c. */
+DAO_NODISCARD dao_status_t dao_place_allocator(dao_place_t place, bool starts,
+                                               dao_allocator_t **out_allocator, dao_runtime_t **out_runtime);
+
+/* Carries out the frees of a place that wait, as far as they can be; NULL is allowed: alloc.c. */
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
+
 /* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);

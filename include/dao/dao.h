@@ -14,6 +14,7 @@
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/tag.h>
 #include <dao/tensor.h>
 
 #endif
