@@ -17,8 +17,9 @@ typedef enum dao_rank {
     DAO_RANK_RUNTIME = 3,
     DAO_RANK_ALLOCATOR = 4,
     DAO_RANK_UPSTREAM = 5, /* an allocator that another allocator takes from */
-    DAO_RANK_BACKEND = 6,
-    DAO_RANK_LEAF = 7, /* nothing is taken under it */
+    DAO_RANK_HOLDS = 6,    /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 7,
+    DAO_RANK_LEAF = 8, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {
