@@ -109,11 +109,4 @@ static inline dao_status_t dao_allocator_free(dao_allocator_t *allocator, void *
     return allocator->ops->free(allocator, address, NULL);
 }
 
-/* The counters that every allocator keeps, guarded by its lock. */
-void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
-void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
-void dao_stats_count_grow(dao_stats_t *stats, size_t bytes);
-void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes);
-void dao_stats_peaks_to_now(dao_stats_t *stats);
-
 #endif

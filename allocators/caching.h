@@ -10,6 +10,7 @@ typedef struct dao_caching_config {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device; /* borrowed; outlives the allocator */
     const char *name;             /* the place, for messages; copied */
+    dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: no stream order */
     size_t segment_bytes;         /* smallest segment without page mapping; 0: DAO_CACHING_SEGMENT_BYTES */
     size_t initial_bytes;         /* taken at once, as one segment or run of pages */
     size_t limit_bytes;           /* as for limit_set */

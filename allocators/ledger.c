@@ -23,22 +23,9 @@ void dao_ledger_finish(dao_ledger_t *ledger)
     ledger->name = NULL;
 }
 
-void dao_ledger_count_alloc(dao_ledger_t *ledger, const dao_block_request_t *request, size_t block_bytes)
+void dao_ledger_init_part(dao_ledger_t *part, const dao_ledger_t *whole)
 {
-    dao_stats_count_alloc(&ledger->stats, request->size_bytes, block_bytes);
-    if (__builtin_expect(request->tag != 0, false)) {
-        dao_tags_count_alloc(ledger->tags, request->tag);
-    }
-}
-
-void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, uint64_t word, size_t block_bytes)
-{
-    dao_stats_count_free(&ledger->stats, dao_word_requested_bytes(word), block_bytes);
-    if (__builtin_expect(dao_word_tag(word) != 0, false)) {
-        dao_tags_count_free(ledger->tags, dao_word_tag(word), block_bytes);
-    }
-    ledger->latest_frees[ledger->next_free] = address;
-    ledger->next_free = (ledger->next_free + 1) % DAO_LEDGER_FREE_COUNT;
+    *part = (dao_ledger_t){.name = whole->name, .tags = whole->tags};
 }
 
 bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)

@@ -60,8 +60,8 @@ static uint32_t find_good(const dao_range_t *range, uint64_t size_units)
         return hole;
     }
     uint32_t bin = dao_range_next_bin(range, own_bin + 1);
-    return bin != NONE ? look_in_bin(range, bin, size_units, SCAN_DEPTH)
-                       : look_in_bin(range, own_bin, size_units, UINT32_MAX);
+    return bin != DAO_RANGE_NO_BIN ? look_in_bin(range, bin, size_units, SCAN_DEPTH)
+                                   : look_in_bin(range, own_bin, size_units, UINT32_MAX);
 }
 
 /* A request in units. */
@@ -124,7 +124,7 @@ static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
     uint32_t own_bin = dao_range_bin_of(wish->size_units);
     for (uint32_t pass = wish->is_best ? 1 : 0; pass < 2; pass++) {
         uint32_t depth = pass == 0 ? SCAN_DEPTH : UINT32_MAX;
-        for (uint32_t bin = dao_range_next_bin(range, own_bin); bin != NONE;
+        for (uint32_t bin = dao_range_next_bin(range, own_bin); bin != DAO_RANGE_NO_BIN;
              bin = dao_range_next_bin(range, bin + 1)) {
             uint32_t hole = look_carefully(range, bin, wish, depth);
             if (hole != NONE) {
@@ -244,8 +244,7 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
     if (status != DAO_OK) {
         return status;
     }
-    bool is_own = range->nodes[hole].state == NODE_FREE || dao_hold_is_own(&range->holds[hole], wish.stream);
-    out_grant->hold = is_own ? (dao_hold_t){0} : range->holds[hole];
+    out_grant->hold = range->nodes[hole].state == NODE_HELD ? range->holds[hole] : (dao_hold_t){0};
     uint64_t start_units = aligned_start(range, &range->nodes[hole], &wish);
     carve(range, hole, start_units, size_units, request->user);
     out_grant->offset_bytes = start_units << UNIT_SHIFT;

@@ -42,7 +42,7 @@ typedef struct dao_range_request {
 
 typedef struct dao_range_grant {
     uint64_t offset_bytes;
-    dao_hold_t hold; /* what request.stream has to wait for; empty unless request.takes_held */
+    dao_hold_t hold; /* who held it, request.stream among them */
 } dao_range_grant_t;
 
 /* A free or used part of the range. */
@@ -105,6 +105,10 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 
 /* Sees the free blocks, larger ones first, but for those that differ by less than a sixteenth: they come in any order. */
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user);
+
+/* Sees the free blocks from a size on, smaller ones first, but for those that differ by less than a sixteenth. */
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user);
 
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */

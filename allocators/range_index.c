@@ -106,11 +106,26 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
-    for (uint32_t bin = dao_range_previous_bin(range, BIN_COUNT); bin != NONE;
+    for (uint32_t bin = dao_range_previous_bin(range, BIN_COUNT); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_previous_bin(range, bin)) {
         for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
             dao_range_block_t block = dao_range_describe(range, index);
             if (!visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user)
+{
+    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    for (uint32_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_next_bin(range, bin + 1)) {
+        for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
+            dao_range_block_t block = dao_range_describe(range, index);
+            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
                 return;
             }
         }
@@ -131,7 +146,8 @@ uint64_t dao_range_largest_hole(const dao_range_t *range)
 {
     uint64_t largest_units = 0;
     uint32_t bin = dao_range_previous_bin(range, BIN_COUNT);
-    for (uint32_t i = bin != NONE ? range->bins[bin] : NONE; i != NONE; i = range->nodes[i].bin_after) {
+    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? range->bins[bin] : NONE; i != NONE;
+         i = range->nodes[i].bin_after) {
         if (range->nodes[i].size_units > largest_units) {
             largest_units = range->nodes[i].size_units;
         }

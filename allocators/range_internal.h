@@ -128,18 +128,21 @@ static inline void dao_range_bin_again(dao_range_t *range, uint32_t index)
     }
 }
 
-/* Gives the first bin from `bin` on that is not empty, or NONE. */
+/* Bin 0 is always empty: no block has size 0. */
+#define DAO_RANGE_NO_BIN 0u
+
+/* Gives the first bin from `bin` on that is not empty, or NO_BIN. */
 static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin)
 {
     if (bin >= BIN_COUNT) {
-        return DAO_RANGE_NONE;
+        return DAO_RANGE_NO_BIN;
     }
     uint32_t word = bin / WORD_BITS;
     uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
     if (bits == 0) {
         uint32_t later = range->bin_summary & UINT32_MAX << (word + 1);
         if (later == 0) {
-            return DAO_RANGE_NONE;
+            return DAO_RANGE_NO_BIN;
         }
         word = (uint32_t)__builtin_ctz(later);
         bits = range->bin_words[word];
@@ -147,7 +150,7 @@ static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin
     return word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
 }
 
-/* Gives the last bin before `bin` that is not empty, or NONE. */
+/* Gives the last bin before `bin` that is not empty, or NO_BIN. */
 static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t bin)
 {
     while (bin > 0) {
@@ -156,7 +159,7 @@ static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t
             return bin;
         }
     }
-    return DAO_RANGE_NONE;
+    return DAO_RANGE_NO_BIN;
 }
 
 /* ---- the map from offsets to used nodes ---- */

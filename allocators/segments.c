@@ -36,11 +36,12 @@ static uint64_t offset_in(const dao_segment_t *segment, const void *address)
     return (uint64_t)((uintptr_t)address - (uintptr_t)segment->address);
 }
 
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address)
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold)
 {
     uint64_t offset_bytes = offset_in(segment, address);
     dao_range_block_t block;
-    dao_status_t status = dao_range_free(segment->range, offset_bytes, NULL, &block);
+    dao_status_t status = dao_range_free(segment->range, offset_bytes, hold, &block);
     if (status == DAO_OK) {
         segment->bound_bytes = segment->size_bytes;
         dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
@@ -50,6 +51,21 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
         status = block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
     }
     return status;
+}
+
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream)
+{
+    uint64_t offset_bytes = offset_in(segment, address);
+    dao_range_block_t block;
+    dao_status_t status = dao_range_query(segment->range, offset_bytes, &block);
+    if (status != DAO_OK || block.is_free) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    if (block.offset_bytes != offset_bytes) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    return dao_word_stream(block.user) == 0 ? DAO_ERR_UNSUPPORTED
+                                            : dao_range_mark(segment->range, offset_bytes, stream);
 }
 
 static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_t *block)
@@ -397,7 +413,7 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address)
         return dao_ledger_freed_lately(segments->ledger, address) ? DAO_ERR_DOUBLE_FREE
                                                                   : DAO_ERR_FOREIGN_POINTER;
     }
-    return dao_segment_free(segment, segments->ledger, address);
+    return dao_segment_free(segment, segments->ledger, address, NULL);
 }
 
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block)

@@ -16,7 +16,11 @@ typedef struct dao_segment {
 } dao_segment_t;
 
 /* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address);
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold);
+
+/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark, without a message. */
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream);
 
 /* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block);
