@@ -31,38 +31,9 @@
    it all. */
 #include "allocators/range_internal.h"
 
-#define NONE       DAO_RANGE_NONE
-#define SCAN_DEPTH 4u /* entries of a bin that are looked at; more does not pack better, less does worse */
+#define NONE DAO_RANGE_NONE
 
 /* ---- choosing a hole ---- */
-
-/* Gives the lowest of the first `depth` entries of a bin that are large enough, or NONE. */
-static inline uint32_t look_in_bin(const dao_range_t *range, uint32_t bin, uint64_t size_units,
-                                   uint32_t depth)
-{
-    const dao_range_node_t *nodes = range->nodes;
-    uint32_t best = NONE;
-    uint32_t lowest_units = UINT32_MAX;
-    for (uint32_t i = range->bins[bin]; i != NONE && depth > 0; i = nodes[i].bin_after, depth--) {
-        bool is_better = (nodes[i].size_units >= size_units) & (nodes[i].offset_units <= lowest_units);
-        best = is_better ? i : best;
-        lowest_units = is_better ? nodes[i].offset_units : lowest_units;
-    }
-    return best;
-}
-
-/* Good fit where nothing is held and every offset will do. Any hole of a higher bin is large enough. */
-static uint32_t find_good(const dao_range_t *range, uint64_t size_units)
-{
-    uint32_t own_bin = dao_range_bin_of(size_units);
-    uint32_t hole = look_in_bin(range, own_bin, size_units, SCAN_DEPTH);
-    if (hole != NONE) {
-        return hole;
-    }
-    uint32_t bin = dao_range_next_bin(range, own_bin + 1);
-    return bin != DAO_RANGE_NO_BIN ? look_in_bin(range, bin, size_units, SCAN_DEPTH)
-                                   : look_in_bin(range, own_bin, size_units, UINT32_MAX);
-}
 
 /* A request in units. */
 typedef struct wish {
@@ -106,7 +77,7 @@ static bool is_better(const dao_range_t *range, uint32_t index, uint32_t best, c
     return node->offset_units < range->nodes[best].offset_units;
 }
 
-/* As look_in_bin(), for all that a request may ask for. */
+/* As dao_range_look(), for all that a request may ask for. */
 static uint32_t look_carefully(const dao_range_t *range, uint32_t bin, const wish_t *wish, uint32_t depth)
 {
     uint32_t best = NONE;
@@ -123,7 +94,7 @@ static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
 {
     uint32_t own_bin = dao_range_bin_of(wish->size_units);
     for (uint32_t pass = wish->is_best ? 1 : 0; pass < 2; pass++) {
-        uint32_t depth = pass == 0 ? SCAN_DEPTH : UINT32_MAX;
+        uint32_t depth = pass == 0 ? DAO_RANGE_SCAN_DEPTH : UINT32_MAX;
         for (uint32_t bin = dao_range_next_bin(range, own_bin); bin != DAO_RANGE_NO_BIN;
              bin = dao_range_next_bin(range, bin + 1)) {
             uint32_t hole = look_carefully(range, bin, wish, depth);
@@ -136,43 +107,6 @@ static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
 }
 
 /* ---- taking ---- */
-
-/* Counts and enters a used block. */
-static inline void enter_used(dao_range_t *range, uint32_t index, uint64_t user)
-{
-    dao_range_node_t *node = &range->nodes[index];
-    node->state = NODE_USED;
-    range->users[index] = user;
-    dao_range_map_insert(range, node->offset_units, index);
-    range->used_units += node->size_units;
-    range->map_room--;
-}
-
-/* Takes a whole hole. */
-static inline void take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
-{
-    dao_range_bin_remove(range, hole);
-    enter_used(range, hole, user);
-}
-
-/* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
-static inline uint32_t take_front(dao_range_t *range, uint32_t hole, uint64_t size_units, uint64_t user)
-{
-    uint32_t taken = dao_range_node_take(range);
-    dao_range_node_t *rest = &range->nodes[hole];
-    dao_range_node_t *front = &range->nodes[taken];
-    front->size_units = size_units;
-    front->offset_units = rest->offset_units;
-    front->before = rest->before;
-    front->after = hole;
-    range->nodes[rest->before].after = taken;
-    rest->before = taken;
-    rest->offset_units += (uint32_t)size_units;
-    rest->size_units -= size_units;
-    dao_range_bin_again(range, hole);
-    enter_used(range, taken, user);
-    return taken;
-}
 
 /* Cuts the front off a hole, as a hole of its own; gives the back part. */
 static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units)
@@ -205,23 +139,17 @@ static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint6
     }
     if (range->nodes[hole].size_units == size_units) {
         range->held_count -= range->nodes[hole].state == NODE_HELD;
-        take_whole(range, hole, user);
+        dao_range_take_whole(range, hole, user);
         return;
     }
     if (range->firsts != NULL) {
         dao_range_index_drop(range, hole);
     }
-    uint32_t taken = take_front(range, hole, size_units, user);
+    uint32_t taken = dao_range_take_front(range, hole, size_units, user);
     if (range->firsts != NULL) {
         dao_range_index_add(range, taken);
         dao_range_index_add(range, hole);
     }
-}
-
-/* Tells whether two more nodes and one more used block find room. */
-static inline bool has_room(const dao_range_t *range)
-{
-    return range->map_room > 0 && dao_range_has_nodes(range);
 }
 
 /* dao_range_alloc() for requests that ask for more than a size, and for ranges that are not plain. */
@@ -240,7 +168,7 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = has_room(range) ? DAO_OK : dao_range_reserve(range);
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
     if (status != DAO_OK) {
         return status;
     }
@@ -263,11 +191,11 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
     if (range->held_count != 0 || request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain) {
         return alloc_carefully(range, request, size_units, out_grant);
     }
-    uint32_t hole = find_good(range, size_units);
+    uint32_t hole = dao_range_find_good(range, size_units);
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
     }
-    if (!has_room(range)) {
+    if (!dao_range_has_room(range)) {
         dao_status_t status = dao_range_reserve(range); /* moves nodes but not their indices */
         if (status != DAO_OK) {
             return status;
@@ -276,9 +204,9 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
     out_grant->offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
     out_grant->hold = (dao_hold_t){0};
     if (range->nodes[hole].size_units == size_units) {
-        take_whole(range, hole, request->user);
+        dao_range_take_whole(range, hole, request->user);
     } else {
-        take_front(range, hole, size_units, request->user);
+        dao_range_take_front(range, hole, size_units, request->user);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
@@ -296,7 +224,7 @@ dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset
         start_units + size_units > node->offset_units + node->size_units) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = has_room(range) ? DAO_OK : dao_range_reserve(range);
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
     if (status == DAO_OK) {
         carve(range, id, start_units, size_units, user);
         DAO_ASSERT_HEAVY(dao_range_is_valid(range));
@@ -316,50 +244,6 @@ dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint6
 
 /* ---- giving back ---- */
 
-/* Joins a node to the one before it, which then stands for both. */
-static inline void join_before(dao_range_t *range, uint32_t before, uint32_t index)
-{
-    const dao_range_node_t *node = &range->nodes[index];
-    range->nodes[before].size_units += node->size_units;
-    range->nodes[before].after = node->after;
-    range->nodes[node->after].before = before;
-    dao_range_node_give(range, index);
-}
-
-/* Joins a node to the one behind it, which then stands for both. */
-static inline void join_after(dao_range_t *range, uint32_t after, uint32_t index)
-{
-    const dao_range_node_t *node = &range->nodes[index];
-    dao_range_node_t *rest = &range->nodes[after];
-    rest->size_units += node->size_units;
-    rest->offset_units = node->offset_units;
-    rest->before = node->before;
-    range->nodes[node->before].after = after;
-    dao_range_node_give(range, index);
-}
-
-/* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
-static inline void make_free(dao_range_t *range, uint32_t index)
-{
-    dao_range_node_t *node = &range->nodes[index];
-    uint32_t before = node->before, after = node->after;
-    bool joins_after = range->nodes[after].state == NODE_FREE;
-    if (range->nodes[before].state == NODE_FREE) {
-        if (joins_after) {
-            dao_range_bin_remove(range, after);
-            join_before(range, index, after);
-        }
-        join_before(range, before, index);
-        dao_range_bin_again(range, before);
-    } else if (joins_after) {
-        join_after(range, after, index);
-        dao_range_bin_again(range, after);
-    } else {
-        node->state = NODE_FREE;
-        dao_range_bin_insert(range, index, dao_range_bin_of(node->size_units));
-    }
-}
-
 /* Joins the free node behind `index` to it; what holds either holds both. Neither is put into a bin here. */
 static void absorb_after(dao_range_t *range, uint32_t index)
 {
@@ -376,7 +260,7 @@ static void absorb_after(dao_range_t *range, uint32_t index)
         }
         dao_hold_join(&range->holds[index], &range->holds[after]);
     }
-    join_before(range, index, after);
+    dao_range_join_before(range, index, after);
 }
 
 /* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams hold. */
@@ -435,11 +319,9 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
     out_block->size_bytes = node->size_units << UNIT_SHIFT;
     out_block->user = range->users[index];
     out_block->is_free = false;
-    dao_range_map_erase(range, entry);
-    range->used_units -= node->size_units;
-    range->map_room++;
+    dao_range_leave_used(range, entry, node);
     if (range->is_plain && hold == NULL && node->state == NODE_USED) {
-        make_free(range, index);
+        dao_range_make_free(range, index);
     } else {
         set_hold(range, index, hold);
         make_free_carefully(range, index);

@@ -278,6 +278,148 @@ static inline uint32_t dao_range_first(const dao_range_t *range)
     return range->nodes[DAO_RANGE_NONE].after;
 }
 
+/* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
+
+/* Entries of a bin that are looked at, and bins above the request's own, each about a sixteenth larger, in which holes are
+   as good as in its own. The lowest of all these is taken: it packs better than the tightest, and looking at more does not
+   pack better still. */
+#define DAO_RANGE_SCAN_DEPTH 4u
+#define DAO_RANGE_NEAR_BINS  2u
+
+/* What a search has found. */
+typedef struct dao_range_find {
+    uint32_t node; /* NONE: nothing yet */
+    uint32_t offset_units;
+} dao_range_find_t;
+
+/* Looks at the first `depth` entries of a bin for one that is large enough and lower than what was found. */
+static inline void dao_range_look(const dao_range_t *range, uint32_t bin, uint64_t size_units, uint32_t depth,
+                                  dao_range_find_t *find)
+{
+    const dao_range_node_t *nodes = range->nodes;
+    for (uint32_t i = range->bins[bin]; i != DAO_RANGE_NONE && depth > 0; i = nodes[i].bin_after, depth--) {
+        bool is_better = (nodes[i].size_units >= size_units) & (nodes[i].offset_units <= find->offset_units);
+        find->node = is_better ? i : find->node;
+        find->offset_units = is_better ? nodes[i].offset_units : find->offset_units;
+    }
+}
+
+/* Gives the hole for a request, or NONE. Any hole of a higher bin is large enough. */
+static inline uint32_t dao_range_find_good(const dao_range_t *range, uint64_t size_units)
+{
+    uint32_t own_bin = dao_range_bin_of(size_units);
+    dao_range_find_t find = {.node = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
+    dao_range_look(range, own_bin, size_units, DAO_RANGE_SCAN_DEPTH, &find);
+    uint32_t near_end = own_bin + DAO_RANGE_NEAR_BINS;
+    uint32_t bin = dao_range_next_bin(range, own_bin + 1);
+    while (bin != DAO_RANGE_NO_BIN && bin <= near_end) {
+        dao_range_look(range, bin, size_units, DAO_RANGE_SCAN_DEPTH, &find);
+        bin = dao_range_next_bin(range, bin + 1);
+    }
+    if (find.node == DAO_RANGE_NONE) {
+        bool has_larger = bin != DAO_RANGE_NO_BIN;
+        dao_range_look(range, has_larger ? bin : own_bin, size_units,
+                       has_larger ? DAO_RANGE_SCAN_DEPTH : UINT32_MAX, &find);
+    }
+    return find.node;
+}
+
+/* Tells whether two more nodes and one more used block find room. */
+static inline bool dao_range_has_room(const dao_range_t *range)
+{
+    return range->map_room > 0 && dao_range_has_nodes(range);
+}
+
+/* Counts and enters a used block. */
+static inline void dao_range_enter_used(dao_range_t *range, uint32_t index, uint64_t user)
+{
+    dao_range_node_t *node = &range->nodes[index];
+    node->state = NODE_USED;
+    range->users[index] = user;
+    dao_range_map_insert(range, node->offset_units, index);
+    range->used_units += node->size_units;
+    range->map_room--;
+}
+
+/* Takes a used block out of the map and the count. */
+static inline void dao_range_leave_used(dao_range_t *range, uint32_t entry, const dao_range_node_t *node)
+{
+    dao_range_map_erase(range, entry);
+    range->used_units -= node->size_units;
+    range->map_room++;
+}
+
+/* Takes a whole hole. */
+static inline void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
+{
+    dao_range_bin_remove(range, hole);
+    dao_range_enter_used(range, hole, user);
+}
+
+/* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
+static inline uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
+                                            uint64_t user)
+{
+    uint32_t taken = dao_range_node_take(range);
+    dao_range_node_t *rest = &range->nodes[hole];
+    dao_range_node_t *front = &range->nodes[taken];
+    front->size_units = size_units;
+    front->offset_units = rest->offset_units;
+    front->before = rest->before;
+    front->after = hole;
+    range->nodes[rest->before].after = taken;
+    rest->before = taken;
+    rest->offset_units += (uint32_t)size_units;
+    rest->size_units -= size_units;
+    dao_range_bin_again(range, hole);
+    dao_range_enter_used(range, taken, user);
+    return taken;
+}
+
+/* Joins a node to the one before it, which then stands for both. */
+static inline void dao_range_join_before(dao_range_t *range, uint32_t before, uint32_t index)
+{
+    const dao_range_node_t *node = &range->nodes[index];
+    range->nodes[before].size_units += node->size_units;
+    range->nodes[before].after = node->after;
+    range->nodes[node->after].before = before;
+    dao_range_node_give(range, index);
+}
+
+/* Joins a node to the one behind it, which then stands for both. */
+static inline void dao_range_join_after(dao_range_t *range, uint32_t after, uint32_t index)
+{
+    const dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *rest = &range->nodes[after];
+    rest->size_units += node->size_units;
+    rest->offset_units = node->offset_units;
+    rest->before = node->before;
+    range->nodes[node->before].after = after;
+    dao_range_node_give(range, index);
+}
+
+/* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
+static inline void dao_range_make_free(dao_range_t *range, uint32_t index)
+{
+    dao_range_node_t *node = &range->nodes[index];
+    uint32_t before = node->before, after = node->after;
+    bool joins_after = range->nodes[after].state == NODE_FREE;
+    if (range->nodes[before].state == NODE_FREE) {
+        if (joins_after) {
+            dao_range_bin_remove(range, after);
+            dao_range_join_before(range, index, after);
+        }
+        dao_range_join_before(range, before, index);
+        dao_range_bin_again(range, before);
+    } else if (joins_after) {
+        dao_range_join_after(range, after, index);
+        dao_range_bin_again(range, after);
+    } else {
+        node->state = NODE_FREE;
+        dao_range_bin_insert(range, index, dao_range_bin_of(node->size_units));
+    }
+}
+
 /* ---- range_index.c ---- */
 
 /* Enters the start of a block into the index, and takes it out while the block is still linked to its neighbours. */
