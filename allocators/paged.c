@@ -24,7 +24,7 @@
    What holds between calls, with the world's locks:
 
        stats.reserved_bytes == pages * page_bytes <= stats.limit_bytes, if there is a limit
-       every page that a live block touches is mapped
+       every page that a live block touches is mapped, and every page below an arena's mapped_floor_bytes
        an arena's used_bytes == sum of its live blocks' sizes; the place's are the sums over its arenas
 
    Peaks: each arena knows its own since they were last added up. With one arena the place's peak is exact, with more it is
@@ -59,8 +59,9 @@
 typedef struct arena {
     _Alignas(64) dao_spin_t lock;
     uint32_t page_shift;
-    const uint64_t *mapped; /* a bit a page of the window */
-    dao_segment_t segment;  /* the window, and the range over it */
+    const uint64_t *mapped;      /* a bit a page of the window */
+    uint64_t mapped_floor_bytes; /* all of the window below this is mapped */
+    dao_segment_t segment;       /* the window, and the range over it */
     uint32_t window;
     dao_ledger_t ledger;          /* of this arena's blocks */
     _Atomic uint64_t taken_count; /* times the lock was found taken */
@@ -201,9 +202,12 @@ static void gather(paged_t *paged)
     stats->driver_call_count = counts.call_count;
 }
 
-/* Counts what the backend has given or got back since the last count. */
-static void count_pages(paged_t *paged)
+/* Notes what has become of the pages: what the backend has given or got back, and where they are. */
+static void note_pages(paged_t *paged)
 {
+    for (uint32_t i = 0; i < arena_count(paged); i++) {
+        paged->arenas[i]->mapped_floor_bytes = dao_pages_mapped_floor(paged->pages, i) * paged->page_bytes;
+    }
     uint64_t reserved_bytes = dao_pages_count(paged->pages) * paged->page_bytes;
     dao_stats_t *stats = &paged->ledger.stats;
     if (reserved_bytes > stats->reserved_bytes) {
@@ -275,7 +279,8 @@ typedef struct placing {
 
 static inline bool is_mapped(const arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes)
 {
-    return dao_pages_are_mapped(arena->mapped, offset_bytes >> arena->page_shift,
+    return __builtin_expect(offset_bytes + size_bytes <= arena->mapped_floor_bytes, true) ||
+           dao_pages_are_mapped(arena->mapped, offset_bytes >> arena->page_shift,
                                 (offset_bytes + size_bytes - 1) >> arena->page_shift);
 }
 
@@ -391,7 +396,7 @@ static dao_status_t place_and_back(paged_t *paged, placing_t *placing)
     dao_pages_ranges_t ranges = ranges_of(paged);
     status = dao_pages_back(paged->pages, &ranges, placing->arena->window, search.best_offset_bytes,
                             placing->block_bytes, new_page_max);
-    count_pages(paged); /* after a failure too: the backend may have refused to take a page back */
+    note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
     if (status != DAO_OK) {
         take_back(placing->arena, &placing->grant);
     }
@@ -651,7 +656,7 @@ static dao_status_t release_pages(paged_t *paged, uint32_t page_count)
 {
     dao_pages_ranges_t ranges = ranges_of(paged);
     dao_status_t status = dao_pages_release(paged->pages, &ranges, page_count);
-    count_pages(paged);
+    note_pages(paged);
     return status;
 }
 

@@ -560,6 +560,17 @@ const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window)
     return pages->windows[window].mapped;
 }
 
+uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
+{
+    const uint64_t *mapped = pages->windows[window].mapped;
+    uint32_t word = 0;
+    while (word * WORD_BITS < pages->windows[window].mapped_end && mapped[word] == UINT64_MAX) {
+        word++;
+    }
+    bool is_end = word * WORD_BITS >= pages->windows[window].mapped_end;
+    return word * WORD_BITS + (is_end ? 0 : (uint32_t)__builtin_ctzll(~mapped[word]));
+}
+
 uint32_t dao_pages_count(const dao_pages_t *pages)
 {
     return pages->mapped_count + pages->idle_count;

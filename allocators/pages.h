@@ -51,6 +51,9 @@ void *dao_pages_address(const dao_pages_t *pages, uint32_t window);
 /* A bit a page of addresses of a window: mapped. Stays where it is. */
 const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window);
 
+/* Number of pages of addresses from the start of a window on that are all mapped. */
+uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window);
+
 /* Number of pages taken from the backend. */
 uint32_t dao_pages_count(const dao_pages_t *pages);
 

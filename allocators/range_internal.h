@@ -80,7 +80,8 @@ static inline uint32_t dao_range_bin_of(uint64_t size_units)
     if (size_units < SUB_BIN_COUNT) {
         return (uint32_t)size_units;
     }
-    uint32_t octave = 63u - (uint32_t)__builtin_clzll(size_units);
+    uint32_t octave =
+        63u ^ (uint32_t)__builtin_clzll(size_units); /* one instruction where the processor has it */
     return ((octave - SUB_BIN_SHIFT) << SUB_BIN_SHIFT) + (uint32_t)(size_units >> (octave - SUB_BIN_SHIFT));
 }
 
