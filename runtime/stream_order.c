@@ -82,18 +82,14 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
                                order_t *out_order)
 {
     char text[DAO_PLACE_TEXT_BYTES];
-    dao_core_t *core;
-    dao_runtime_t *runtime;
-    dao_status_t status;
-    if ((status = dao_context_enter(&core)) != DAO_OK || (status = dao_place_check(core, place)) != DAO_OK) {
+    dao_status_t status = dao_place_allocator(place, true, &out_order->allocator, &out_order->runtime);
+    dao_runtime_t *runtime = out_order->runtime;
+    if (status != DAO_OK) {
         return status;
     }
-    if (place.kind == DAO_PLACE_KIND_CPU) {
+    if (runtime == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED,
                          "%s: host memory follows no stream; use dao_alloc() and dao_free()", function);
-    }
-    if ((status = dao_runtime_borrow(place.index, &runtime)) != DAO_OK) {
-        return status;
     }
     stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
     if (stream->runtime != runtime) {
@@ -102,12 +98,10 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
                          stream->runtime->device_index == place.index ? " before dao_finalize()" : "",
                          dao_place_format(place, text));
     }
-    dao_allocator_t *allocator = dao_runtime_allocator(runtime, place.kind);
-    if (allocator->ops->stream_mark == NULL) {
+    if (out_order->allocator->ops->stream_mark == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED, "%s: the %s allocator of %s knows no streams", function,
-                         allocator->ops->name, dao_place_format(place, text));
+                         out_order->allocator->ops->name, dao_place_format(place, text));
     }
-    *out_order = (order_t){.runtime = runtime, .allocator = allocator};
     return number_find(stream, &out_order->number);
 }
 

@@ -530,6 +530,25 @@ static void no_stream_is_the_compute_stream(void)
     CU_ASSERT_EQUAL(dao_free_async(dao_device_place(0), block, compute), DAO_OK);
 }
 
+static void the_end_of_the_library_is_the_end_of_its_streams(void)
+{
+    dao_stream_t *old = NULL;
+    CU_ASSERT_EQUAL_FATAL(start(), 0);
+    must(dao_stream_create(0, &old));
+    void *block = take(1000, old);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY); /* the stream and the block are live */
+    CU_ASSERT_EQUAL(dao_free_async(device_0, block, old), DAO_ERR_SHUTDOWN);
+    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 1000, old));
+    dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
+    must(dao_init(&cpu));
+    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 1000, old));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_finalize"));
+    dao_stream_destroy(old);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
 /* ---- failures ---- */
 
 /* A block goes from one stream to another; all is undone. The first error. A device that is lost in between touches no
@@ -765,12 +784,18 @@ static CU_TestInfo random_tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+static CU_TestInfo end_tests[] = {
+    {"the end of the library is the end of its streams", the_end_of_the_library_is_the_end_of_its_streams},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
     CU_SuiteInfo suites[] = {
         {"stream order", start, stop, begin, end, tests},
         {"stream order: at random", start, stop, begin, end, random_tests},
         {"stream order: at random, slowly", start_slow, stop, begin, end, random_tests},
+        {"stream order: the end", NULL, NULL, NULL, NULL, end_tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);
