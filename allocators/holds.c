@@ -402,6 +402,34 @@ bool dao_holds_is_done(const dao_holds_t *holds, const dao_hold_t *hold)
     return true;
 }
 
+uint64_t dao_holds_epoch(const dao_holds_t *holds)
+{
+    return atomic_load(&holds->epoch);
+}
+
+void dao_holds_finished(dao_holds_t *holds, uint32_t stream, uint64_t epoch)
+{
+    uint32_t first = stream != 0 ? stream : 1;
+    uint32_t last = stream != 0 ? stream : DAO_HOLD_STREAM_MAX;
+    lock(holds);
+    for (uint32_t i = first; i <= last; i++) {
+        line_advance_locked(holds, &holds->lines[i], epoch);
+    }
+    unlock(holds);
+}
+
+dao_hold_t dao_holds_pending(const dao_holds_t *holds)
+{
+    dao_hold_t hold = {.epoch = atomic_load(&holds->epoch)};
+    for (uint32_t i = 1; i < NUMBER_COUNT; i++) {
+        const line_t *line = &holds->lines[i];
+        if (!line_is_done(line, atomic_load(&line->freed_epoch))) {
+            hold.streams |= bit(i);
+        }
+    }
+    return hold;
+}
+
 /* Asks a stream's events, oldest first, as long as they have finished. */
 static bool line_poll_locked(dao_holds_t *holds, line_t *line)
 {

@@ -80,13 +80,23 @@ bool dao_holds_is_done(const dao_holds_t *holds, const dao_hold_t *hold);
    Leaves the thread's last error as it is. Does not wait. May be called under an allocator's lock. */
 bool dao_holds_poll(dao_holds_t *holds);
 
+/* Gives the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
+uint64_t dao_holds_epoch(const dao_holds_t *holds);
+
+/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was that one. What is
+   known so needs no event. Threads: any. */
+void dao_holds_finished(dao_holds_t *holds, uint32_t stream, uint64_t epoch);
+
+/* Gives the hold of all that was freed and is not known to have finished. Threads: any. Loads only. */
+dao_hold_t dao_holds_pending(const dao_holds_t *holds);
+
 /* Makes `stream` wait, on the device, for a hold. Called without a lock. The backend's answer: after an error the stream may
    wait for a part of it. */
 DAO_NODISCARD dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream);
 
 /* Waits on the host for a hold. Called without a lock. The backend's first error: the work has ended then, too, and the hold
    is done, but for DAO_ERR_REENTRANT: this thread must not wait. */
-DAO_NODISCARD dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
+dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
 
 bool dao_holds_is_valid(dao_holds_t *holds);
 

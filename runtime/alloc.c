@@ -226,9 +226,11 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
     return false;
 }
 
-/* A place has refused an address, or is not there: names the place that the address belongs to, if there is one. */
-static dao_status_t refused_error(dao_place_t place, const void *address, dao_status_t status)
+dao_status_t dao_free_error(const char *function, dao_place_t place, const void *address, dao_status_t status)
 {
+    if (status != DAO_ERR_FOREIGN_POINTER && status != DAO_ERR_DOUBLE_FREE && status != DAO_ERR_NO_DEVICE) {
+        return status; /* it is not elsewhere */
+    }
     dao_core_t *core;
     dao_error_record_t record;
     dao_error_save(&record, status);
@@ -236,9 +238,9 @@ static dao_status_t refused_error(dao_place_t place, const void *address, dao_st
     if (dao_context_enter(&core) == DAO_OK && owner_find(core, place, address, &owner)) {
         char named_text[DAO_PLACE_TEXT_BYTES];
         char owner_text[DAO_PLACE_TEXT_BYTES];
-        return dao_error(DAO_ERR_WRONG_PLACE,
-                         "dao_free: %p was given for %s but belongs to %s; nothing was freed", address,
-                         dao_place_format(place, named_text), dao_place_format(owner, owner_text));
+        return dao_error(DAO_ERR_WRONG_PLACE, "%s: %p was given for %s but belongs to %s; nothing was freed",
+                         function, address, dao_place_format(place, named_text),
+                         dao_place_format(owner, owner_text));
     }
     return dao_error_restore(&record);
 }
@@ -262,9 +264,7 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
             dao_error(DAO_ERR_FOREIGN_POINTER, "dao_free: %p was not handed out at %s, which was never used",
                       address, dao_place_format(place, text));
     }
-    bool may_be_elsewhere =
-        status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_DOUBLE_FREE || status == DAO_ERR_NO_DEVICE;
-    return may_be_elsewhere ? refused_error(place, address, status) : status;
+    return status == DAO_OK ? DAO_OK : dao_free_error("dao_free", place, address, status);
 }
 
 dao_status_t dao_free(dao_place_t place, void *address)
@@ -371,7 +371,7 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
     size_t released_bytes = 0;
     if (status == DAO_OK && allocator != NULL) {
         if (runtime != NULL) {
-            dao_runtime_drain_all(runtime);
+            (void)dao_runtime_wait_frees(runtime, place.kind);
         }
         dao_place_drain(place, runtime);
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
@@ -392,9 +392,8 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
     }
     dao_place_drain(place, runtime);
     status = allocator->ops->limit_set(allocator, limit_bytes);
-    if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_deferred_count(runtime, place.kind) > 0) {
-        dao_runtime_drain_all(runtime); /* frees that wait for a stream are no live blocks */
-        status = allocator->ops->limit_set(allocator, limit_bytes);
+    if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_wait_frees(runtime, place.kind)) {
+        status = allocator->ops->limit_set(allocator, limit_bytes); /* such frees are no live blocks */
     }
     return status;
 }

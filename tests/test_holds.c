@@ -211,11 +211,6 @@ static dao_holds_t *holds;
 static uint32_t a, b, c;     /* numbers */
 static lane_t *la, *lb, *lc; /* their streams */
 
-static void ignore(dao_status_t status)
-{
-    (void)status;
-}
-
 static uint32_t stream_new(lane_t **out_lane)
 {
     CU_ASSERT_TRUE_FATAL(lane_count < LANE_COUNT_MAX);
@@ -270,16 +265,6 @@ static dao_hold_t work_and_free(uint32_t stream, lane_t *lane)
     return hold;
 }
 
-/* Makes it known that several streams are active. */
-static void be_several(void)
-{
-    (void)work_and_free(a, la);
-    (void)work_and_free(b, lb);
-    run_to_the_end();
-    (void)dao_holds_poll(holds);
-    (void)dao_holds_poll(holds);
-}
-
 static void poll_all(void)
 {
     run_to_the_end();
@@ -287,6 +272,14 @@ static void poll_all(void)
         (void)dao_holds_poll(holds);
         run_to_the_end();
     }
+}
+
+/* Makes it known that several streams are active. */
+static void be_several(void)
+{
+    (void)work_and_free(a, la);
+    (void)work_and_free(b, lb);
+    poll_all();
 }
 
 /* ---- one stream ---- */
@@ -506,6 +499,40 @@ static void the_host_waits_for_all_streams_of_a_hold(void)
     CU_ASSERT_EQUAL(call_count, before);
 }
 
+static void what_is_pending_is_all_that_was_freed_and_is_not_done(void)
+{
+    be_several();
+    dao_hold_t hold = dao_holds_pending(holds);
+    CU_ASSERT_TRUE(dao_hold_is_empty(&hold));
+    (void)work_and_free(a, la);
+    (void)work_and_free(b, lb);
+    hold = dao_holds_pending(holds);
+    CU_ASSERT_EQUAL(hold.streams, UINT64_C(1) << a | UINT64_C(1) << b);
+    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
+    CU_ASSERT_EQUAL(la->next, la->count);
+    CU_ASSERT_EQUAL(lb->next, lb->count);
+    hold = dao_holds_pending(holds);
+    CU_ASSERT_TRUE(dao_hold_is_empty(&hold));
+}
+
+static void what_the_host_has_waited_for_needs_no_event(void)
+{
+    dao_hold_t hold = work_and_free(a, la);
+    uint64_t epoch = dao_holds_epoch(holds);
+    dao_hold_t later = work_and_free(a, la);
+    dao_hold_t other = work_and_free(b, lb);
+    run_to_the_end();
+    uint64_t before = call_count;
+    dao_holds_finished(holds, a, epoch);
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_FALSE(dao_holds_is_done(holds, &later));
+    CU_ASSERT_FALSE(dao_holds_is_done(holds, &other));
+    dao_holds_finished(holds, 0, dao_holds_epoch(holds));
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &later));
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &other));
+    CU_ASSERT_EQUAL(call_count, before);
+}
+
 static void a_wait_that_fails_is_an_end_too(void)
 {
     for (uint64_t n = 0; n < 3; n++) { /* event_create, event_record, event_synchronize */
@@ -587,6 +614,21 @@ static void a_number_is_used_again(void)
     lane->is_hung = true;
     run_to_the_end();
     CU_ASSERT_TRUE(la->next < la->count);
+}
+
+static void a_new_stream_has_waited_for_nothing(void)
+{
+    be_several();
+    dao_hold_t hold = work_and_free(a, la);
+    la->is_hung = true;
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
+    dao_holds_stream_remove(holds, c);
+    lane_t *lane;
+    CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
+    work_on(lane);
+    run_to_the_end();
+    CU_ASSERT_TRUE(lane->next < lane->count);
 }
 
 /* ---- failures ---- */
@@ -743,7 +785,7 @@ static void random_wait(random_test_t *test)
 {
     if (test->block_count > 0) {
         random_block_t *block = &test->blocks[draw(test, test->block_count)];
-        ignore(dao_holds_wait(holds, &block->hold)); /* one that failed is an end, too */
+        (void)dao_holds_wait(holds, &block->hold); /* one that failed is an end, too */
         CU_ASSERT_TRUE(dao_holds_is_done(holds, &block->hold));
         CU_ASSERT_TRUE(meets(&block->demands));
     }
@@ -831,12 +873,16 @@ static CU_TestInfo tests[] = {
     {"a stream waits once for what it has waited for", a_stream_waits_once_for_what_it_has_waited_for},
     {"a shared stream is waited for up to the free", a_shared_stream_is_waited_for_up_to_the_free},
     {"the host waits for all streams of a hold", the_host_waits_for_all_streams_of_a_hold},
+    {"what is pending is all that was freed and is not done",
+     what_is_pending_is_all_that_was_freed_and_is_not_done},
+    {"what the host has waited for needs no event", what_the_host_has_waited_for_needs_no_event},
     {"a wait that fails is an end, too", a_wait_that_fails_is_an_end_too},
     {"nothing is learnt where the device must not be asked",
      nothing_is_learnt_where_the_device_must_not_be_asked},
     {"a poll leaves the last error as it is", a_poll_leaves_the_last_error_as_it_is},
     {"there are 63 numbers", there_are_63_numbers},
     {"a number is used again", a_number_is_used_again},
+    {"a new stream has waited for nothing", a_new_stream_has_waited_for_nothing},
     {"any call may fail", any_call_may_fail},
     {"without host memory nothing is lost", without_host_memory_nothing_is_lost},
     {"nothing is used before its users are done", nothing_is_used_before_its_users_are_done},

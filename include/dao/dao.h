@@ -6,6 +6,7 @@
 #define DAO_DAO_H
 
 #include <dao/api.h>
+#include <dao/async.h>
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/memory.h>
