@@ -73,6 +73,7 @@ typedef struct paged {
     dao_holds_t *holds; /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
+    dao_range_fit_t fit;
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by gather() */
     dao_pages_t *pages;
@@ -821,7 +822,8 @@ static dao_status_t add_arena(paged_t *paged)
                                    .size_bytes = (size_t)paged->window_bytes,
                                    .bound_bytes = paged->window_bytes},
                        .window = window};
-    dao_range_config_t config = {.capacity_bytes = paged->window_bytes, .base = (uintptr_t)address};
+    dao_range_config_t config = {
+        .capacity_bytes = paged->window_bytes, .base = (uintptr_t)address, .fit = paged->fit};
     status = dao_range_create(&config, &arena->segment.range);
     if (status != DAO_OK) {
         dao_pages_window_drop(paged->pages);
@@ -876,6 +878,7 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     }
     paged->base = (dao_allocator_t){.ops = &paged_ops, .ledger = &paged->ledger};
     paged->holds = config->holds;
+    paged->fit = config->fit;
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;

@@ -235,27 +235,40 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
     return pinned->ops->pinned_free(pinned->device, address, size_bytes);
 }
 
-dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
-                               dao_allocator_t **out_allocator)
+/* Makes an empty allocator what its config says. */
+static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *config)
+{
+    dao_status_t status = dao_ledger_init(&pinned->ledger, config->name);
+    if (status != DAO_OK) {
+        return status;
+    }
+    pinned->ledger.stats.limit_bytes = config->limit_bytes;
+    status = dao_deferred_reserve(&pinned->deferred, 0);
+    if (status == DAO_OK && config->initial_bytes != 0) {
+        status = dao_segments_take_initial(&pinned->segments, config->initial_bytes);
+    }
+    return status;
+}
+
+dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_t **out_allocator)
 {
     pinned_t *pinned = dao_host_calloc(1, sizeof(*pinned));
     if (pinned == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     pinned->base = (dao_allocator_t){.ops = &pinned_ops, .ledger = &pinned->ledger};
-    pinned->ops = ops;
-    pinned->device = device;
+    pinned->ops = config->ops;
+    pinned->device = config->device;
     dao_mutex_init(&pinned->lock, DAO_RANK_ALLOCATOR);
     dao_deferred_init(&pinned->deferred);
-    dao_segments_config_t config = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
-                                    .unit_bytes = DAO_PAGE_BYTES,
-                                    .minimum_bytes = DAO_PINNED_REGION_BYTES,
-                                    .full_status = DAO_ERR_NO_HOST_MEMORY};
-    dao_segments_init(&pinned->segments, &config, &pinned->ledger);
-    dao_status_t status = dao_ledger_init(&pinned->ledger, name);
-    if (status == DAO_OK) {
-        status = dao_deferred_reserve(&pinned->deferred, 0);
-    }
+    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
+                                      .unit_bytes = DAO_PAGE_BYTES,
+                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
+                                                                                  : DAO_PINNED_REGION_BYTES,
+                                      .fit = config->fit,
+                                      .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_segments_init(&pinned->segments, &segments, &pinned->ledger);
+    dao_status_t status = pinned_start(pinned, config);
     if (status != DAO_OK) {
         pinned_destroy(&pinned->base);
         return status;

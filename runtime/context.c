@@ -174,7 +174,8 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
     status = backend_open(core, config);
     if (status == DAO_OK) {
-        status = dao_host_allocator_create("cpu", &core->host_memory);
+        dao_host_config_t host = {.name = "cpu"};
+        status = dao_host_allocator_create(&host, &core->host_memory);
     }
     if (status != DAO_OK) {
         core_destroy(core);

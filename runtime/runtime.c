@@ -92,8 +92,9 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
     dao_status_t status = dao_caching_create(&config, &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
-        status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
-                                   &runtime->pinned_memory);
+        dao_pinned_config_t pinned = {
+            .ops = runtime->ops, .device = runtime->device, .name = dao_place_format(place, text)};
+        status = dao_pinned_create(&pinned, &runtime->pinned_memory);
     }
     return status;
 }
