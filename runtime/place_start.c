@@ -102,6 +102,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     dao_caching_config_t caching = {.ops = origin->ops,
                                     .device = origin->device,
                                     .name = name,
+                                    .holds = origin->holds,
                                     .fit = fit,
                                     .segment_bytes = segment_bytes,
                                     .initial_bytes = config->initial_bytes,

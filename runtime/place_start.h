@@ -11,6 +11,7 @@
 typedef struct dao_place_origin {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
+    dao_holds_t *holds; /* of the device's streams; NULL: no stream order */
 } dao_place_origin_t;
 
 /* Checks a config for a place, of which `strategy` will be in effect. DAO_ERR_INVALID with a message. */
