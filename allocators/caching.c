@@ -208,6 +208,7 @@ static dao_status_t segmented_create(const dao_caching_config_t *config, dao_all
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_CACHING_SEGMENT_BYTES,
+                                      .fit = config->fit,
                                       .full_status = DAO_ERR_NO_DEVICE_MEMORY};
     dao_segments_init(&caching->segments, &segments, &caching->ledger);
     dao_status_t status = dao_ledger_init(&caching->ledger, config->name);

@@ -270,7 +270,8 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
         return status;
     }
     segment.address = address;
-    dao_range_config_t config = {.capacity_bytes = size_bytes, .base = (uintptr_t)address};
+    dao_range_config_t config = {
+        .capacity_bytes = size_bytes, .base = (uintptr_t)address, .fit = segments->config.fit};
     status = dao_range_create(&config, &segment.range);
     if (status != DAO_OK) {
         dao_error_record_t record;

@@ -14,10 +14,26 @@
 #undef dao_free
 #undef dao_used
 
-/* Gives a place's allocator, starting its device if need be. */
+/* Gives the host's allocator, starting its place if need be, or says why a place is none. */
+static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, place);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_allocator = atomic_load_explicit(&core->host_memory, memory_order_acquire);
+    return *out_allocator != NULL ? DAO_OK : dao_core_host_start(core, out_allocator);
+}
+
+/* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
+    *out_runtime = NULL;
     if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime == NULL) {
@@ -31,19 +47,10 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
             place.kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;
         return DAO_OK;
     }
-    dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
-    if (status == DAO_OK) {
-        *out_allocator = core->host_memory;
-        *out_runtime = NULL;
-    }
-    return status;
+    return host_find(place, out_allocator);
 }
 
-/* allocator_peek() where the device was not used yet, and for the host. */
+/* allocator_peek() where the place was not used yet, and for the host. */
 static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
@@ -56,7 +63,7 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
         return status;
     }
     *out_runtime = NULL;
-    *out_allocator = core->host_memory;
+    *out_allocator = atomic_load(&core->host_memory);
     if (place.kind != DAO_PLACE_KIND_CPU) {
         *out_runtime = dao_runtime_started(place.index);
         *out_allocator = *out_runtime != NULL ? dao_runtime_allocator(*out_runtime, place.kind) : NULL;
@@ -64,7 +71,7 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
     return DAO_OK;
 }
 
-/* As allocator_find(), but a device that was not used yet is left alone: *out_allocator is NULL then. */
+/* As allocator_find(), but a place that was not used yet is left alone: *out_allocator is NULL then. */
 static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
@@ -197,7 +204,7 @@ void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_optio
 /* Tells whether a place that was used already has a live block at an address. */
 static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
 {
-    dao_allocator_t *allocator = core->host_memory;
+    dao_allocator_t *allocator = atomic_load(&core->host_memory);
     if (place.kind != DAO_PLACE_KIND_CPU) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime == NULL) {
@@ -206,7 +213,7 @@ static bool place_owns(const dao_core_t *core, dao_place_t place, const void *ad
         allocator = dao_runtime_allocator(runtime, place.kind);
     }
     dao_block_t block;
-    return allocator->ops->query(allocator, address, &block) == DAO_OK;
+    return allocator != NULL && allocator->ops->query(allocator, address, &block) == DAO_OK;
 }
 
 /* Looks for another place than the one that was named, to which an address belongs. */

@@ -11,11 +11,11 @@
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
 #include "runtime/context_internal.h"
 
-#include "allocators/caching.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/place_start.h"
 
 #include <inttypes.h>
 
@@ -27,6 +27,7 @@
 
 struct dao_runtime_private {
     dao_core_t *core;                       /* a reference of its own */
+    dao_place_origin_t origin;              /* where the allocators' memory comes from */
     _Atomic uint64_t deferred_pinned_count; /* of the runtime's deferred frees, those of pinned memory */
     dao_mutex_t lock;
     /* guarded by the lock */
@@ -84,19 +85,19 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     return runtime;
 }
 
+/* Both as they were configured: nobody changes that while the device starts. */
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
-    char text[DAO_PLACE_TEXT_BYTES];
+    struct dao_runtime_private *own = runtime->own;
+    own->origin =
+        (dao_place_origin_t){.ops = runtime->ops, .device = runtime->device, .holds = runtime->holds};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_caching_config_t config = {.ops = runtime->ops,
-                                   .device = runtime->device,
-                                   .holds = runtime->holds,
-                                   .name = dao_place_format(place, text)};
-    dao_status_t status = dao_caching_create(&config, &runtime->device_memory);
+    dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
+                                          &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
-        status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
-                                   &runtime->pinned_memory);
+        status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
+                                 &runtime->pinned_memory);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #define DAO_CONTEXT_H
 
 #include <dao/place.h>
+#include <dao/place_config.h>
 
 DAO_BEGIN_DECLS
 
@@ -40,6 +41,9 @@ typedef struct dao_config {
     void *log_user;                  /**< handed to log_callback */
     dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
                                    debug); default DAO_LOG_LEVEL_ERROR */
+    dao_strategy_t
+        device_strategy; /**< of device places for which dao_place_configure() names none; DAO_STRATEGY
+                                   (good_fit, best_fit, binary_buddy, size_class, system); default good_fit */
 } dao_config_t;
 
 /**
