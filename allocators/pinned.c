@@ -106,8 +106,8 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     if (status == DAO_OK) {
         status = dao_segments_alloc(&pinned->segments, request, &out_grant->address);
     } else {
-        status = dao_ledger_fail(&pinned->ledger, status, request->size_bytes,
-                                 dao_segments_largest_hole(&pinned->segments));
+        status =
+            dao_ledger_fail(&pinned->ledger, status, request, dao_segments_largest_hole(&pinned->segments));
     }
     unlock_and_report(pinned, wrong);
     return status;

@@ -15,11 +15,13 @@
 #include "runtime/context_internal.h"
 
 #include "allocators/host.h"
+#include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "runtime/leaks.h"
+#include "runtime/pressure_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -173,6 +175,10 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     atomic_init(&core->reference_count, 1);
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
     status = backend_open(core, config);
+    uint64_t host_limit_bytes = 0;
+    if (status == DAO_OK) {
+        status = dao_host_limit_find(config, &host_limit_bytes);
+    }
     if (status == DAO_OK) {
         status = dao_host_allocator_create("cpu", &core->host_memory);
     }
@@ -180,6 +186,8 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
         core_destroy(core);
         return status;
     }
+    atomic_init(&core->host_budget.limit_bytes, host_limit_bytes);
+    core->host_memory->ledger->budget = &core->host_budget;
     *out_core = core;
     return DAO_OK;
 }
@@ -402,6 +410,7 @@ static uint64_t stop(void)
         }
     }
     started_clear(); /* before anything is logged: the callback may call the library */
+    dao_pressure_clear();
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }

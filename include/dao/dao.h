@@ -11,6 +11,7 @@
 #include <dao/executor.h>
 #include <dao/memory.h>
 #include <dao/place.h>
+#include <dao/pressure.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>
