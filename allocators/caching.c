@@ -194,7 +194,8 @@ static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
     return caching->ops->memory_free(caching->device, address, size_bytes);
 }
 
-static dao_status_t segmented_create(const dao_caching_config_t *config, dao_allocator_t **out_allocator)
+static dao_status_t segmented_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+                                     dao_allocator_t **out_allocator)
 {
     caching_t *caching = dao_host_calloc(1, sizeof(*caching));
     if (caching == NULL) {
@@ -213,6 +214,7 @@ static dao_status_t segmented_create(const dao_caching_config_t *config, dao_all
     dao_segments_init(&caching->segments, &segments, &caching->ledger);
     dao_status_t status = dao_ledger_init(&caching->ledger, config->name);
     caching->ledger.stats.limit_bytes = config->limit_bytes;
+    caching->ledger.capacity_bytes = info->total_bytes;
     if (status == DAO_OK && config->initial_bytes != 0) {
         status = dao_segments_take_initial(&caching->segments, config->initial_bytes);
     }
@@ -234,5 +236,5 @@ dao_status_t dao_caching_create(const dao_caching_config_t *config, dao_allocato
     }
     bool has_pages = !config->no_page_mapping && dao_paged_page_bytes(config->ops, &info) != 0;
     return has_pages ? dao_paged_create(config, &info, out_allocator)
-                     : segmented_create(config, out_allocator);
+                     : segmented_create(config, &info, out_allocator);
 }

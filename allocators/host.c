@@ -48,8 +48,8 @@ static void unlock(host_t *host)
 
 static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
-    size_t size_bytes = request->size_bytes;
-    dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(size_bytes));
+    dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(request->size_bytes));
+
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
@@ -58,9 +58,9 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
         dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    return status == DAO_OK ? DAO_OK
-                            : dao_ledger_fail(&host->ledger, status, size_bytes,
-                                              dao_segments_largest_hole(&host->segments));
+    return status == DAO_OK
+               ? DAO_OK
+               : dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
 }
 
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -233,6 +233,7 @@ static dao_status_t host_start(host_t *host, const dao_host_config_t *config)
         return status;
     }
     host->ledger.stats.limit_bytes = config->limit_bytes;
+    host->ledger.budget = config->budget;
     return config->initial_bytes != 0 ? dao_segments_take_initial(&host->segments, config->initial_bytes)
                                       : DAO_OK;
 }

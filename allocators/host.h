@@ -3,6 +3,7 @@
 #define DAO_ALLOCATORS_HOST_H
 
 #include "allocators/allocator.h"
+#include "allocators/budget.h"
 #include "allocators/range.h"
 
 /* Requests up to this many bytes go to malloc. */
@@ -13,6 +14,7 @@
 
 typedef struct dao_host_config {
     const char *name;     /* the place, for messages; copied */
+    dao_budget_t *budget; /* of all host memory; borrowed; NULL: none */
     dao_range_fit_t fit;  /* how a hole is chosen */
     size_t segment_bytes; /* smallest region; 0: DAO_HOST_REGION_BYTES */
     size_t initial_bytes; /* taken at once, as one region */

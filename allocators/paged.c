@@ -54,7 +54,7 @@ static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao
 {
     dao_paged_lock(paged);
     dao_paged_gather(paged);
-    status = dao_ledger_fail(&paged->ledger, status, request->size_bytes, dao_paged_largest_hole(paged));
+    status = dao_ledger_fail(&paged->ledger, status, request, dao_paged_largest_hole(paged));
     dao_paged_unlock(paged);
     return status;
 }
@@ -415,6 +415,8 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;
+    paged->ledger.capacity_bytes = info->total_bytes / paged->page_bytes * paged->page_bytes;
+    paged->ledger.maps_pages = true;
     if (status == DAO_OK) {
         status = create_pages(paged, config, info->total_bytes);
     }

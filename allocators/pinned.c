@@ -79,8 +79,8 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     if (status == DAO_OK) {
         status = dao_segments_alloc(&pinned->segments, request, &out_grant->address);
     } else {
-        status = dao_ledger_fail(&pinned->ledger, status, request->size_bytes,
-                                 dao_segments_largest_hole(&pinned->segments));
+        status =
+            dao_ledger_fail(&pinned->ledger, status, request, dao_segments_largest_hole(&pinned->segments));
     }
     unlock_and_report(pinned, wrong);
     return status;
@@ -243,6 +243,7 @@ static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *co
         return status;
     }
     pinned->ledger.stats.limit_bytes = config->limit_bytes;
+    pinned->ledger.budget = config->budget;
     status = dao_deferred_reserve(&pinned->deferred, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {
         status = dao_segments_take_initial(&pinned->segments, config->initial_bytes);

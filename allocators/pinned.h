@@ -4,6 +4,7 @@
 #define DAO_ALLOCATORS_PINNED_H
 
 #include "allocators/allocator.h"
+#include "allocators/budget.h"
 #include "allocators/range.h"
 #include "backends/backend.h"
 
@@ -14,6 +15,7 @@ typedef struct dao_pinned_config {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device; /* borrowed; outlives the allocator */
     const char *name;             /* the place, for messages; copied */
+    dao_budget_t *budget;         /* of all host memory; borrowed; NULL: none */
     dao_range_fit_t fit;          /* how a hole is chosen */
     size_t segment_bytes;         /* smallest region; 0: DAO_PINNED_REGION_BYTES */
     size_t initial_bytes;         /* taken at once, as one region */

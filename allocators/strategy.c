@@ -67,17 +67,22 @@ dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool press
 {
     DAO_ASSERT(dao_ledger_room(supply->ledger) >= size_bytes);
     void *address = NULL;
-    dao_status_t status = supply->upstream.take(supply->upstream.user, size_bytes, &address);
+    dao_status_t status = dao_ledger_grow_begin(supply->ledger, size_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = supply->upstream.take(supply->upstream.user, size_bytes, &address);
     if (presses && dao_supply_is_out(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
         dao_status_t released = supply->placer->ops->release(supply->placer, UINT64_MAX);
         status = released != DAO_OK ? released
                                     : supply->upstream.take(supply->upstream.user, size_bytes, &address);
     }
     if (status != DAO_OK) {
+        dao_ledger_grow_cancel(supply->ledger, size_bytes);
         return status;
     }
     DAO_ASSERT((uintptr_t)address % supply->alignment_bytes == 0);
-    dao_stats_count_grow(&supply->ledger->stats, size_bytes);
+    dao_ledger_count_grow(supply->ledger, size_bytes);
     *out_piece = (dao_piece_t){address, size_bytes};
     return DAO_OK;
 }
@@ -86,7 +91,7 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece)
 {
     dao_status_t status = supply->upstream.give(supply->upstream.user, piece->address, piece->size_bytes);
     if (status == DAO_OK) {
-        dao_stats_count_shrink(&supply->ledger->stats, piece->size_bytes);
+        dao_ledger_count_shrink(supply->ledger, piece->size_bytes);
     }
     return status;
 }
@@ -211,7 +216,7 @@ static dao_status_t alloc_locked(strategy_t *strategy, const dao_block_request_t
         status = charge_and_take_locked(strategy, request, alignment_bytes, &piece);
     }
     if (status != DAO_OK) {
-        return dao_ledger_fail(&strategy->ledger, status, request->size_bytes,
+        return dao_ledger_fail(&strategy->ledger, status, request,
                                strategy->placer->ops->largest_hole(strategy->placer));
     }
     size_t over_bytes = (uintptr_t)piece.address % alignment_bytes;
@@ -424,6 +429,7 @@ static dao_status_t strategy_start(strategy_t *strategy, const dao_strategy_conf
         return status;
     }
     strategy->ledger.stats.limit_bytes = config->limit_bytes;
+    strategy->ledger.budget = config->budget;
     status = dao_deferred_reserve(&strategy->deferred, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {
         DAO_ASSERT(strategy->placer->ops->start != NULL);

@@ -14,6 +14,7 @@
 /* What an allocator is created from. */
 typedef struct dao_strategy_config {
     const char *name;         /* the place, for messages; copied */
+    dao_budget_t *budget;     /* that reserved_bytes are taken from; borrowed; NULL: none */
     dao_upstream_t upstream;  /* its user outlives the allocator */
     dao_status_t full_status; /* for requests that can never be held */
     size_t

@@ -4,9 +4,10 @@
 #include <dao/memory.h>
 #include <dao/stats.h>
 
+#include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
-#include "runtime/context_internal.h"
+#include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 
 /* In this file they are functions. */
@@ -96,30 +97,6 @@ dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t
 
 /* ---- alloc ---- */
 
-static inline dao_status_t allocator_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                           void **out_address)
-{
-    dao_block_grant_t grant;
-    dao_status_t status = allocator->ops->alloc(allocator, request, &grant);
-    if (status == DAO_OK) {
-        *out_address = grant.address;
-    }
-    return status;
-}
-
-/* Frees that still wait for a stream are memory, too: waits for them and tries once more. */
-static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, dao_allocator_t *allocator,
-                                dao_status_t status, const dao_block_request_t *request, void **out_address)
-{
-    bool is_short =
-        status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-    if (!is_short || runtime == NULL || dao_runtime_deferred_count(runtime, kind) == 0) {
-        return status;
-    }
-    dao_runtime_drain_all(runtime);
-    return allocator_alloc(allocator, request, out_address);
-}
-
 static inline dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
                                        void **out_address, dao_runtime_t **out_runtime)
 {
@@ -135,9 +112,20 @@ static inline dao_status_t place_alloc(dao_place_t place, const dao_block_reques
     if (*out_runtime != NULL) {
         dao_runtime_drain(*out_runtime);
     }
-    status = allocator_alloc(allocator, request, out_address);
-    return status == DAO_OK ? DAO_OK
-                            : alloc_again(*out_runtime, place.kind, allocator, status, request, out_address);
+    dao_block_grant_t grant;
+    status = allocator->ops->alloc(allocator, request, &grant);
+    if (dao_pressure_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = allocator,
+                                    .runtime = *out_runtime,
+                                    .request = request,
+                                    .out_grant = &grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    }
+    return status;
 }
 
 dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
@@ -265,6 +253,7 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
             dao_runtime_drain(runtime);
         }
         status = dao_allocator_free(allocator, address);
+        dao_pressure_note_free();
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];
         status =
@@ -320,7 +309,10 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     dao_stats_t stats = {0};
     if (allocator != NULL) {
         dao_place_drain(place, runtime);
+        uint64_t cured_count =
+            atomic_load(&allocator->ledger->cured_count); /* first: it is not above failed_count */
         allocator->ops->stats_get(allocator, &stats);
+        stats.failed_count -= cured_count;
         stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     }
     *out_stats = stats;
@@ -402,5 +394,6 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
     if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_wait_frees(runtime, place.kind)) {
         status = allocator->ops->limit_set(allocator, limit_bytes); /* such frees are no live blocks */
     }
+    dao_pressure_note_free();
     return status;
 }

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
+#include "runtime/pressure_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -190,10 +191,15 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
     configs_reset(core, device_strategy);
     status = backend_open(core, config);
+    uint64_t host_limit_bytes = 0;
+    if (status == DAO_OK) {
+        status = dao_host_limit_find(config, &host_limit_bytes);
+    }
     if (status != DAO_OK) {
         core_destroy(core);
         return status;
     }
+    atomic_init(&core->host_budget.limit_bytes, host_limit_bytes);
     *out_core = core;
     return DAO_OK;
 }
@@ -416,6 +422,7 @@ static uint64_t stop(void)
         }
     }
     started_clear(); /* before anything is logged: the callback may call the library */
+    dao_pressure_clear();
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }
@@ -518,7 +525,8 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
     if (atomic_load(&core->host_memory) == NULL) {
-        status = dao_place_start(host, &core->host_config, NULL, &host_memory);
+        dao_place_origin_t origin = {.budget = &core->host_budget};
+        status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
     }
     *out_allocator = atomic_load(&core->host_memory);

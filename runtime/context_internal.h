@@ -2,6 +2,7 @@
 #ifndef DAO_RUNTIME_CONTEXT_INTERNAL_H
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
+#include "allocators/budget.h"
 #include "runtime/handle.h"
 #include "runtime/runtime_internal.h"
 
@@ -25,6 +26,7 @@ typedef struct dao_core {
     dao_backend_t *backend;
     int32_t device_count;
     uint32_t fork_count;                    /* forks before the start */
+    dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
@@ -140,6 +142,9 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 /* A reference to a stream for a handle, and its end: stream.c. A device's own streams are not counted. */
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
+
+/* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c. DAO_ERR_INVALID. */
+DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes);
 
 /* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a place that was not
    used yet is started; without, *out_allocator is NULL for it: alloc.c. */

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/context_internal.h"
 #include "runtime/memory_internal.h"
+#include "runtime/pressure_internal.h"
 
 #include <inttypes.h>
 
@@ -234,6 +234,7 @@ static void handle_end(dao_memory_t *memory)
             dao_allocator_free(core->host_memory, memory->address) != DAO_OK) {
             dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
         }
+        dao_pressure_note_free();
         if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {
             DAO_ASSERT_UNLOCKED();
             memory->deleter(memory->address, memory->size_bytes, memory->user);

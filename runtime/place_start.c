@@ -83,6 +83,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
     if (place.kind == DAO_PLACE_KIND_CPU) {
         dao_host_config_t host = {.name = name,
+                                  .budget = origin->budget,
                                   .fit = fit,
                                   .segment_bytes = segment_bytes,
                                   .initial_bytes = config->initial_bytes,
@@ -93,6 +94,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
         dao_pinned_config_t pinned = {.ops = origin->ops,
                                       .device = origin->device,
                                       .name = name,
+                                      .budget = origin->budget,
                                       .fit = fit,
                                       .segment_bytes = segment_bytes,
                                       .initial_bytes = config->initial_bytes,
@@ -131,6 +133,7 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
     bool is_device = place.kind == DAO_PLACE_KIND_DEVICE;
     dao_strategy_config_t strategy = {
         .name = name,
+        .budget = is_device ? NULL : origin->budget,
         .upstream = upstream_of(place, origin),
         .full_status = is_device ? DAO_ERR_NO_DEVICE_MEMORY : DAO_ERR_NO_HOST_MEMORY,
         .alignment_bytes = is_host ? DAO_SMALL_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,

@@ -9,7 +9,7 @@
 
    Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
-#include "runtime/context_internal.h"
+#include "runtime/pressure_internal.h"
 
 #include "allocators/pinned.h"
 #include "base/error.h"
@@ -96,6 +96,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
                                           &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
+        own->origin.budget = &own->core->host_budget;
         status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
                                  &runtime->pinned_memory);
     }
@@ -257,11 +258,13 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
     if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index) {
         dao_pinned_free_deferred(allocator, address);
+        dao_pressure_note_free();
         return;
     }
     if (dao_allocator_free(allocator, address) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
+    dao_pressure_note_free();
 }
 
 static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
@@ -315,6 +318,7 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
     }
     atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
+    dao_pressure_note_free();
 }
 
 uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind)

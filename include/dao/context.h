@@ -37,6 +37,8 @@ typedef struct dao_cpu_config {
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
 typedef struct dao_config {
     dao_cpu_config_t cpu;
+    uint64_t host_limit_bytes; /**< DAO_HOST_LIMIT; most bytes of all host memory, see dao_host_limit_set();
+                                    default 0: no limit */
     dao_log_callback_t log_callback; /**< NULL: nothing is logged */
     void *log_user;                  /**< handed to log_callback */
     dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
