@@ -113,10 +113,9 @@ static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, d
 {
     bool is_short =
         status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-    if (!is_short || runtime == NULL || dao_runtime_deferred_count(runtime, kind) == 0) {
+    if (!is_short || runtime == NULL || !dao_runtime_wait_frees(runtime, kind)) {
         return status;
     }
-    dao_runtime_drain_all(runtime);
     return allocator_alloc(allocator, request, out_address);
 }
 

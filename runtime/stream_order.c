@@ -125,8 +125,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_kind_t kind, siz
     dao_status_t status = order->allocator->ops->alloc(order->allocator, &request, &grant);
     bool is_short =
         status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-    if (is_short && dao_runtime_deferred_count(order->runtime, kind) > 0) {
-        dao_runtime_drain_all(order->runtime); /* what the allocator itself holds it has waited for */
+    if (is_short && dao_runtime_wait_frees(order->runtime, kind)) {
         status = order->allocator->ops->alloc(order->allocator, &request, &grant);
     }
     if (status != DAO_OK) {
