@@ -2,7 +2,7 @@
 
        taken_bytes == memory given out + page handles <= device_bytes
 
-   Addresses are reserved and cannot be touched. */
+   Addresses are numbers: nothing is mapped there, so that an allocator which touches what it manages is found out. */
 #include "tools/bench_device.h"
 
 #include "base/assert.h"
@@ -17,10 +17,15 @@ enum { ALIGNMENT_BYTES = 256 };
 
 #define PAGE_BYTES ((size_t)2 << 20)
 
+/* Where the addresses lie: where systems put nothing of their own, below the top of 47 bits. */
+#define ADDRESS_BEGIN (UINT64_C(1) << 45)
+#define ADDRESS_BYTES (UINT64_C(1) << 45)
+
 struct dao_backend_device {
     uint64_t device_bytes;
     bool has_pages;
     _Atomic uint64_t taken_bytes;
+    _Atomic uint64_t reserved_bytes; /* addresses */
 };
 
 struct dao_backend {
@@ -72,13 +77,16 @@ static void give(dao_backend_device_t *device, size_t size_bytes)
     (void)atomic_fetch_sub_explicit(&device->taken_bytes, size_bytes, memory_order_relaxed);
 }
 
-static dao_status_t reserve(size_t size_bytes, void **out_address)
+/* Gives addresses; they are not used again. */
+static dao_status_t reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
-    void *address = dao_host_reserve(size_bytes, PAGE_BYTES);
-    if (address == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refused %zu bytes of addresses", size_bytes);
+    uint64_t rounded_bytes = ((uint64_t)size_bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+    uint64_t offset_bytes =
+        atomic_fetch_add_explicit(&device->reserved_bytes, rounded_bytes, memory_order_relaxed);
+    if (size_bytes > ADDRESS_BYTES || offset_bytes > ADDRESS_BYTES - rounded_bytes) {
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no addresses are left for %zu bytes", size_bytes);
     }
-    *out_address = address;
+    *out_address = (void *)(uintptr_t)(ADDRESS_BEGIN + offset_bytes);
     return DAO_OK;
 }
 
@@ -147,7 +155,7 @@ static dao_status_t bench_memory_alloc(dao_backend_device_t *device, size_t size
     count_call();
     dao_status_t status = take(device, size_bytes);
     if (status == DAO_OK) {
-        status = reserve(size_bytes, out_address);
+        status = reserve(device, size_bytes, out_address);
         if (status != DAO_OK) {
             give(device, size_bytes);
         }
@@ -158,35 +166,44 @@ static dao_status_t bench_memory_alloc(dao_backend_device_t *device, size_t size
 static dao_status_t bench_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     count_call();
-    dao_host_unmap(address, size_bytes);
+    (void)address;
     give(device, size_bytes);
     return DAO_OK;
 }
 
 static dao_status_t bench_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
-    (void)device;
-    return reserve(size_bytes, out_address);
+    return reserve(device, size_bytes, out_address);
 }
 
 static dao_status_t bench_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     (void)device;
-    dao_host_unmap(address, size_bytes);
+    (void)address;
+    (void)size_bytes;
     return DAO_OK;
 }
 
 static dao_status_t bench_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
-    (void)device;
-    return reserve(size_bytes, out_address);
+    return reserve(device, size_bytes, out_address);
 }
 
 static dao_status_t bench_address_release(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     (void)device;
-    dao_host_unmap(address, size_bytes);
+    (void)address;
+    (void)size_bytes;
     return DAO_OK;
+}
+
+static dao_backend_pages_t *make_pages(size_t size_bytes, void *address)
+{
+    dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    if (pages != NULL) {
+        *pages = (dao_backend_pages_t){.size_bytes = size_bytes, .address = address};
+    }
+    return pages;
 }
 
 static dao_status_t bench_pages_create(dao_backend_device_t *device, size_t size_bytes,
@@ -197,13 +214,34 @@ static dao_status_t bench_pages_create(dao_backend_device_t *device, size_t size
     if (status != DAO_OK) {
         return status;
     }
-    dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    dao_backend_pages_t *pages = make_pages(size_bytes, NULL);
     if (pages == NULL) {
         give(device, size_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a handle of pages");
     }
-    pages->size_bytes = size_bytes;
     *out_pages = pages;
+    return DAO_OK;
+}
+
+static dao_status_t bench_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
+                                              size_t page_count, void *address,
+                                              dao_backend_pages_t **out_pages)
+{
+    count_call();
+    dao_status_t status = take(device, page_bytes * page_count);
+    if (status != DAO_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < page_count; i++) {
+        out_pages[i] = make_pages(page_bytes, (char *)address + i * page_bytes);
+        if (out_pages[i] == NULL) {
+            while (i > 0) {
+                dao_host_free(out_pages[--i]);
+            }
+            give(device, page_bytes * page_count);
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu handles of pages", page_count);
+        }
+    }
     return DAO_OK;
 }
 
@@ -368,4 +406,5 @@ const dao_backend_ops_t dao_bench_device_ops = {
     .pages_map = bench_pages_map,
     .pages_unmap = bench_pages_unmap,
     .pages_size = bench_pages_size,
+    .pages_create_mapped = bench_pages_create_mapped,
 };
