@@ -329,8 +329,8 @@ static void make_training(maker_t *maker)
     layer_t layers[LAYER_COUNT] = {0};
     for (size_t i = 0; i < LAYER_COUNT; i++) {
         layers[i].parameter_bytes = random_log(&maker->random, KIB, 16 * MIB);
-        layers[i].activation_bytes = random_log(&maker->random, 256 * KIB, 64 * MIB);
-        layers[i].workspace_bytes = random_log(&maker->random, 64 * KIB, 32 * MIB);
+        layers[i].activation_bytes = random_log(&maker->random, 2 * MIB, 32 * MIB);
+        layers[i].workspace_bytes = random_log(&maker->random, 64 * KIB, 16 * MIB);
         for (size_t k = 0; k < STATE_COUNT; k++) {
             (void)take(maker, layers[i].parameter_bytes);
         }

@@ -28,18 +28,25 @@ extern const dao_bench_peer_t dao_bench_empty;
 /* A figure that was not taken, or does not apply. */
 #define DAO_BENCH_NONE (-1.0)
 
-/* One row. Each is DAO_BENCH_NONE where it does not apply. */
+/* The figures of a row. Each is DAO_BENCH_NONE where it does not apply. */
+#define DAO_BENCH_FIGURE_LIST(X)                                                                             \
+    X(ns_per_pair, "processor time, without the empty call; median of the rounds")                           \
+    X(lock_ns, "of an uncontended lock and unlock, beside those rounds")                                     \
+    X(p99_ns, "of single operations, without the clock and the empty call")                                  \
+    X(p999_ns, "the same")                                                                                   \
+    X(footprint_ratio, "peak reserved over peak live, on a device that is large enough")                     \
+    X(capacity_ratio, "smallest device over peak live: one contiguous segment")                              \
+    X(capacity_ratio_remap, "the same with page mapping")                                                    \
+    X(driver_calls, "of a replay on a device that is large enough, with page mapping")                       \
+    X(growth_bytes, "what they took")                                                                        \
+    X(steady_calls, "of a second replay behind it")                                                          \
+    X(steady_growth_bytes, "what those took")                                                                \
+    X(remapped_pages, "on a device of 1.2 times the peak")
+
 typedef struct dao_bench_figures {
-    double ns_per_pair; /* processor time, without the empty call; median of the rounds */
-    double lock_ns;     /* of an uncontended lock and unlock, between those rounds */
-    double p99_ns, p999_ns;
-    double footprint_ratio; /* peak reserved over peak live, on a device that is large enough */
-    double capacity_ratio;  /* smallest device over peak live: one contiguous segment */
-    double capacity_ratio_remap;
-    double driver_calls; /* while the trace is replayed on a device that is large enough, with page mapping */
-    double growth_bytes; /* what they took */
-    double steady_calls; /* the same in a second replay */
-    double remapped_pages; /* at 1.2 times the peak */
+#define DAO_BENCH_FIGURE(name, text) double name;
+    DAO_BENCH_FIGURE_LIST(DAO_BENCH_FIGURE)
+#undef DAO_BENCH_FIGURE
 } dao_bench_figures_t;
 
 /* ---- bench_replay.c ---- */

@@ -1,5 +1,5 @@
 /* What `dao bench alloc --check`, bench/instructions and the release tests hold the library to: the one table of limits.
-   bench/instructions.sh reads it too, a line each. */
+   bench/instructions reads it too, a line each. */
 #ifndef DAO_TOOLS_BENCH_LIMITS_H
 #define DAO_TOOLS_BENCH_LIMITS_H
 
@@ -18,7 +18,8 @@
     X("d", 5, 1.14, 1.02)                                                                                    \
     X("torch:", 0, 0, 1.02)
 
-/* Pages moved on a device of 1.2 times the peak, every trace; and driver calls of a second replay of the same. */
+/* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
+   where nothing grows. */
 #define DAO_BENCH_REMAPPED_PAGES_MAX 0
 
 #endif

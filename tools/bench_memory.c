@@ -80,7 +80,27 @@ static dao_status_t find_capacity(const search_t *search, bool has_pages, double
     return status;
 }
 
-/* A device that is large enough: what is taken of it, and how often it is asked. */
+/* A replay on the device that is started: driver calls and bytes that they took. */
+static dao_status_t count_calls(const search_t *search, double *out_calls, double *out_growth_bytes,
+                                dao_stats_t *out_stats)
+{
+    dao_place_t place = dao_place_of(dao_device_place(0));
+    dao_status_t status = dao_stats_get(place, out_stats);
+    uint64_t before_bytes = out_stats->reserved_bytes;
+    uint64_t before_calls = dao_bench_device_calls();
+    if (status == DAO_OK && replay_all(search) < search->trace->event_count) {
+        status = dao_last_status();
+    }
+    *out_calls = (double)(dao_bench_device_calls() - before_calls);
+    if (status == DAO_OK) {
+        status = dao_stats_get(place, out_stats);
+    }
+    *out_growth_bytes = (double)(out_stats->reserved_bytes - before_bytes);
+    dao_bench_clear(search->peer, search->trace, search->slots);
+    return status;
+}
+
+/* A device that is large enough: what is taken of it, and how often it is asked, at first and again. */
 static dao_status_t find_footprint(const search_t *search, dao_bench_figures_t *figures)
 {
     uint64_t page_count = pages_of(search->trace->peak_bytes) * ROOM_FACTOR + ROOM_PAGES;
@@ -88,23 +108,11 @@ static dao_status_t find_footprint(const search_t *search, dao_bench_figures_t *
     if (status != DAO_OK) {
         return status;
     }
-    uint64_t calls[3] = {dao_bench_device_calls()};
     dao_stats_t stats = {0};
-    for (int i = 1; i < 3 && status == DAO_OK; i++) {
-        if (replay_all(search) < search->trace->event_count) {
-            status = dao_last_status();
-        }
-        calls[i] = dao_bench_device_calls();
-        if (i == 1 && status == DAO_OK) {
-            status = dao_stats_get(dao_place_of(dao_device_place(0)), &stats);
-        }
-        dao_bench_clear(search->peer, search->trace, search->slots);
-    }
+    status = count_calls(search, &figures->driver_calls, &figures->growth_bytes, &stats);
     if (status == DAO_OK) {
         figures->footprint_ratio = (double)stats.peak_reserved_bytes / (double)search->trace->peak_bytes;
-        figures->growth_bytes = (double)stats.peak_reserved_bytes;
-        figures->driver_calls = (double)(calls[1] - calls[0]);
-        figures->steady_calls = (double)(calls[2] - calls[1]);
+        status = count_calls(search, &figures->steady_calls, &figures->steady_growth_bytes, &stats);
     }
     dao_bench_device_stop();
     return status;

@@ -39,17 +39,28 @@ static const limit_t *find_limit(const char *trace)
 
 dao_bench_figures_t dao_bench_figures_none(void)
 {
-    return (dao_bench_figures_t){.ns_per_pair = DAO_BENCH_NONE,
-                                 .lock_ns = DAO_BENCH_NONE,
-                                 .p99_ns = DAO_BENCH_NONE,
-                                 .p999_ns = DAO_BENCH_NONE,
-                                 .footprint_ratio = DAO_BENCH_NONE,
-                                 .capacity_ratio = DAO_BENCH_NONE,
-                                 .capacity_ratio_remap = DAO_BENCH_NONE,
-                                 .driver_calls = DAO_BENCH_NONE,
-                                 .growth_bytes = DAO_BENCH_NONE,
-                                 .steady_calls = DAO_BENCH_NONE,
-                                 .remapped_pages = DAO_BENCH_NONE};
+    dao_bench_figures_t none;
+#define NO_FIGURE(name, text) none.name = DAO_BENCH_NONE;
+    DAO_BENCH_FIGURE_LIST(NO_FIGURE)
+#undef NO_FIGURE
+    return none;
+}
+
+dao_bench_figures_t dao_bench_figures_mean(const dao_bench_figures_t *rows, size_t count)
+{
+    dao_bench_figures_t mean = rows[0];
+    for (size_t i = 1; i < count; i++) {
+#define ADD_FIGURE(name, text)                                                                               \
+    mean.name = mean.name == DAO_BENCH_NONE || rows[i].name == DAO_BENCH_NONE ? DAO_BENCH_NONE               \
+                                                                              : mean.name + rows[i].name;
+        DAO_BENCH_FIGURE_LIST(ADD_FIGURE)
+#undef ADD_FIGURE
+    }
+#define DIVIDE_FIGURE(name, text)                                                                            \
+    mean.name = mean.name == DAO_BENCH_NONE ? DAO_BENCH_NONE : mean.name / (double)count;
+    DAO_BENCH_FIGURE_LIST(DIVIDE_FIGURE)
+#undef DIVIDE_FIGURE
+    return mean;
 }
 
 void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_checked)
@@ -90,7 +101,8 @@ static void hold_limits(dao_bench_report_t *report, const char *trace, const dao
     hold(report, trace, "remapped_pages", figures->remapped_pages, DAO_BENCH_REMAPPED_PAGES_MAX);
     hold(report, trace, "driver_calls", figures->driver_calls,
          figures->growth_bytes / (double)DAO_BENCH_PAGE_BYTES);
-    hold(report, trace, "driver calls of a second replay", figures->steady_calls, 0);
+    hold(report, trace, "driver calls of a second replay", figures->steady_calls,
+         figures->steady_growth_bytes / (double)DAO_BENCH_PAGE_BYTES);
 }
 
 /* ---- JSON ---- */

@@ -16,6 +16,9 @@ typedef struct dao_bench_report {
 /* No figure taken yet. */
 dao_bench_figures_t dao_bench_figures_none(void);
 
+/* The mean of each figure; one that a row lacks is lacking. `count` is at least 1. */
+dao_bench_figures_t dao_bench_figures_mean(const dao_bench_figures_t *rows, size_t count);
+
 /* With `is_checked`, rows of the default strategy are held to their limits, and a breach makes the command fail. */
 void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_checked);
 

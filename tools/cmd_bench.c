@@ -22,7 +22,7 @@
 #define TORCH_PREFIX         "torch:"
 #define TORCH_FOLDER_DEFAULT "examples/traces"
 
-enum { ROUND_COUNT_DEFAULT = 14, ROUND_COUNT_MAX = 10000, SEED_DEFAULT = 1 };
+enum { ROUND_COUNT_DEFAULT = 14, ROUND_COUNT_MAX = 10000, SEED_DEFAULT = 1, SEED_COUNT_MAX = 16 };
 
 typedef struct settings {
     const char *trace;
@@ -30,6 +30,7 @@ typedef struct settings {
     const char *figures;
     const char *rounds;
     const char *seed;
+    const char *seed_count;
     const char *torch_folder;
     bool is_checked;
     bool is_json;
@@ -42,6 +43,8 @@ static const dao_option_t options[] = {
     {"figures", "F", offsetof(settings_t, figures), "speed, memory, or all (the default)"},
     {"rounds", "N", offsetof(settings_t, rounds), "timed rounds of about 20,000 pairs (default: 14)"},
     {"seed", "N", offsetof(settings_t, seed), "of the traces that are made (default: 1)"},
+    {"seeds", "N", offsetof(settings_t, seed_count),
+     "so many traces from that seed on; figures are means (default: 1)"},
     {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
      "folder of recorded steps (default: examples/traces, if it is there)"},
     {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
@@ -54,6 +57,7 @@ typedef struct bench {
     const char *trace;    /* NULL: all */
     const char *strategy; /* NULL: all */
     uint64_t seed;
+    uint64_t seed_count;
     uint64_t round_count;
     bool with_speed;
     bool with_memory;
@@ -81,21 +85,39 @@ static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t
     return status;
 }
 
-static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace)
+static dao_status_t take_figures(const bench_t *bench, const dao_bench_peer_t *peer,
+                                 const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    dao_bench_figures_t figures = dao_bench_figures_none();
     dao_status_t status = DAO_OK;
     if (bench->with_speed) {
-        status = peer->is_device ? speed_on_device(bench, peer, trace, &figures)
-                                 : dao_bench_speed(peer, trace, bench->round_count, &figures);
+        status = peer->is_device ? speed_on_device(bench, peer, trace, figures)
+                                 : dao_bench_speed(peer, trace, bench->round_count, figures);
     }
     if (status == DAO_OK && bench->with_memory && peer->is_device) {
-        status = dao_bench_memory(peer, trace, &figures);
-    }
-    if (status == DAO_OK) {
-        dao_bench_report_row(&bench->report, trace->name, peer->name, &figures);
+        status = dao_bench_memory(peer, trace, figures);
     }
     return status;
+}
+
+/* The same trace made from several seeds, or a recorded one. */
+typedef struct traces {
+    dao_alloc_trace_t items[SEED_COUNT_MAX];
+    size_t count;
+} traces_t;
+
+static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    dao_bench_figures_t rows[SEED_COUNT_MAX];
+    for (size_t i = 0; i < traces->count; i++) {
+        rows[i] = dao_bench_figures_none();
+        dao_status_t status = take_figures(bench, peer, &traces->items[i], &rows[i]);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    dao_bench_figures_t mean = dao_bench_figures_mean(rows, traces->count);
+    dao_bench_report_row(&bench->report, traces->items[0].name, peer->name, &mean);
+    return DAO_OK;
 }
 
 /* Host allocators give each large block a mapping and write to it: a process has too few of them for the largest traces. */
@@ -105,27 +127,43 @@ static bool can_play(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trac
     return peer->is_device || trace->peak_count <= count_max;
 }
 
-static dao_status_t run_trace(bench_t *bench, const dao_alloc_trace_t *trace)
+static dao_status_t run_host_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    const char *why_not = peer->alloc == NULL                  ? "is not installed"
+                          : !can_play(peer, &traces->items[0]) ? "has too few mappings for it"
+                                                               : NULL;
+    if (why_not == NULL) {
+        return run_peer(bench, peer, traces);
+    }
+    dao_bench_report_skip(&bench->report, traces->items[0].name, peer->name, why_not);
+    return DAO_OK;
+}
+
+static dao_status_t run_peers(bench_t *bench, const traces_t *traces)
 {
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < dao_bench_strategy_count && status == DAO_OK; i++) {
         if (is_wanted(bench, dao_bench_strategies[i].name)) {
-            status = run_peer(bench, &dao_bench_strategies[i], trace);
+            status = run_peer(bench, &dao_bench_strategies[i], traces);
         }
     }
     const dao_bench_peer_t *peer;
     for (size_t i = 0; status == DAO_OK && bench->with_speed && (peer = dao_bench_host_peer(i)) != NULL;
          i++) {
-        if (!is_wanted(bench, peer->name)) {
-            continue;
+        if (is_wanted(bench, peer->name)) {
+            status = run_host_peer(bench, peer, traces);
         }
-        if (peer->alloc == NULL) {
-            dao_bench_report_skip(&bench->report, trace->name, peer->name, "is not installed");
-        } else if (!can_play(peer, trace)) {
-            dao_bench_report_skip(&bench->report, trace->name, peer->name, "has too few mappings for it");
-        } else {
-            status = run_peer(bench, peer, trace);
-        }
+    }
+    return status;
+}
+
+static dao_status_t run_and_finish(bench_t *bench, traces_t *traces, dao_status_t status)
+{
+    if (status == DAO_OK) {
+        status = run_peers(bench, traces);
+    }
+    for (size_t i = 0; i < traces->count; i++) {
+        dao_alloc_trace_finish(&traces->items[i]);
     }
     return status;
 }
@@ -134,14 +172,14 @@ static dao_status_t run_trace(bench_t *bench, const dao_alloc_trace_t *trace)
 
 static dao_status_t run_made(bench_t *bench, const char *name)
 {
-    dao_alloc_trace_t trace;
-    dao_alloc_trace_config_t config = {.seed = bench->seed};
-    dao_status_t status = dao_alloc_trace_make(name, &config, &trace);
-    if (status == DAO_OK) {
-        status = run_trace(bench, &trace);
-        dao_alloc_trace_finish(&trace);
+    traces_t traces = {.count = 0};
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && traces.count < bench->seed_count) {
+        dao_alloc_trace_config_t config = {.seed = bench->seed + traces.count};
+        status = dao_alloc_trace_make(name, &config, &traces.items[traces.count]);
+        traces.count += status == DAO_OK ? 1 : 0;
     }
-    return status;
+    return run_and_finish(bench, &traces, status);
 }
 
 static dao_status_t model_folder(const bench_t *bench, const char *model, char out_path[DAO_TRACE_PATH_BYTES])
@@ -154,19 +192,16 @@ static dao_status_t model_folder(const bench_t *bench, const char *model, char o
 
 static dao_status_t run_torch(bench_t *bench, const char *model)
 {
-    dao_alloc_trace_t trace;
+    traces_t traces = {.count = 0};
     char folder[DAO_TRACE_PATH_BYTES];
     char name[64];
     dao_status_t status = model_folder(bench, model, folder);
     if (status == DAO_OK) {
         (void)snprintf(name, sizeof(name), TORCH_PREFIX "%s", model);
-        status = dao_read_events(folder, name, &trace);
+        status = dao_read_events(folder, name, &traces.items[0]);
+        traces.count = status == DAO_OK ? 1 : 0;
     }
-    if (status == DAO_OK) {
-        status = run_trace(bench, &trace);
-        dao_alloc_trace_finish(&trace);
-    }
-    return status;
+    return run_and_finish(bench, &traces, status);
 }
 
 static bool is_folder(const bench_t *bench, const char *name)
@@ -326,6 +361,10 @@ static int read_settings(const char *command, const settings_t *settings, bench_
     }
     if (!read_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
         return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
+    }
+    if (!read_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
+        return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seed_count,
+                               SEED_COUNT_MAX);
     }
     return DAO_EXIT_OK;
 }
