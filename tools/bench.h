@@ -4,18 +4,21 @@
 
 #include "tools/alloc_trace.h"
 
+#include <dao/place_config.h>
+
 /* Devices are searched in steps of a page. */
 #define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
 
 /* Who allocates. Peers of the host have no capacity: only their time is taken. */
 typedef struct dao_bench_peer {
     const char *name;
-    bool is_device; /* dao_alloc() on the device that keeps books; it has to be started */
+    bool is_device;          /* dao_alloc() on the device that keeps books; it has to be started */
+    dao_strategy_t strategy; /* of those */
     void *(*alloc)(size_t size_bytes);
     void (*free)(void *address);
 } dao_bench_peer_t;
 
-/* The device of the library, one row for each way of keeping its memory. bench_device_peer.c */
+/* The device of the library, one row for each way of keeping its memory; the default comes first. bench_device_peer.c */
 extern const dao_bench_peer_t dao_bench_strategies[];
 extern const size_t dao_bench_strategy_count;
 
@@ -64,6 +67,10 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 
 /* ---- bench_device_peer.c: the device is started for one replay or one measurement and stopped again ---- */
 
+/* Tells whether a strategy maps pages where the device has them. */
+bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
+
+/* Without pages the device is one contiguous segment, as far as the strategy has segments. */
 DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes,
                                                   bool has_pages);
 void dao_bench_device_stop(void);

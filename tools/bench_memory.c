@@ -149,13 +149,14 @@ dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trac
     bool is_small = trace->peak_bytes < DAO_BENCH_PAGE_BYTES; /* ratios would speak of the page alone */
     figures->footprint_ratio = is_small ? DAO_BENCH_NONE : figures->footprint_ratio;
     bool is_searched = !is_small && trace->peak_count <= SEARCH_COUNT_MAX;
-    if (status == DAO_OK) {
+    bool maps_pages = dao_bench_maps_pages(peer);
+    if (status == DAO_OK && maps_pages) {
         status = find_remapped(&search, figures);
     }
     if (status == DAO_OK && is_searched) {
         status = find_capacity(&search, false, &figures->capacity_ratio);
     }
-    if (status == DAO_OK && is_searched) {
+    if (status == DAO_OK && is_searched && maps_pages) {
         status = find_capacity(&search, true, &figures->capacity_ratio_remap);
     }
     dao_host_free(search.slots);

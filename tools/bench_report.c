@@ -24,6 +24,12 @@ static const limit_t limits[] = {
 #undef LIMIT_ROW
 };
 
+/* Limits are those of the default strategy. */
+static bool is_held(const char *strategy)
+{
+    return strcmp(strategy, dao_bench_strategies[0].name) == 0;
+}
+
 static const limit_t *find_limit(const char *trace)
 {
     static const limit_t none = {.trace = ""};
@@ -173,7 +179,8 @@ static void print_figure(int width, double figure, int decimals, double limit)
 static void print_row(const dao_bench_report_t *report, const char *trace, const char *strategy,
                       const dao_bench_figures_t *figures)
 {
-    const limit_t *limit = find_limit(trace);
+    static const limit_t none = {.trace = ""};
+    const limit_t *limit = is_held(strategy) ? find_limit(trace) : &none;
     if (report->row_count == 0) {
         (void)printf("%-18s %-12s %9s %7s %12s %8s %9s %10s %13s %13s %9s %8s\n", "trace", "strategy",
                      "ns/pair", "lock ns", "locks/pair", "p99 ns", "p99.9 ns", "footprint", "capacity",
@@ -198,7 +205,7 @@ static void print_row(const dao_bench_report_t *report, const char *trace, const
 void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const char *strategy,
                           const dao_bench_figures_t *figures)
 {
-    if (report->is_checked && strcmp(strategy, dao_bench_strategies[0].name) == 0) {
+    if (report->is_checked && is_held(strategy)) {
         hold_limits(report, trace, figures);
     }
     if (report->is_json) {
