@@ -100,7 +100,7 @@ static inline bool alloc_usually(arena_t *arena, const dao_block_request_t *requ
     uint64_t size_units = block_bytes >> UNIT_SHIFT;
     bool is_simple = range->is_plain && range->held_count == 0;
     uint32_t hole = is_simple ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
-    if (hole == DAO_RANGE_NONE || !dao_range_has_room(range)) {
+    if (hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE) {
         return false;
     }
     uint64_t offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
@@ -162,18 +162,14 @@ static __attribute__((noinline)) dao_status_t free_generally(paged_t *paged, con
 static inline bool free_usually(arena_t *arena, const void *address)
 {
     dao_range_t *range = arena->segment.range;
-    uint32_t entry = dao_range_find_used(range, (uintptr_t)address - (uintptr_t)arena->segment.address);
-    if (entry == DAO_RANGE_NO_ENTRY) {
-        return false;
-    }
-    uint32_t index = dao_range_entry_node(range, entry);
+    uint32_t index = dao_range_find_used(range, (uintptr_t)address - (uintptr_t)arena->segment.address);
     const dao_range_node_t *node = &range->nodes[index];
-    if (node->state != NODE_USED || !range->is_plain) {
+    if (index == DAO_RANGE_NONE || node->state != NODE_USED || !range->is_plain) {
         return false;
     }
     dao_ledger_count_free(&arena->ledger, address, range->users[index],
                           (size_t)(node->size_units << UNIT_SHIFT));
-    dao_range_leave_used(range, entry, node);
+    dao_range_leave_used(range, index);
     dao_range_make_free(range, index);
     return true;
 }

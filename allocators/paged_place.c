@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/math.h"
 
-/* Holes that are looked at for the one that lacks the fewest pages. */
-#define HOLE_LOOK_COUNT 1024u
+/* Holes of each arena that are looked at for the one that lacks the fewest pages: while pages can be had, and when they must
+   be moved. */
+#define HOLE_LOOK_FEW  64u
+#define HOLE_LOOK_MANY 1024u
 
 /* Undoes dao_range_alloc(): the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
@@ -96,14 +98,29 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     return search->looks_left > 0 && search->fewest_missing > 0;
 }
 
+/* Looks at so many holes of each arena. */
+static void search_holes(search_t *search, uint32_t look_count)
+{
+    for (uint32_t i = 0; i < dao_paged_arena_count(search->paged); i++) {
+        search->arena = search->paged->arenas[i];
+        search->looks_left = look_count;
+        dao_range_walk_holes_from(search->arena->segment.range, search->placing->block_bytes, look_at_hole,
+                                  search);
+    }
+}
+
 /* Places a block where it lacks the fewest pages, and brings them there. */
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing)
 {
+    uint64_t room_pages = dao_ledger_room(&paged->ledger) / paged->page_bytes;
+    uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
     search_t search = {.paged = paged, .placing = placing, .fewest_missing = UINT32_MAX};
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        search.arena = paged->arenas[i];
-        search.looks_left = HOLE_LOOK_COUNT;
-        dao_range_walk_holes_from(search.arena->segment.range, placing->block_bytes, look_at_hole, &search);
+    search_holes(&search, HOLE_LOOK_FEW);
+    if (search.fewest_missing > dao_pages_growable(paged->pages, new_page_max)) {
+        search_holes(&search, HOLE_LOOK_MANY);
+    }
+    if (search.fewest_missing == UINT32_MAX) { /* all of these were held, or too small for the alignment */
+        search_holes(&search, UINT32_MAX);
     }
     if (search.fewest_missing == UINT32_MAX) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
@@ -116,8 +133,6 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing)
     if (status != DAO_OK) {
         return status;
     }
-    uint64_t room_pages = dao_ledger_room(&paged->ledger) / paged->page_bytes;
-    uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
     status = dao_pages_back(paged->pages, &ranges, placing->arena->window, search.best_offset_bytes,
                             placing->block_bytes, new_page_max);

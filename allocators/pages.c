@@ -17,7 +17,7 @@
 
        page_at[p] == i exactly if table[i].place == p, and the place's bit is set
        mapped pages + idle pages == pages that the buddy has as used == dao_pages_count()
-       no page of a window is mapped at or above its mapped_end
+       no page of a window is mapped at or above its mapped_end, all are below its mapped_floor
        every page's home is NONE, and none is fresh
 
    While dao_pages_back() runs a page that it moves has its old place in `home` and one that it creates is `fresh`, so that
@@ -62,9 +62,10 @@ typedef struct page {
 typedef struct window {
     char *address;
     uint32_t *page_at;
-    uint64_t *mapped;    /* a bit a place */
-    uint64_t *surveyed;  /* a bit a place: mapped and free, as of the latest survey */
-    uint32_t mapped_end; /* of this window's places */
+    uint64_t *mapped;      /* a bit a place */
+    uint64_t *surveyed;    /* a bit a place: mapped and free, as of the latest survey */
+    uint32_t mapped_end;   /* of this window's places */
+    uint32_t mapped_floor; /* all places below have a page, this one has none */
 } window_t;
 
 struct dao_pages {
@@ -149,6 +150,9 @@ static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
     window->page_at[local] = index;
     window->mapped[local / WORD_BITS] |= UINT64_C(1) << local % WORD_BITS;
     window->mapped_end = local >= window->mapped_end ? local + 1 : window->mapped_end;
+    while (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE) {
+        window->mapped_floor++;
+    }
     pages->mapped_count++;
 }
 
@@ -185,6 +189,7 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     page->place = NONE;
     window->page_at[local] = NONE;
     window->mapped[local / WORD_BITS] &= ~(UINT64_C(1) << local % WORD_BITS);
+    window->mapped_floor = local < window->mapped_floor ? local : window->mapped_floor;
     while (window->mapped_end > 0 && window->page_at[window->mapped_end - 1] == NONE) {
         window->mapped_end--;
     }
@@ -420,11 +425,42 @@ static dao_status_t move_missing(dao_pages_t *pages, places_t places)
     return status;
 }
 
-/* Gives how many of the missing pages are to be new: see the head comment. */
+/* Tells whether free pages are moved before new ones are taken: see the head comment. */
+static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
+{
+    uint64_t movable = (uint64_t)free_count + pages->idle_count;
+    return movable * MOVE_SHARE > dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
+}
+
+uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
+{
+    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    return new_page_max < device_room ? new_page_max : device_room;
+}
+
+/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. */
+static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t missing,
+                             uint32_t new_page_max)
+{
+    uint64_t used_bytes = 0;
+    for (uint32_t w = 0; w < ranges->count; w++) {
+        used_bytes += dao_range_used(ranges->ranges[w]);
+    }
+    /* Blocks touch at least so many pages, the missing ones among them. */
+    uint64_t used_count = used_bytes / pages->config.page_bytes;
+    uint64_t count = (uint64_t)dao_pages_count(pages) + missing;
+    pages->free_count = 0; /* where they were may have changed since the latest survey */
+    bool may_move_first = count > used_count && moves_first(pages, (uint32_t)(count - used_count));
+    if (may_move_first || dao_pages_growable(pages, new_page_max) < missing) {
+        survey_all(pages, ranges);
+    }
+}
+
+/* Gives how many of the missing pages are to be new. */
 static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
 {
     uint32_t device_room = dao_buddy_free_count(pages->buddy);
-    uint32_t growable = new_page_max < device_room ? new_page_max : device_room;
+    uint32_t growable = dao_pages_growable(pages, new_page_max);
     uint32_t movable = pages->free_count + pages->idle_count;
     if ((uint64_t)movable + growable < missing) {
         bool is_limit = (uint64_t)movable + device_room >= missing;
@@ -433,10 +469,8 @@ static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_
                          " can be taken; %sfree blocks",
                          missing, movable, growable, is_limit ? "raise the limit or " : "");
     }
-    bool moves_first = (uint64_t)movable * MOVE_SHARE > dao_pages_count(pages) &&
-                       pages->moved_count <= dao_pages_count(pages);
     uint32_t short_of = missing > pages->idle_count ? missing - pages->idle_count : 0;
-    if (moves_first) {
+    if (moves_first(pages, pages->free_count)) {
         *out_count = missing > movable ? missing - movable : 0;
     } else {
         *out_count = short_of < growable ? short_of : growable;
@@ -491,14 +525,19 @@ static void settle_all(dao_pages_t *pages)
 }
 
 /* Maps what is missing; leaves the marks. */
-static dao_status_t back_places(dao_pages_t *pages, places_t places, uint32_t missing, uint32_t new_page_max)
+static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ranges, places_t places,
+                                uint32_t missing, uint32_t new_page_max)
 {
     uint32_t new_count = 0;
+    survey_if_needed(pages, ranges, missing, new_page_max);
     dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
     if (status != DAO_OK) {
         return status;
     }
     status = create_missing(pages, places, new_count);
+    if (status == DAO_ERR_NO_DEVICE_MEMORY && pages->free_count == 0) {
+        survey_all(pages, ranges);
+    }
     bool others_will_do = pages->free_count + pages->idle_count >= count_missing(pages, places);
     bool is_full = status == DAO_ERR_NO_DEVICE_MEMORY; /* others may have filled the device */
     return status == DAO_OK || (is_full && others_will_do) ? move_missing(pages, places) : status;
@@ -512,8 +551,7 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
         return DAO_OK;
     }
     places_t places = places_of(pages, window, offset_bytes, size_bytes);
-    survey_all(pages, ranges);
-    dao_status_t status = back_places(pages, places, missing, new_page_max);
+    dao_status_t status = back_places(pages, ranges, places, missing, new_page_max);
     if (status != DAO_OK) {
         dao_error_record_t record; /* undo may fail too, and the first failure is the one to report */
         dao_error_save(&record, status);
@@ -562,13 +600,7 @@ const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window)
 
 uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
 {
-    const uint64_t *mapped = pages->windows[window].mapped;
-    uint32_t word = 0;
-    while (word * WORD_BITS < pages->windows[window].mapped_end && mapped[word] == UINT64_MAX) {
-        word++;
-    }
-    bool is_end = word * WORD_BITS >= pages->windows[window].mapped_end;
-    return word * WORD_BITS + (is_end ? 0 : (uint32_t)__builtin_ctzll(~mapped[word]));
+    return pages->windows[window].mapped_floor;
 }
 
 uint32_t dao_pages_count(const dao_pages_t *pages)
@@ -635,6 +667,14 @@ static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_rang
         if (has_bit != (index != NONE) ||
             (index != NONE && (local >= window->mapped_end ||
                                pages->table[index].place != w * pages->config.place_count + local))) {
+            return false;
+        }
+    }
+    if (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE) {
+        return false;
+    }
+    for (uint32_t local = 0; local < window->mapped_floor; local++) {
+        if (window->page_at[local] == NONE) {
             return false;
         }
     }

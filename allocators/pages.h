@@ -70,6 +70,9 @@ uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t o
 dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
                             uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max);
 
+/* Number of new pages that can be had, at most new_page_max. */
+uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max);
+
 /* Number of pages that nothing lives in and that no stream holds. */
 uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges);
 

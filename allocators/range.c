@@ -10,8 +10,8 @@
              searching touch them only where there is something in them.
    bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that is not empty, bin_summary a
              bit a word that is not 0.
-   map       offset of a used block -> node: open addressing, linear probes; an erased entry is closed by moving later ones
-             back, so that there are no tombstones.
+   starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its start, with a step or
+             two where blocks are smaller than that.
    firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where page_words has the
              page's bit; finds the block around any offset.
 
@@ -20,10 +20,10 @@
        sum of size_units of all blocks == capacity_units, each begins where the one before it ends
        sum of size_units of used blocks == used_units
        no two neighbours are free and held by the same streams
-       a free block is in the bin of its size, a used one in the map, and nothing else is in either
+       a free block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used block in it
        border + blocks + unused nodes == node_count
 
-   A call that may fail first makes room in nodes and map for all it is going to do, then does it. Giving back makes blocks
+   A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes blocks
    fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its
    node, which mostly stays in its bin, too.
 
@@ -309,17 +309,16 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
                             dao_range_block_t *out_block)
 {
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-    uint32_t entry = dao_range_find_used(range, offset_bytes);
-    if (entry == DAO_RANGE_NO_ENTRY) {
+    uint32_t index = dao_range_find_used(range, offset_bytes);
+    if (index == NONE) {
         return free_error(range, offset_bytes);
     }
-    uint32_t index = dao_range_entry_node(range, entry);
     const dao_range_node_t *node = &range->nodes[index];
     out_block->offset_bytes = offset_bytes;
     out_block->size_bytes = node->size_units << UNIT_SHIFT;
     out_block->user = range->users[index];
     out_block->is_free = false;
-    dao_range_leave_used(range, entry, node);
+    dao_range_leave_used(range, index);
     if (range->is_plain && hold == NULL && node->state == NODE_USED) {
         dao_range_make_free(range, index);
     } else {
@@ -335,11 +334,10 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
-    uint32_t entry = dao_range_find_used(range, offset_bytes);
-    if (entry == DAO_RANGE_NO_ENTRY) {
+    uint32_t index = dao_range_find_used(range, offset_bytes);
+    if (index == NONE) {
         return free_error(range, offset_bytes);
     }
-    uint32_t index = dao_range_entry_node(range, entry);
     dao_range_node_t *node = &range->nodes[index];
     dao_hold_t mark = {.streams = UINT64_C(1) << stream};
     range->holds[index] = node->state == NODE_MARKED ? range->holds[index] : (dao_hold_t){0};

@@ -86,10 +86,8 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
     if (offset_bytes >= range->config.capacity_bytes) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    uint32_t entry = dao_range_find_used(range, offset_bytes);
-    uint32_t index = entry != DAO_RANGE_NO_ENTRY
-                         ? dao_range_entry_node(range, entry)
-                         : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    uint32_t index = dao_range_find_used(range, offset_bytes);
+    index = index != NONE ? index : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
     *out_block = dao_range_describe(range, index);
     return DAO_OK;
 }

@@ -43,18 +43,12 @@ typedef struct dao_range_node {
 
 static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
 
-/* An entry of the map: the node above, its offset below; 0 is empty. */
-typedef uint64_t dao_range_entry_t;
-
 struct dao_range {
     /* looked at by every call */
     dao_range_node_t *nodes;
     uint64_t *users;
-    dao_range_entry_t *map;
+    uint32_t *starts; /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
-    uint32_t map_mask; /* entries - 1 */
-    uint32_t map_shift;
-    uint32_t map_room;   /* used blocks that the map still has room for */
     uint32_t unused;     /* the first of the unused nodes */
     uint32_t held_count; /* free nodes that are held */
     uint32_t bin_summary;
@@ -163,84 +157,61 @@ static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t
     return DAO_RANGE_NO_BIN;
 }
 
-/* ---- the map from offsets to used nodes ---- */
+/* ---- from offsets to used nodes ---- */
 
-static inline uint32_t dao_range_map_home(const dao_range_t *range, uint32_t offset_units)
-{
-    return offset_units * UINT32_C(0x9e3779b1) >> range->map_shift;
-}
+/* Cells are small beside tensors, so that a cell mostly has one start, and many beside a cache line of their table. */
+#define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
-#define DAO_RANGE_NO_ENTRY UINT32_MAX
-
-/* Gives the entry of a used block's start, or NO_ENTRY. */
-static inline uint32_t dao_range_map_find(const dao_range_t *range, uint32_t offset_units)
-{
-    for (uint32_t i = dao_range_map_home(range, offset_units);; i = (i + 1) & range->map_mask) {
-        dao_range_entry_t entry = range->map[i];
-        if ((uint32_t)entry == offset_units && entry != 0) {
-            return i;
-        }
-        if (entry == 0) {
-            return DAO_RANGE_NO_ENTRY;
-        }
-    }
-}
-
-static inline uint32_t dao_range_entry_node(const dao_range_t *range, uint32_t entry)
-{
-    return (uint32_t)(range->map[entry] >> 32);
-}
-
-static inline void dao_range_map_insert(dao_range_t *range, uint32_t offset_units, uint32_t node)
-{
-    uint32_t i = dao_range_map_home(range, offset_units);
-    while (range->map[i] != 0) {
-        i = (i + 1) & range->map_mask;
-    }
-    range->map[i] = (dao_range_entry_t)node << 32 | offset_units;
-}
-
-/* Empties an entry and moves those behind it back that may stand nearer to their home. */
-static inline void dao_range_map_erase(dao_range_t *range, uint32_t hole)
-{
-    dao_range_entry_t *map = range->map;
-    uint32_t mask = range->map_mask;
-    uint32_t distance = 1; /* of the entry looked at from the hole */
-    for (uint32_t i = (hole + 1) & mask; map[i] != 0; i = (i + 1) & mask, distance++) {
-        uint32_t home = dao_range_map_home(range, (uint32_t)map[i]);
-        if (((i - home) & mask) >= distance) {
-            map[hole] = map[i];
-            hole = i;
-            distance = 0;
-        }
-    }
-    map[hole] = 0;
-}
-
-/* Gives the map's entry for an offset in bytes, or NO_ENTRY. */
+/* Gives the node of the used block that starts at an offset, or NONE. */
 static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t offset_bytes)
 {
     if (offset_bytes >= range->config.capacity_bytes || offset_bytes % DAO_RANGE_GRANULE != 0) {
-        return DAO_RANGE_NO_ENTRY;
+        return DAO_RANGE_NONE;
     }
-    return dao_range_map_find(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    const dao_range_node_t *nodes = range->nodes;
+    uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
+    uint32_t index = range->starts[offset_units >> CELL_UNIT_SHIFT];
+    while (nodes[index].offset_units < offset_units && index != DAO_RANGE_NONE) {
+        index = nodes[index].after;
+    }
+    return nodes[index].offset_units == offset_units && nodes[index].state >= NODE_USED ? index
+                                                                                        : DAO_RANGE_NONE;
 }
 
-/* Five eighths of the entries may be taken. */
-static inline uint32_t dao_range_map_limit(const dao_range_t *range)
+/* Enters a used node, which is linked to its neighbours. */
+static inline void dao_range_start_add(dao_range_t *range, uint32_t index)
 {
-    return (range->map_mask + 1) / 8 * 5;
+    uint32_t offset_units = range->nodes[index].offset_units;
+    uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
+    if (*start == DAO_RANGE_NONE || range->nodes[*start].offset_units > offset_units) {
+        *start = index;
+    }
+}
+
+/* Tells whether a node is a block that begins in a cell. */
+static inline bool dao_range_is_in_cell(const dao_range_t *range, uint32_t index, uint32_t cell)
+{
+    return range->nodes[index].offset_units >> CELL_UNIT_SHIFT == cell && index != DAO_RANGE_NONE;
+}
+
+/* Takes a used node out, which is still linked to its neighbours. */
+static inline void dao_range_start_drop(dao_range_t *range, uint32_t index)
+{
+    const dao_range_node_t *nodes = range->nodes;
+    uint32_t cell = nodes[index].offset_units >> CELL_UNIT_SHIFT;
+    if (range->starts[cell] != index) {
+        return;
+    }
+    uint32_t after = nodes[index].after;
+    while (dao_range_is_in_cell(range, after, cell) && nodes[after].state < NODE_USED) {
+        after = nodes[after].after;
+    }
+    range->starts[cell] = dao_range_is_in_cell(range, after, cell) ? after : DAO_RANGE_NONE;
 }
 
 /* ---- nodes: range_table.c makes room for them ---- */
 
-/* Tells whether two nodes can be taken. */
-static inline bool dao_range_has_nodes(const dao_range_t *range)
-{
-    return range->unused != DAO_RANGE_NONE && range->nodes[range->unused].bin_after != DAO_RANGE_NONE;
-}
-
-/* Makes room for two more nodes and one more used block. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 
 static inline uint32_t dao_range_node_take(dao_range_t *range)
@@ -328,10 +299,10 @@ static inline uint32_t dao_range_find_good(const dao_range_t *range, uint64_t si
     return find.node;
 }
 
-/* Tells whether two more nodes and one more used block find room. */
+/* Tells whether two nodes can be taken. */
 static inline bool dao_range_has_room(const dao_range_t *range)
 {
-    return range->map_room > 0 && dao_range_has_nodes(range);
+    return range->unused != DAO_RANGE_NONE && range->nodes[range->unused].bin_after != DAO_RANGE_NONE;
 }
 
 /* Counts and enters a used block. */
@@ -340,17 +311,15 @@ static inline void dao_range_enter_used(dao_range_t *range, uint32_t index, uint
     dao_range_node_t *node = &range->nodes[index];
     node->state = NODE_USED;
     range->users[index] = user;
-    dao_range_map_insert(range, node->offset_units, index);
+    dao_range_start_add(range, index);
     range->used_units += node->size_units;
-    range->map_room--;
 }
 
-/* Takes a used block out of the map and the count. */
-static inline void dao_range_leave_used(dao_range_t *range, uint32_t entry, const dao_range_node_t *node)
+/* Takes a used block out of the table and the count. */
+static inline void dao_range_leave_used(dao_range_t *range, uint32_t index)
 {
-    dao_range_map_erase(range, entry);
-    range->used_units -= node->size_units;
-    range->map_room++;
+    dao_range_start_drop(range, index);
+    range->used_units -= range->nodes[index].size_units;
 }
 
 /* Takes a whole hole. */

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 
 #define NODES_MIN 16u
-#define MAP_MIN   16u
 
 /* Makes room for more nodes, and chains them as unused ones. */
 static bool nodes_grow(dao_range_t *range)
@@ -35,40 +34,9 @@ static bool nodes_grow(dao_range_t *range)
     return true;
 }
 
-/* Makes an empty map the range's: entry_count is a power of two. */
-static void map_set(dao_range_t *range, dao_range_entry_t *map, uint32_t entry_count)
-{
-    range->map = map;
-    range->map_mask = entry_count - 1;
-    range->map_shift = 32u - (uint32_t)__builtin_ctz(entry_count);
-    range->map_room = dao_range_map_limit(range);
-}
-
-static bool map_grow(dao_range_t *range)
-{
-    uint64_t entry_count = (uint64_t)range->map_mask + 1;
-    if (entry_count > UINT32_MAX / 2) {
-        return false;
-    }
-    dao_range_entry_t *old = range->map;
-    dao_range_entry_t *map = dao_host_calloc(entry_count * 2, sizeof(*map));
-    if (map == NULL) {
-        return false;
-    }
-    map_set(range, map, (uint32_t)entry_count * 2);
-    for (uint64_t i = 0; i < entry_count; i++) {
-        if (old[i] != 0) {
-            dao_range_map_insert(range, (uint32_t)old[i], (uint32_t)(old[i] >> 32));
-            range->map_room--;
-        }
-    }
-    dao_host_free(old);
-    return true;
-}
-
 dao_status_t dao_range_reserve(dao_range_t *range)
 {
-    if ((!dao_range_has_nodes(range) && !nodes_grow(range)) || (range->map_room == 0 && !map_grow(range))) {
+    if (!dao_range_has_room(range) && !nodes_grow(range)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " blocks",
                          range->node_count);
     }
@@ -100,9 +68,9 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
     range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
     range->base_units = config->base >> UNIT_SHIFT;
     range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
-    dao_range_entry_t *map = dao_host_calloc(MAP_MIN, sizeof(*map));
-    map_set(range, map, MAP_MIN);
-    if (map == NULL || !nodes_grow(range) || !index_create(range)) {
+    range->starts =
+        dao_host_calloc(((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1, sizeof(*range->starts));
+    if (range->starts == NULL || !nodes_grow(range) || !index_create(range)) {
         dao_range_destroy(range);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
     }
@@ -124,7 +92,7 @@ void dao_range_destroy(dao_range_t *range)
     if (range == NULL) {
         return;
     }
-    dao_host_free(range->map);
+    dao_host_free(range->starts);
     dao_host_free(range->holds);
     dao_host_free(range->users);
     dao_host_free(range->nodes);

@@ -6,7 +6,6 @@
 /* What a walk over the blocks has counted. */
 typedef struct recount {
     uint64_t used_units;
-    uint32_t used_count;
     uint32_t free_count;
     uint32_t held_count;
     uint32_t page_count; /* pages that a block starts in */
@@ -37,11 +36,9 @@ static bool block_is_valid(const dao_range_t *range, uint32_t index, uint32_t be
         return false;
     }
     if (!dao_range_is_free(range, index)) {
-        recount->used_count++;
         recount->used_units += node->size_units;
-        uint32_t entry = dao_range_map_find(range, node->offset_units);
-        return (node->state == NODE_USED || node->state == NODE_MARKED) && entry != DAO_RANGE_NO_ENTRY &&
-               dao_range_entry_node(range, entry) == index;
+        return (node->state == NODE_USED || node->state == NODE_MARKED) &&
+               dao_range_find_used(range, (uint64_t)node->offset_units << UNIT_SHIFT) == index;
     }
     recount->free_count++;
     recount->held_count += node->state == NODE_HELD;
@@ -98,17 +95,19 @@ static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
 
 static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 {
-    uint32_t entry_count = 0;
-    for (uint64_t i = 0; i <= range->map_mask; i++) {
-        entry_count += range->map[i] != 0;
+    for (uint64_t cell = 0; cell <= (range->capacity_units - 1) >> CELL_UNIT_SHIFT; cell++) {
+        uint32_t start = range->starts[cell];
+        if (start != NONE && (range->nodes[start].state < NODE_USED ||
+                              range->nodes[start].offset_units >> CELL_UNIT_SHIFT != cell)) {
+            return false;
+        }
     }
     uint32_t page_count = 0;
     for (uint32_t word = 0; range->firsts != NULL && word < (range->page_count + WORD_BITS - 1) / WORD_BITS;
          word++) {
         page_count += (uint32_t)__builtin_popcountll(range->page_words[word]);
     }
-    return entry_count == recount->used_count &&
-           entry_count + range->map_room == dao_range_map_limit(range) && page_count == recount->page_count;
+    return page_count == recount->page_count;
 }
 
 bool dao_range_is_valid(const dao_range_t *range)
