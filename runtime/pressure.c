@@ -7,7 +7,7 @@
    What the allocator does alone comes before: other streams' idle blocks, moving free pages, growing. Each step runs once
    an allocation and tries again only after it freed something; callbacks try again after each that did. What a callback or
    another thread has freed may lie in the cache of another host place: then that is trimmed, and there is one attempt more.
-   So there are at most 5 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX attempts, and while it waits two a free. A request that
+   So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX attempts, and while it waits two a free. A request that
    no free could satisfy, as it is larger than a limit or the device, skips all but the first step.
 
    Callbacks are a table of slots, guarded by the lock:
@@ -216,19 +216,15 @@ static void note_failure(ladder_t *ladder, dao_status_t status)
 
 static bool has_waiting_frees(const dao_pressure_need_t *need)
 {
-    if (need->runtime == NULL) {
-        return false;
-    }
-    dao_hold_t pending = dao_holds_pending(need->runtime->holds);
-    return !dao_hold_is_empty(&pending) || dao_runtime_deferred_count(need->runtime, need->place.kind) > 0;
+    return need->runtime != NULL && dao_runtime_deferred_count(need->runtime, need->place.kind) > 0;
 }
 
 static void try_again(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
     DAO_ASSERT(dao_pressure_is_short(ladder->status)); /* or a block would be lost */
-    if (has_waiting_frees(need)) {
-        (void)dao_runtime_wait_frees(need->runtime, need->place.kind); /* others may have waited for them */
+    if (need->runtime != NULL) {
+        (void)dao_runtime_wait_frees(need->runtime, need->place.kind);
     }
     ladder->status = need->allocator->ops->alloc(need->allocator, need->request, need->out_grant);
     if (ladder->status != DAO_OK) {
@@ -260,13 +256,29 @@ static bool is_hopeless(const dao_pressure_need_t *need)
     return need->request->size_bytes > most_bytes;
 }
 
+/* Tells whether it is the limit of the tag that is in the way: what is free counts for no tag. */
+static bool is_tag_short(const dao_pressure_need_t *need)
+{
+    const dao_block_request_t *request = need->request;
+    return request->tag != 0 &&
+           dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes;
+}
+
+/* What was freed in stream order is free once its streams are done. An allocator that can has waited for them already. */
+static void wait_for_streams(ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    if (need->runtime != NULL && !is_tag_short(need) &&
+        dao_runtime_wait_frees(need->runtime, need->place.kind)) {
+        try_again(ladder);
+    }
+}
+
 static void trim_own_cache(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
-    const dao_block_request_t *request = need->request;
-    if (request->tag != 0 &&
-        dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes) {
-        return; /* what is cached counts for no tag */
+    if (is_tag_short(need)) {
+        return;
     }
     size_t released_bytes = 0;
     if (need->allocator->ops->trim(need->allocator, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
@@ -296,9 +308,7 @@ uint64_t dao_pressure_trim_host(dao_core_t *core)
         if (runtime == NULL) {
             continue;
         }
-        if (dao_runtime_deferred_count(runtime, DAO_PLACE_KIND_PINNED) > 0) {
-            dao_runtime_drain_all(runtime);
-        }
+        (void)dao_runtime_wait_frees(runtime, DAO_PLACE_KIND_PINNED);
         if (runtime->pinned_memory->ops->trim(runtime->pinned_memory, 0, &released_bytes) == DAO_OK) {
             sum_bytes += released_bytes;
         }
@@ -407,15 +417,16 @@ static void wait_for_frees(ladder_t *ladder)
 
 dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t status)
 {
-    static void (*const steps[])(ladder_t *) = {trim_own_cache, trim_host_caches, ask_callbacks,
-                                                wait_for_frees};
+    static void (*const steps[])(ladder_t *) = {wait_for_streams, trim_own_cache, trim_host_caches,
+                                                ask_callbacks, wait_for_frees};
+    enum { STEP_COUNT = sizeof(steps) / sizeof(steps[0]) };
     DAO_ASSERT(dao_pressure_is_short(status));
     ladder_t ladder = {.need = need};
     note_failure(&ladder, status);
     if (has_waiting_frees(need)) {
         try_again(&ladder);
     }
-    size_t step_count = dao_pressure_is_short(ladder.status) && is_hopeless(need) ? 0 : 4;
+    size_t step_count = dao_pressure_is_short(ladder.status) && is_hopeless(need) ? 0 : STEP_COUNT;
     for (size_t i = 0; i < step_count && dao_pressure_is_short(ladder.status); i++) {
         steps[i](&ladder);
     }

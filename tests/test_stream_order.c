@@ -5,7 +5,7 @@
 #include <dao/dao.h>
 
 #include "backends/cpu/cpu.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/pressure_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -384,6 +384,31 @@ static void plain_memory_is_idle_and_is_waited_for_last(void)
     CU_ASSERT_EQUAL(dao_free(device_0, plain), DAO_OK);
     must(dao_stream_synchronize(u));
     dao_gate_finish(&gate);
+}
+
+static void *alloc_a_page(void *user)
+{
+    *(void **)user = dao_alloc(device_0, PAGE);
+    return NULL;
+}
+
+static void a_free_wakes_who_waits_for_memory(void)
+{
+    dao_thread_t thread;
+    void *waited_for = NULL;
+    one_page_is_left();
+    must(dao_pressure_wait_set(device_0, UINT64_C(20) * 1000 * 1000 * 1000));
+    void *block = take(PAGE, s);
+    must(dao_thread_start(&thread, "waiter", alloc_a_page, &waited_for));
+    while (atomic_load(&dao_pressure_waiter_count) == 0) {
+        dao_thread_yield();
+    }
+    dao_sleep_until(dao_clock_ns() + 20 * 1000 * 1000); /* it has tried by then, most probably */
+    give(block, s);
+    dao_thread_join(&thread);
+    CU_ASSERT_PTR_NOT_NULL(waited_for);
+    CU_ASSERT_EQUAL(dao_free(device_0, waited_for), DAO_OK);
+    must(dao_pressure_wait_set(device_0, 0));
 }
 
 static void blocks_may_be_allocated_one_way_and_freed_the_other(void)
@@ -765,6 +790,7 @@ static CU_TestInfo tests[] = {
     {"a hung stream holds its own blocks alone", a_hung_stream_holds_its_own_blocks_alone},
     {"a recorded stream is waited for", a_recorded_stream_is_waited_for},
     {"plain memory is idle, and is waited for last", plain_memory_is_idle_and_is_waited_for_last},
+    {"a free wakes who waits for memory", a_free_wakes_who_waits_for_memory},
     {"blocks may be allocated one way and freed the other",
      blocks_may_be_allocated_one_way_and_freed_the_other},
     {"plain memory comes back when the host has waited", plain_memory_comes_back_when_the_host_has_waited},
