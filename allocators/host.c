@@ -53,9 +53,9 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    uint64_t released_bytes = 0;
-    if (status == DAO_ERR_NO_HOST_MEMORY &&
-        dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
+    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
+    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segments, 0) == DAO_OK &&
+        host->ledger.stats.reserved_bytes < before_bytes) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
     return status == DAO_OK
@@ -68,12 +68,12 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0};
+    out_grant->hold = (dao_hold_t){0}; /* a small block's */
     lock(host);
     bool is_small =
         request->size_bytes <= DAO_HOST_SMALL_BYTES && request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
     dao_status_t status = is_small ? alloc_small_locked(host, request, &out_grant->address)
-                                   : dao_segments_alloc(&host->segments, request, &out_grant->address);
+                                   : dao_segments_alloc(&host->segments, request, out_grant);
     unlock(host);
     return status;
 }
@@ -84,7 +84,7 @@ static dao_status_t free_locked(host_t *host, void *address)
     if (status == DAO_OK) {
         return DAO_OK;
     }
-    status = dao_segments_free(&host->segments, address);
+    status = dao_segments_free(&host->segments, address, NULL);
     dao_block_t block;
     if (status != DAO_OK && dao_small_query(&host->small, address, &block) == DAO_OK) {
         return DAO_ERR_INTERIOR_POINTER;
@@ -118,9 +118,10 @@ static dao_status_t host_query(dao_allocator_t *allocator, const void *address, 
 static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     host_t *host = host_of(allocator);
-    uint64_t released_bytes = 0;
     lock(host);
-    dao_status_t status = dao_segments_trim(&host->segments, keep_bytes, &released_bytes);
+    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
+    dao_status_t status = dao_segments_trim(&host->segments, keep_bytes);
+    uint64_t released_bytes = before_bytes - host->ledger.stats.reserved_bytes;
     unlock(host);
     *out_released_bytes = (size_t)released_bytes;
     return status;
@@ -251,6 +252,7 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_HOST_REGION_BYTES,
+                                      .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};
     dao_segments_init(&host->segments, &segments, &host->ledger);

@@ -9,6 +9,7 @@ typedef struct recount {
     uint32_t used_count;
     uint32_t free_count;
     uint32_t held_count;
+    uint32_t gap_count;
     uint32_t page_count; /* pages that a block starts in */
 } recount_t;
 
@@ -36,6 +37,10 @@ static bool block_is_valid(const dao_range_t *range, uint32_t index, uint32_t be
          dao_hold_is_empty(&range->holds[index]))) {
         return false;
     }
+    if (node->state == NODE_GAP) {
+        recount->gap_count++;
+        return range->config.is_parts && range->nodes[before].state != NODE_GAP;
+    }
     if (!dao_range_is_free(range, index)) {
         recount->used_count++;
         recount->used_units += node->size_units;
@@ -59,6 +64,9 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
             return false;
         }
         offset_units += range->nodes[i].size_units;
+    }
+    if (range->config.is_parts && range->nodes[before].state != NODE_GAP) {
+        return false;
     }
     uint32_t unused_count = 0;
     for (uint32_t i = range->unused; i != NONE; i = range->nodes[i].bin_after) {
@@ -96,6 +104,19 @@ static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
     return free_count == recount->free_count;
 }
 
+static bool gaps_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    uint32_t gap_count = 0;
+    uint32_t before = NONE;
+    for (uint32_t i = range->gaps; i != NONE; before = i, i = range->nodes[i].bin_after) {
+        if (++gap_count > recount->gap_count || range->nodes[i].state != NODE_GAP ||
+            range->nodes[i].bin_before != before) {
+            return false;
+        }
+    }
+    return gap_count == recount->gap_count;
+}
+
 static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 {
     uint32_t entry_count = 0;
@@ -115,6 +136,6 @@ bool dao_range_is_valid(const dao_range_t *range)
 {
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
-           tables_are_valid(range, &recount) && recount.used_units == range->used_units &&
-           recount.held_count == range->held_count;
+           gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
+           recount.used_units == range->used_units && recount.held_count == range->held_count;
 }

@@ -95,6 +95,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                       .device = origin->device,
                                       .name = name,
                                       .budget = origin->budget,
+                                      .holds = origin->holds,
                                       .fit = fit,
                                       .segment_bytes = segment_bytes,
                                       .initial_bytes = config->initial_bytes,
