@@ -292,13 +292,15 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
     const dao_segments_config_t *config = &segments->config;
     uint64_t share_bytes =
         config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
-    uint64_t wanted_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
-    if (block_bytes >= wanted_bytes / config->own_share) {
-        wanted_bytes = block_bytes;
-    } else if (wanted_bytes % block_bytes > wanted_bytes / REST_SHARE) {
-        wanted_bytes += block_bytes - wanted_bytes % block_bytes;
+    share_bytes = round_up(share_bytes, config->unit_bytes);
+    uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
+    if (block_bytes >= usual_bytes / config->own_share) {
+        return round_up(block_bytes, config->unit_bytes);
     }
-    return round_up(wanted_bytes, config->unit_bytes);
+    uint64_t rest_bytes = usual_bytes % block_bytes;
+    return rest_bytes > usual_bytes / REST_SHARE
+               ? round_up(usual_bytes + block_bytes - rest_bytes, config->unit_bytes)
+               : usual_bytes;
 }
 
 /* Takes a segment of a size, or a smaller one down to least_bytes if the upstream has no more. */

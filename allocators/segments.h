@@ -41,8 +41,9 @@ typedef struct dao_upstream {
 
 typedef struct dao_segments_config {
     dao_upstream_t upstream;
-    size_t unit_bytes;    /* segments are multiples of this many bytes, if the limit allows; a power of two */
-    size_t minimum_bytes; /* the usual size of a segment, if limit and upstream allow */
+    size_t
+        unit_bytes; /* segments of other sizes are multiples of this, if the limit allows; a power of two */
+    size_t minimum_bytes;     /* the usual size of a segment, if limit and upstream allow */
     uint32_t growth_share;    /* or this part of what is reserved, if that is more; 0: never */
     uint32_t own_share;       /* a block of at least this part of the usual size gets its own; 1: all of it */
     dao_range_fit_t fit;      /* how a hole is chosen */

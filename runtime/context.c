@@ -654,6 +654,7 @@ dao_status_t dao_device_set_current(int32_t device_index)
     current_device = device_index;
     dao_runtime_t *runtime = dao_runtime_started(device_index);
     if (runtime != NULL) {
+        dao_runtime_drain(runtime);
         dao_pinned_drain(runtime->pinned_memory); /* frees that were made while other devices were current */
     }
     return DAO_OK;

@@ -1,8 +1,11 @@
 /* Pinned memory: the contract, regions, and deferred frees. */
+#include <dao/dao.h>
+
 #include "allocators/deferred.h"
 #include "allocators/pinned.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "runtime/runtime_internal.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/heap_backend.h"
 #include "tests/support/told_streams.h"
@@ -330,6 +333,33 @@ static void every_entry_drains(void)
     }
 }
 
+static size_t live_count_of(dao_allocator_t *pinned)
+{
+    size_t live_count = 0;
+    pinned->ops->walk(pinned, count_block, &live_count);
+    return live_count;
+}
+
+static void activating_a_device_drains(void)
+{
+    dao_place_t place = {DAO_PLACE_KIND_PINNED, 0};
+    dao_runtime_t *runtime = NULL;
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_init(NULL), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_runtime_acquire(0, &runtime), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(place, 5000, NULL, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_set_current(1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_synchronize(0),
+                    DAO_OK); /* nobody uses it; the free is on the wrong device: deferred */
+    CU_ASSERT_EQUAL(live_count_of(runtime->pinned_memory), 1);
+    CU_ASSERT_EQUAL(dao_device_set_current(0), DAO_OK);
+    CU_ASSERT_EQUAL(live_count_of(runtime->pinned_memory), 0);
+    dao_runtime_release(runtime);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    dao_log_set(keep_line, NULL, DAO_LOG_LEVEL_WARNING); /* the library has taken its own callback away */
+}
+
 static void a_deferred_region_can_be_given_back_at_once(void)
 {
     size_t released_bytes = 0;
@@ -513,6 +543,7 @@ static CU_TestInfo tests[] = {
     {"memory can be written", memory_can_be_written},
     {"a deferred block lives until the queue is drained", a_deferred_block_lives_until_the_queue_is_drained},
     {"every entry drains", every_entry_drains},
+    {"activating a device drains", activating_a_device_drains},
     {"a deferred region can be given back at once", a_deferred_region_can_be_given_back_at_once},
     {"wrong deferred frees are logged", wrong_deferred_frees_are_logged},
     {"a flood of wrong addresses is reported", a_flood_of_wrong_addresses_is_reported},
