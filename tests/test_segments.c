@@ -121,7 +121,7 @@ static dao_status_t give_upstream(void *user, void *address, size_t size_bytes)
 
 static void begin_with(uint32_t own_share)
 {
-    uintptr_t middle = (uintptr_t)1 << 44;
+    uintptr_t middle = (uintptr_t)1 << 50; /* far from both ends */
     memset(&upstream, 0, sizeof(upstream));
     upstream.capacity_bytes = UINT64_MAX;
     upstream.seed = 1;
