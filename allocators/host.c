@@ -11,15 +11,28 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/host_policy.h"
+#include "base/log.h"
 #include "base/sync.h"
+
+#include <string.h>
+
+/* What of the regions' settings the system has refused, and whether that was logged. */
+typedef struct refusal {
+    int error; /* errno of the first time; 0: none yet */
+    bool is_logged;
+} refusal_t;
 
 typedef struct host {
     dao_allocator_t base;
+    dao_host_memory_config_t settings; /* of regions */
 
     dao_mutex_t lock;
     dao_ledger_t ledger;
     dao_small_t small;
     dao_segments_t segments;
+    refusal_t huge_pages;
+    refusal_t numa;
 } host_t;
 
 static host_t *host_of(dao_allocator_t *allocator)
@@ -46,6 +59,32 @@ static void unlock(host_t *host)
     dao_mutex_unlock(&host->lock);
 }
 
+/* Gives the error of a refusal that is to be logged now, else 0. */
+static int refusal_take(refusal_t *refusal)
+{
+    int error = refusal->is_logged ? 0 : refusal->error;
+    refusal->is_logged = refusal->error != 0;
+    return error;
+}
+
+static void warn(const host_t *host, const char *what, int error)
+{
+    if (error != 0) {
+        dao_log(DAO_LOG_LEVEL_WARNING, "%s: the system refuses %s: %s; the memory is as by default",
+                host->ledger.name, what, strerror(error));
+    }
+}
+
+/* Gives the lock up, then logs what was refused under it. */
+static void unlock_and_warn(host_t *host)
+{
+    int huge_pages = refusal_take(&host->huge_pages);
+    int numa = refusal_take(&host->numa);
+    unlock(host);
+    warn(host, "huge pages", huge_pages);
+    warn(host, "to choose the NUMA node", numa);
+}
+
 static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
     dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(request->size_bytes));
@@ -53,9 +92,9 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    uint64_t released_bytes = 0;
-    if (status == DAO_ERR_NO_HOST_MEMORY &&
-        dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
+    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
+    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segments, 0) == DAO_OK &&
+        host->ledger.stats.reserved_bytes < before_bytes) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
     return status == DAO_OK
@@ -68,13 +107,13 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0};
+    out_grant->hold = (dao_hold_t){0}; /* a small block's */
     lock(host);
     bool is_small =
         request->size_bytes <= DAO_HOST_SMALL_BYTES && request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
     dao_status_t status = is_small ? alloc_small_locked(host, request, &out_grant->address)
-                                   : dao_segments_alloc(&host->segments, request, &out_grant->address);
-    unlock(host);
+                                   : dao_segments_alloc(&host->segments, request, out_grant);
+    unlock_and_warn(host);
     return status;
 }
 
@@ -84,7 +123,7 @@ static dao_status_t free_locked(host_t *host, void *address)
     if (status == DAO_OK) {
         return DAO_OK;
     }
-    status = dao_segments_free(&host->segments, address);
+    status = dao_segments_free(&host->segments, address, NULL);
     dao_block_t block;
     if (status != DAO_OK && dao_small_query(&host->small, address, &block) == DAO_OK) {
         return DAO_ERR_INTERIOR_POINTER;
@@ -118,10 +157,12 @@ static dao_status_t host_query(dao_allocator_t *allocator, const void *address, 
 static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     host_t *host = host_of(allocator);
-    uint64_t released_bytes = 0;
     lock(host);
-    dao_status_t status = dao_segments_trim(&host->segments, keep_bytes, &released_bytes);
+    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
+    dao_status_t status = dao_segments_trim(&host->segments, keep_bytes);
+    uint64_t released_bytes = before_bytes - host->ledger.stats.reserved_bytes;
     unlock(host);
+    dao_host_give_back(); /* what malloc keeps of small blocks; it says not how much that is */
     *out_released_bytes = (size_t)released_bytes;
     return status;
 }
@@ -209,8 +250,11 @@ static const dao_allocator_ops_t host_ops = {
 
 static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)
 {
-    (void)user; /* there is one system */
-    void *address = dao_host_map(size_bytes, DAO_PAGE_BYTES);
+    host_t *host = user;
+    dao_host_refusals_t refusals;
+    void *address = dao_host_map_by(&host->settings, size_bytes, DAO_PAGE_BYTES, &refusals);
+    host->huge_pages.error = host->huge_pages.error != 0 ? host->huge_pages.error : refusals.huge_pages;
+    host->numa.error = host->numa.error != 0 ? host->numa.error : refusals.numa;
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses a region of %zu bytes", size_bytes);
     }
@@ -245,12 +289,14 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     host->base = (dao_allocator_t){.ops = &host_ops, .ledger = &host->ledger};
+    host->settings = config->settings;
     dao_mutex_init(&host->lock, DAO_RANK_ALLOCATOR);
     dao_small_init(&host->small, &host->ledger);
-    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region},
+    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = host},
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_HOST_REGION_BYTES,
+                                      .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};
     dao_segments_init(&host->segments, &segments, &host->ledger);

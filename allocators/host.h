@@ -6,6 +6,8 @@
 #include "allocators/budget.h"
 #include "allocators/range.h"
 
+#include <dao/host_memory.h>
+
 /* Requests up to this many bytes go to malloc. */
 #define DAO_HOST_SMALL_BYTES (UINT64_C(32) << 10)
 
@@ -13,12 +15,13 @@
 #define DAO_HOST_REGION_BYTES ((size_t)64 << 20)
 
 typedef struct dao_host_config {
-    const char *name;     /* the place, for messages; copied */
-    dao_budget_t *budget; /* of all host memory; borrowed; NULL: none */
-    dao_range_fit_t fit;  /* how a hole is chosen */
-    size_t segment_bytes; /* smallest region; 0: DAO_HOST_REGION_BYTES */
-    size_t initial_bytes; /* taken at once, as one region */
-    size_t limit_bytes;   /* as for limit_set */
+    const char *name;                  /* the place, for messages; copied */
+    dao_host_memory_config_t settings; /* of the regions */
+    dao_budget_t *budget;              /* of all host memory; borrowed; NULL: none */
+    dao_range_fit_t fit;               /* how a hole is chosen */
+    size_t segment_bytes;              /* smallest region; 0: DAO_HOST_REGION_BYTES */
+    size_t initial_bytes;              /* taken at once, as one region */
+    size_t limit_bytes;                /* as for limit_set */
 } dao_host_config_t;
 
 /* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT if initial_bytes are more. */

@@ -71,9 +71,7 @@ dao_status_t dao_paged_add_arena(paged_t *paged)
     char *address = dao_pages_address(paged->pages, window);
     *arena = (arena_t){.page_shift = (uint32_t)__builtin_ctzll(paged->page_bytes),
                        .mapped = dao_pages_mapped(paged->pages, window),
-                       .segment = {.address = address,
-                                   .size_bytes = (size_t)paged->window_bytes,
-                                   .bound_bytes = paged->window_bytes},
+                       .segment = {.address = address, .size_bytes = (size_t)paged->window_bytes},
                        .window = window};
     dao_range_config_t config = {
         .capacity_bytes = paged->window_bytes, .base = (uintptr_t)address, .fit = paged->fit};

@@ -49,7 +49,7 @@ static bool is_valid_locked(const pinned_t *pinned)
 static dao_status_t free_locked(void *owner, void *address)
 {
     pinned_t *pinned = owner;
-    return dao_segments_free(&pinned->segments, address);
+    return dao_segments_free(&pinned->segments, address, NULL);
 }
 
 /* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report(). */
@@ -73,11 +73,10 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
 {
     pinned_t *pinned = pinned_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    out_grant->hold = (dao_hold_t){0};
     uint32_t wrong = lock_and_drain(pinned);
     dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
     if (status == DAO_OK) {
-        status = dao_segments_alloc(&pinned->segments, request, &out_grant->address);
+        status = dao_segments_alloc(&pinned->segments, request, out_grant);
     } else {
         status =
             dao_ledger_fail(&pinned->ledger, status, request, dao_segments_largest_hole(&pinned->segments));
@@ -88,13 +87,20 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
 
 static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
-    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
-    (void)hold;
     pinned_t *pinned = pinned_of(allocator);
     uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_segments_free(&pinned->segments, address);
+    dao_status_t status = dao_segments_free(&pinned->segments, address, hold);
     unlock_and_report(pinned, wrong);
     return dao_ledger_check_free(&pinned->ledger, status, address);
+}
+
+static dao_status_t pinned_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_segments_mark(&pinned->segments, address, stream);
+    unlock_and_report(pinned, wrong);
+    return dao_ledger_check_query(&pinned->ledger, status, address);
 }
 
 static dao_status_t pinned_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
@@ -109,9 +115,10 @@ static dao_status_t pinned_query(dao_allocator_t *allocator, const void *address
 static dao_status_t pinned_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     pinned_t *pinned = pinned_of(allocator);
-    uint64_t released_bytes = 0;
     uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_segments_trim(&pinned->segments, keep_bytes, &released_bytes);
+    uint64_t before_bytes = pinned->ledger.stats.reserved_bytes;
+    dao_status_t status = dao_segments_trim(&pinned->segments, keep_bytes);
+    uint64_t released_bytes = before_bytes - pinned->ledger.stats.reserved_bytes;
     unlock_and_report(pinned, wrong);
     *out_released_bytes = (size_t)released_bytes;
     return status;
@@ -198,6 +205,7 @@ static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
     .free = pinned_free,
+    .stream_mark = pinned_stream_mark,
     .query = pinned_query,
     .trim = pinned_trim,
     .limit_set = pinned_limit_set,
@@ -266,8 +274,10 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_PINNED_REGION_BYTES,
+                                      .own_share = 1,
                                       .fit = config->fit,
-                                      .full_status = DAO_ERR_NO_HOST_MEMORY};
+                                      .full_status = DAO_ERR_NO_HOST_MEMORY,
+                                      .holds = config->holds};
     dao_segments_init(&pinned->segments, &segments, &pinned->ledger);
     dao_status_t status = pinned_start(pinned, config);
     if (status != DAO_OK) {

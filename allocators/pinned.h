@@ -16,6 +16,7 @@ typedef struct dao_pinned_config {
     dao_backend_device_t *device; /* borrowed; outlives the allocator */
     const char *name;             /* the place, for messages; copied */
     dao_budget_t *budget;         /* of all host memory; borrowed; NULL: none */
+    dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: no stream order */
     dao_range_fit_t fit;          /* how a hole is chosen */
     size_t segment_bytes;         /* smallest region; 0: DAO_PINNED_REGION_BYTES */
     size_t initial_bytes;         /* taken at once, as one region */

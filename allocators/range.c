@@ -302,6 +302,9 @@ static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
         return DAO_ERR_FOREIGN_POINTER;
     }
     uint32_t around = dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (range->nodes[around].state == NODE_GAP) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
     return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
 }
 

@@ -30,6 +30,7 @@ typedef struct dao_range_config {
     uint64_t base; /* address of offset 0, a multiple of the granule: alignments are those of addresses */
     dao_range_fit_t fit;
     bool is_indexed; /* finds the block around any offset quickly; costs about a tenth of each call */
+    bool is_parts;   /* begins with nothing in it, not indexed: parts are added and removed */
 } dao_range_config_t;
 
 typedef struct dao_range_request {
@@ -109,6 +110,38 @@ void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, voi
 /* Sees the free blocks from a size on, smaller ones first, but for those that differ by less than a sixteenth. */
 void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
                                void *user);
+
+/* ---- ranges of parts ---- */
+
+/* Parts begin in different pages of this many bytes. */
+#define DAO_RANGE_PAGE_BYTES (UINT64_C(2) << 20)
+
+/* Where a part may be added. */
+typedef struct dao_range_place {
+    uint64_t offset_bytes; /* a multiple of DAO_RANGE_PAGE_BYTES */
+    uint32_t gap;
+} dao_range_place_t;
+
+/* Finds the lowest place for size_bytes, a multiple of the granule, and makes room for adding them. DAO_ERR_LIMIT without a
+   message: there is none; DAO_ERR_NO_HOST_MEMORY. The place holds until the range is changed. O(parts). */
+DAO_NODISCARD dao_status_t dao_range_part_find(dao_range_t *range, uint64_t size_bytes,
+                                               dao_range_place_t *out_place);
+
+/* Adds a free part at a place that was found, whose offset may have been raised within what was found. No block is ever
+   merged with those of another part, and no page holds bytes of two parts. Gives the part's id. Needs no memory. */
+uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, uint64_t size_bytes);
+
+/* Tells whether a part is one free block that nobody holds. O(1). */
+bool dao_range_part_is_free(const dao_range_t *range, uint32_t part);
+
+/* Removes such a part. Needs no memory. */
+void dao_range_part_remove(dao_range_t *range, uint32_t part);
+
+/* As dao_range_query(), for an offset in a part: O(blocks of the part). */
+dao_status_t dao_range_part_query(const dao_range_t *range, uint32_t part, uint64_t offset_bytes,
+                                  dao_range_block_t *out_block);
+
+/* ---- what a range has ---- */
 
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */

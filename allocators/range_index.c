@@ -88,6 +88,9 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
     }
     uint32_t index = dao_range_find_used(range, offset_bytes);
     index = index != NONE ? index : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (range->nodes[index].state == NODE_GAP) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
     *out_block = dao_range_describe(range, index);
     return DAO_OK;
 }
@@ -95,6 +98,9 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
 void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
     for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
+        if (range->nodes[index].state == NODE_GAP) {
+            continue;
+        }
         dao_range_block_t block = dao_range_describe(range, index);
         if (!visit(&block, user)) {
             return;

@@ -26,8 +26,9 @@ typedef enum dao_range_state {
     NODE_UNUSED = 0, /* stands for no block */
     NODE_FREE = 1,   /* nobody holds it */
     NODE_HELD = 2,   /* free, and its entry of `holds` is not empty */
-    NODE_USED = 3,
-    NODE_MARKED = 4, /* used, and streams are marked on it in `holds` */
+    NODE_GAP = 3,    /* nothing is there, see range_parts.c */
+    NODE_USED = 4,   /* used, as all from here on */
+    NODE_MARKED = 5, /* and streams are marked on it in `holds` */
 } dao_range_state_t;
 
 typedef struct dao_range_node {
@@ -62,6 +63,7 @@ struct dao_range {
     uint64_t base_units;
     dao_hold_t *holds;   /* of each node */
     uint32_t node_count; /* room in nodes, users and holds, the border included */
+    uint32_t gaps;       /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
@@ -249,6 +251,11 @@ static inline uint32_t dao_range_first(const dao_range_t *range)
 {
     return range->nodes[DAO_RANGE_NONE].after;
 }
+
+/* ---- range_parts.c ---- */
+
+/* Makes a node that is in the chain a gap. */
+void dao_range_gap_insert(dao_range_t *range, uint32_t index);
 
 /* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
 

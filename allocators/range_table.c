@@ -78,7 +78,11 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
     range->nodes[all] = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
     range->nodes[DAO_RANGE_NONE].before = all;
     range->nodes[DAO_RANGE_NONE].after = all;
-    dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+    if (config->is_parts) {
+        dao_range_gap_insert(range, all);
+    } else {
+        dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+    }
     if (range->firsts != NULL) {
         dao_range_index_add(range, all);
     }

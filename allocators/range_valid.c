@@ -8,7 +8,9 @@ typedef struct recount {
     uint64_t used_units;
     uint32_t free_count;
     uint32_t held_count;
+    uint32_t gap_count;
     uint32_t page_count; /* pages that a block starts in */
+    uint64_t last_cell;  /* that a used block starts in */
 } recount_t;
 
 /* Checks that the first block that starts in a page is the index's. */
@@ -35,8 +37,13 @@ static bool block_is_valid(const dao_range_t *range, uint32_t index, uint32_t be
          dao_hold_is_empty(&range->holds[index]))) {
         return false;
     }
+    if (node->state == NODE_GAP) {
+        recount->gap_count++;
+        return range->config.is_parts && range->nodes[before].state != NODE_GAP;
+    }
     if (!dao_range_is_free(range, index)) {
         recount->used_units += node->size_units;
+        recount->last_cell = offset_units >> CELL_UNIT_SHIFT;
         return (node->state == NODE_USED || node->state == NODE_MARKED) &&
                dao_range_find_used(range, (uint64_t)node->offset_units << UNIT_SHIFT) == index;
     }
@@ -56,6 +63,9 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
             return false;
         }
         offset_units += range->nodes[i].size_units;
+    }
+    if (range->config.is_parts && range->nodes[before].state != NODE_GAP) {
+        return false;
     }
     uint32_t unused_count = 0;
     for (uint32_t i = range->unused; i != NONE; i = range->nodes[i].bin_after) {
@@ -93,9 +103,22 @@ static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
     return free_count == recount->free_count;
 }
 
+static bool gaps_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    uint32_t gap_count = 0;
+    uint32_t before = NONE;
+    for (uint32_t i = range->gaps; i != NONE; before = i, i = range->nodes[i].bin_after) {
+        if (++gap_count > recount->gap_count || range->nodes[i].state != NODE_GAP ||
+            range->nodes[i].bin_before != before) {
+            return false;
+        }
+    }
+    return gap_count == recount->gap_count;
+}
+
 static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
 {
-    for (uint64_t cell = 0; cell <= (range->capacity_units - 1) >> CELL_UNIT_SHIFT; cell++) {
+    for (uint64_t cell = 0; cell <= recount->last_cell; cell++) {
         uint32_t start = range->starts[cell];
         if (start != NONE && (range->nodes[start].state < NODE_USED ||
                               range->nodes[start].offset_units >> CELL_UNIT_SHIFT != cell)) {
@@ -114,6 +137,6 @@ bool dao_range_is_valid(const dao_range_t *range)
 {
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
-           tables_are_valid(range, &recount) && recount.used_units == range->used_units &&
-           recount.held_count == range->held_count;
+           gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
+           recount.used_units == range->used_units && recount.held_count == range->held_count;
 }

@@ -1,28 +1,38 @@
 /* Sets of segments.
 
-       list   [ 20 MiB | range ] [ 20 MiB | range ] [ 64 MiB | range ]      by address, for binary search
+       space.c   [ 20 MiB ] [ 20 MiB ] [ 64 MiB ]      extents under one range, which places blocks in all of them
 
-   A request goes to the first segment, by address, that has a hole for it, so that the last ones run empty. If there is
-   none, a segment is taken from the upstream: of the usual size, else of what the limit leaves, else of just the request.
-   A segment whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
+   A request gets the hole that fits best of all segments, the lowest of the space among those that fit as well: segments that
+   came last run empty. If there is no such hole, then, each step bounded:
+
+       1. what streams held and have finished with is free
+       2. a request in stream order takes what other streams still use, and is told to wait for them on the device
+       3. a segment is taken from the upstream: of the usual size, else of what the limit leaves, else of half as much and so
+          on; last of all after giving back free segments, which are idle
+       4. a request in stream order takes what several streams hold side by side
+
+   A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A segment whose
+   blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
+
+   The usual size is the configured one, or a configured share of what is reserved already if that is more. A block that
+   is not much smaller gets a segment of just its size, and where blocks as the one asked for would leave a large rest, the
+   size is rounded up to a whole number of them: three blocks of 7 MiB get a segment of 22 MiB.
 
    What holds between calls:
 
        sum of size_bytes of the segments is their part of ledger->stats.reserved_bytes
-       segments do not overlap and are in order of address
-       dao_range_largest_hole(range) <= bound_bytes
+       the extents of the space are the segments
 
-   All that may fail for want of memory (the list, the range) is made before the upstream is asked, so that a failure
-   changes nothing but that free segments may have been given back in the attempt. */
+   All that may fail for want of memory is made before the upstream is asked, so that a failure changes nothing but that
+   free segments may have been given back in the attempt. */
 #include "allocators/segments.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 
-#include <string.h>
-
-#define LIST_MIN 8u
+/* Equal blocks leave at most this part of a segment unused. */
+#define REST_SHARE 8u
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -43,7 +53,6 @@ dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, cons
     dao_range_block_t block;
     dao_status_t status = dao_range_free(segment->range, offset_bytes, hold, &block);
     if (status == DAO_OK) {
-        segment->bound_bytes = segment->size_bytes;
         dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);
@@ -68,9 +77,9 @@ dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint3
                                             : dao_range_mark(segment->range, offset_bytes, stream);
 }
 
-static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_t *block)
+static dao_block_t describe(char *address, const dao_range_block_t *block)
 {
-    return (dao_block_t){.address = segment->address + block->offset_bytes,
+    return (dao_block_t){.address = address,
                          .requested_bytes = dao_word_requested_bytes(block->user),
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
@@ -84,7 +93,7 @@ dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address
     if (status != DAO_OK || block.is_free) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    *out_block = describe(segment, &block);
+    *out_block = describe(segment->address + block.offset_bytes, &block);
     return DAO_OK;
 }
 
@@ -98,7 +107,7 @@ static bool walk_block(const dao_range_block_t *block, void *user)
 {
     const walk_t *walk = user;
     if (!block->is_free) {
-        dao_block_t seen = describe(walk->segment, block);
+        dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
         walk->visit(&seen, walk->user);
     }
     return true;
@@ -124,55 +133,40 @@ static bool recount_block(const dao_range_block_t *block, void *user)
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount)
 {
     dao_range_walk(segment->range, recount_block, recount);
-    return dao_range_is_valid(segment->range) && dao_range_capacity(segment->range) == segment->size_bytes &&
-           dao_range_largest_hole(segment->range) <= segment->bound_bytes;
+    return dao_range_is_valid(segment->range) && dao_range_capacity(segment->range) == segment->size_bytes;
 }
 
-/* ---- the set ---- */
+/* ---- many segments ---- */
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger)
 {
     DAO_ASSERT((config->unit_bytes & (config->unit_bytes - 1)) == 0);
     DAO_ASSERT(config->unit_bytes >= DAO_RANGE_GRANULE);
-    *segments = (dao_segments_t){.config = *config, .ledger = ledger};
+    *segments = (dao_segments_t){.config = *config, .ledger = ledger, .space = {.fit = config->fit}};
 }
 
-/* Gives the index of the first segment that begins after an address. */
-static size_t index_after(const dao_segments_t *segments, const void *address)
+static bool is_done(const dao_hold_t *hold, void *user)
 {
-    size_t low = 0, high = segments->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)segments->list[middle].address <= (uintptr_t)address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    return dao_holds_is_done(user, hold);
+}
+
+/* Lets go of what streams held and have finished with; true if anything may be free now. */
+static bool settle_holds(dao_segments_t *segments)
+{
+    dao_range_t *range = segments->space.range;
+    if (range == NULL || !dao_range_has_holds(range)) {
+        return false;
     }
-    return low;
-}
-
-/* Gives the segment that an address lies in, or NULL. */
-static dao_segment_t *segment_around(const dao_segments_t *segments, const void *address)
-{
-    size_t index = index_after(segments, address);
-    if (index == 0) {
-        return NULL;
-    }
-    dao_segment_t *segment = &segments->list[index - 1];
-    return offset_in(segment, address) < segment->size_bytes ? segment : NULL;
-}
-
-static bool is_free_segment(const dao_segment_t *segment)
-{
-    return dao_range_used(segment->range) == 0;
+    (void)dao_holds_poll(segments->config.holds); /* it may be news to another allocator's blocks alone */
+    dao_range_settle(range, is_done, segments->config.holds);
+    return true;
 }
 
 static uint64_t free_segment_bytes(const dao_segments_t *segments)
 {
     uint64_t free_bytes = 0;
-    for (size_t i = 0; i < segments->count; i++) {
-        free_bytes += is_free_segment(&segments->list[i]) ? segments->list[i].size_bytes : 0;
+    for (size_t i = 0; i < segments->space.count; i++) {
+        free_bytes += dao_space_is_free(&segments->space, i) ? segments->space.list[i].size_bytes : 0;
     }
     return free_bytes;
 }
@@ -180,51 +174,59 @@ static uint64_t free_segment_bytes(const dao_segments_t *segments)
 /* Gives a segment back to the upstream. If that refuses, the segment stays. */
 static dao_status_t give_segment(dao_segments_t *segments, size_t index)
 {
-    dao_segment_t segment = segments->list[index];
+    dao_extent_t extent = segments->space.list[index];
     const dao_upstream_t *upstream = &segments->config.upstream;
-    dao_status_t status = upstream->give(upstream->user, segment.address, segment.size_bytes);
+    dao_status_t status = upstream->give(upstream->user, extent.address, extent.size_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    dao_range_destroy(segment.range);
-    segments->count--;
-    memmove(&segments->list[index], &segments->list[index + 1], (segments->count - index) * sizeof(segment));
-    dao_ledger_count_shrink(segments->ledger, segment.size_bytes);
+    dao_space_remove(&segments->space, index);
+    dao_ledger_count_shrink(segments->ledger, extent.size_bytes);
     return DAO_OK;
 }
 
 /* Gives the free segment that suits best: the smallest of those that suffice, else the largest; `count` if none is free. */
 static size_t segment_to_release(const dao_segments_t *segments, uint64_t wanted_bytes)
 {
-    size_t best = segments->count;
-    for (size_t i = 0; i < segments->count; i++) {
-        if (!is_free_segment(&segments->list[i])) {
-            continue;
-        }
-        uint64_t size_bytes = segments->list[i].size_bytes;
-        uint64_t best_bytes = best == segments->count ? 0 : segments->list[best].size_bytes;
+    const dao_space_t *space = &segments->space;
+    size_t best = space->count;
+    for (size_t i = 0; i < space->count; i++) {
+        uint64_t size_bytes = space->list[i].size_bytes;
+        uint64_t best_bytes = best == space->count ? 0 : space->list[best].size_bytes;
         bool is_better = best_bytes < wanted_bytes ? size_bytes > best_bytes
                                                    : size_bytes >= wanted_bytes && size_bytes < best_bytes;
-        best = is_better ? i : best;
+        best = is_better && dao_space_is_free(space, i) ? i : best;
     }
     return best;
 }
 
-/* Gives free segments back until at least wanted_bytes are given or none is left. */
-static dao_status_t release(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t *out_released_bytes)
+/* Gives all free segments back, the last one first. */
+static dao_status_t release_all(dao_segments_t *segments)
 {
+    dao_status_t status = DAO_OK;
+    for (size_t i = segments->space.count; i > 0 && status == DAO_OK; i--) {
+        if (dao_space_is_free(&segments->space, i - 1)) {
+            status = give_segment(segments, i - 1);
+        }
+    }
+    return status;
+}
+
+/* Gives free segments back until at least wanted_bytes are given, of free_bytes that there are. */
+static dao_status_t release(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t free_bytes)
+{
+    if (wanted_bytes >= free_bytes) {
+        return release_all(segments);
+    }
     dao_status_t status = DAO_OK;
     uint64_t released_bytes = 0;
     while (released_bytes < wanted_bytes && status == DAO_OK) {
         size_t index = segment_to_release(segments, wanted_bytes - released_bytes);
-        if (index == segments->count) {
-            break;
-        }
-        uint64_t size_bytes = segments->list[index].size_bytes;
+        DAO_ASSERT(index < segments->space.count); /* what was free still is, or was released */
+        uint64_t size_bytes = segments->space.list[index].size_bytes;
         status = give_segment(segments, index);
-        released_bytes += status == DAO_OK ? size_bytes : 0;
+        released_bytes += size_bytes;
     }
-    *out_released_bytes = released_bytes;
     return status;
 }
 
@@ -234,77 +236,43 @@ dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_byte
     if (room_bytes >= size_bytes) {
         return DAO_OK;
     }
-    if (free_segment_bytes(segments) < size_bytes - room_bytes) {
+    uint64_t free_bytes = free_segment_bytes(segments);
+    if (free_bytes < size_bytes - room_bytes) {
         return dao_ledger_limit_error(segments->ledger, size_bytes);
     }
-    uint64_t released_bytes = 0;
-    return release(segments, size_bytes - room_bytes, &released_bytes);
+    return release(segments, size_bytes - room_bytes, free_bytes);
 }
 
-static bool list_reserve(dao_segments_t *segments)
-{
-    if (segments->count < segments->capacity) {
-        return true;
-    }
-    size_t capacity = segments->capacity * 2 + LIST_MIN;
-    dao_segment_t *list = dao_host_realloc(segments->list, capacity, sizeof(*list));
-    if (list == NULL) {
-        return false;
-    }
-    segments->list = list;
-    segments->capacity = capacity;
-    return true;
-}
-
-/* Takes addresses from the upstream and makes a range over them. */
-static dao_status_t take_range(dao_segments_t *segments, dao_segment_t *segment)
-{
-    const dao_upstream_t *upstream = &segments->config.upstream;
-    void *address = NULL;
-    dao_status_t status = upstream->take(upstream->user, segment->size_bytes, &address);
-    if (status != DAO_OK) {
-        return status;
-    }
-    segment->address = address;
-    dao_range_config_t config = {
-        .capacity_bytes = segment->size_bytes, .base = (uintptr_t)address, .fit = segments->config.fit};
-    status = dao_range_create(&config, &segment->range);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        (void)upstream->give(upstream->user, address, segment->size_bytes); /* it was taken just now */
-        return dao_error_restore(&record);
-    }
-    return DAO_OK;
-}
+/* ---- growth ---- */
 
 /* Takes one segment of a size from the upstream. */
 static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
 {
-    if (!list_reserve(segments)) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the list of segments");
+    dao_range_place_t place;
+    dao_status_t status = dao_space_find_place(&segments->space, size_bytes, &place);
+    if (status == DAO_ERR_LIMIT) {
+        return dao_error(segments->config.full_status, "no room among the addresses of 1 TiB");
     }
-    dao_segment_t segment = {.size_bytes = size_bytes, .bound_bytes = size_bytes};
-    dao_status_t status = dao_ledger_grow_begin(segments->ledger, size_bytes);
+    if (status == DAO_OK) {
+        status = dao_ledger_grow_begin(segments->ledger, size_bytes);
+    }
     if (status != DAO_OK) {
         return status;
     }
-    status = take_range(segments, &segment);
+    void *address = NULL;
+    status = segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
     if (status != DAO_OK) {
         dao_ledger_grow_cancel(segments->ledger, size_bytes);
         return status;
     }
-    size_t index = index_after(segments, segment.address);
-    memmove(&segments->list[index + 1], &segments->list[index], (segments->count - index) * sizeof(segment));
-    segments->list[index] = segment;
-    segments->count++;
+    dao_space_add(&segments->space, &place, address, size_bytes);
     dao_ledger_count_grow(segments->ledger, size_bytes);
     return DAO_OK;
 }
 
 dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes)
 {
-    if (size_bytes > DAO_RANGE_CAPACITY_MAX) {
+    if (size_bytes > DAO_SPACE_EXTENT_MAX) {
         return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
     }
     uint64_t segment_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
@@ -313,14 +281,43 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
 }
 
 /* Whether less, or giving something back, may help; a limit: of the budget, which others have taken from since the look. */
-static bool is_out_of_memory(dao_status_t status)
+static bool is_short(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
 }
 
-/* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of just the block; last of
-   all after giving back what is free. Of a budget that has no room for the usual size it takes no more than the block needs:
-   the rest is for those who share it. */
+/* Gives what a segment for a block has, if nothing is short. */
+static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes)
+{
+    const dao_segments_config_t *config = &segments->config;
+    uint64_t share_bytes =
+        config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
+    share_bytes = round_up(share_bytes, config->unit_bytes);
+    uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
+    if (block_bytes >= usual_bytes / config->own_share) {
+        return round_up(block_bytes, config->unit_bytes);
+    }
+    uint64_t rest_bytes = usual_bytes % block_bytes;
+    return rest_bytes > usual_bytes / REST_SHARE
+               ? round_up(usual_bytes + block_bytes - rest_bytes, config->unit_bytes)
+               : usual_bytes;
+}
+
+/* Takes a segment of a size, or a smaller one down to least_bytes if the upstream has no more. */
+static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t least_bytes)
+{
+    dao_status_t status = take_segment(segments, (size_t)wanted_bytes);
+    while (is_short(status) && wanted_bytes > least_bytes) {
+        uint64_t half_bytes = round_up(wanted_bytes / 2, segments->config.unit_bytes);
+        wanted_bytes = half_bytes < wanted_bytes && half_bytes > least_bytes ? half_bytes : least_bytes;
+        status = take_segment(segments, (size_t)wanted_bytes);
+    }
+    return status;
+}
+
+/* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of half as much and so on
+   down to just the block; last of all after giving back what is free. Of a budget that has no room for the usual size it takes
+   no more than the block needs: the rest is for those who share it. */
 static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 {
     dao_status_t status = dao_segments_make_room(segments, block_bytes);
@@ -328,137 +325,232 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
         return status;
     }
     uint64_t room_bytes = dao_ledger_room(segments->ledger) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
-    uint64_t unit_bytes = round_up(block_bytes, segments->config.unit_bytes);
-    uint64_t minimum_bytes = segments->config.minimum_bytes;
-    uint64_t wanted_bytes = unit_bytes < minimum_bytes ? minimum_bytes : unit_bytes;
-    wanted_bytes = wanted_bytes > dao_ledger_budget_room(segments->ledger) ? unit_bytes : wanted_bytes;
+    uint64_t wanted_bytes = usual_bytes(segments, block_bytes);
+    if (wanted_bytes > dao_ledger_budget_room(segments->ledger)) {
+        wanted_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    }
     wanted_bytes = wanted_bytes > room_bytes ? room_bytes : wanted_bytes;
-    wanted_bytes = wanted_bytes > DAO_RANGE_CAPACITY_MAX ? DAO_RANGE_CAPACITY_MAX : wanted_bytes;
     wanted_bytes =
         wanted_bytes < block_bytes ? block_bytes : wanted_bytes; /* others took from the budget just now */
-    status = take_segment(segments, (size_t)wanted_bytes);
-    if (is_out_of_memory(status) && wanted_bytes > block_bytes) {
-        status = take_segment(segments, (size_t)block_bytes);
+    wanted_bytes = wanted_bytes > DAO_SPACE_EXTENT_MAX ? DAO_SPACE_EXTENT_MAX : wanted_bytes;
+    status = take_what_there_is(segments, wanted_bytes, block_bytes);
+    if (is_short(status) && free_segment_bytes(segments) > 0) {
+        status = release_all(segments);
+        status = status == DAO_OK ? take_segment(segments, (size_t)block_bytes) : status;
     }
-    if (is_out_of_memory(status) && free_segment_bytes(segments) > 0) {
-        uint64_t released_bytes = 0;
-        dao_status_t released = release(segments, UINT64_MAX, &released_bytes);
-        status = released != DAO_OK ? released : take_segment(segments, (size_t)block_bytes);
+    return status;
+}
+
+/* ---- blocks ---- */
+
+/* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets agree modulo a page
+   only, so that a larger block is placed, and then cut to what is aligned in it. */
+static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_request_t *wish,
+                                  dao_block_grant_t *out_grant)
+{
+    dao_space_t *space = &segments->space;
+    dao_range_request_t larger = {.size_bytes = wish->size_bytes + wish->alignment_bytes, .user = wish->user};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(space->range, &larger, &grant);
+    if (status != DAO_OK) {
+        return status;
+    }
+    uintptr_t address = (uintptr_t)dao_space_address(space, grant.offset_bytes);
+    uintptr_t aligned = round_up(address, wish->alignment_bytes);
+    dao_range_block_t freed;
+    status = dao_range_free(space->range, grant.offset_bytes, NULL, &freed);
+    DAO_ASSERT(status == DAO_OK);
+    status = dao_range_alloc_at(space->range, grant.offset_bytes + (aligned - address), wish->size_bytes,
+                                wish->user);
+    if (status == DAO_OK) {
+        *out_grant = (dao_block_grant_t){.address = (void *)aligned};
     }
     return status;
 }
 
 /* Takes a block from the segments at hand. DAO_ERR_LIMIT, without a message, if none has room. */
-static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *request, uint64_t block_bytes,
-                          void **out_address)
+static inline dao_status_t place(dao_segments_t *segments, const dao_range_request_t *wish,
+                                 dao_block_grant_t *out_grant)
 {
-    dao_range_request_t wish = {
-        .size_bytes = block_bytes, .alignment_bytes = request->alignment_bytes, .user = dao_word_of(request)};
-    for (size_t i = 0; i < segments->count; i++) {
-        dao_segment_t *segment = &segments->list[i];
-        if (block_bytes > segment->bound_bytes) {
-            continue;
-        }
-        dao_range_grant_t grant;
-        dao_status_t status = dao_range_alloc(segment->range, &wish, &grant);
-        if (status == DAO_OK) {
-            *out_address = segment->address + grant.offset_bytes;
-            return DAO_OK;
-        }
-        if (status != DAO_ERR_LIMIT) {
-            return status;
-        }
-        if (request->alignment_bytes <= DAO_RANGE_GRANULE) {
-            segment->bound_bytes = block_bytes - DAO_RANGE_GRANULE;
-        }
+    if (wish->alignment_bytes > DAO_RANGE_PAGE_BYTES) {
+        return place_aligned(segments, wish, out_grant);
     }
-    return DAO_ERR_LIMIT;
-}
-
-static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_request_t *request,
-                                  uint64_t block_bytes, void **out_address)
-{
-    dao_status_t status = place(segments, request, block_bytes, out_address);
-    if (status != DAO_ERR_LIMIT) {
-        return status;
-    }
-    uint64_t slack_bytes =
-        request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes - DAO_RANGE_GRANULE : 0;
-    if (slack_bytes > DAO_RANGE_CAPACITY_MAX - block_bytes) {
-        return dao_error(segments->config.full_status, "a block and its alignment have at most 1 TiB");
-    }
-    status = grow(segments, block_bytes + slack_bytes);
-    return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
-}
-
-static dao_status_t charge_and_place(dao_segments_t *segments, const dao_block_request_t *request,
-                                     void **out_address)
-{
-    size_t size_bytes = request->size_bytes;
-    if (size_bytes > PTRDIFF_MAX) {
-        return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
-    }
-    uint64_t block_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
-    if (block_bytes > DAO_RANGE_CAPACITY_MAX) {
-        return dao_error(segments->config.full_status, "a block has at most 1 TiB");
-    }
-    dao_status_t status = dao_ledger_charge(segments->ledger, request, block_bytes);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = place_or_grow(segments, request, block_bytes, out_address);
-    if (status != DAO_OK) {
-        dao_ledger_refund(segments->ledger, request, block_bytes);
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(segments->space.range, wish, &grant);
+    if (status == DAO_OK) {
+        out_grant->address = dao_space_address(&segments->space, grant.offset_bytes);
+        out_grant->hold = wish->takes_held ? grant.hold : (dao_hold_t){0};
     }
     return status;
 }
 
-dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
-                                void **out_address)
+/* Gives the bytes that surely hold a block, wherever they begin. */
+static uint64_t bytes_with_alignment(uint64_t block_bytes, uint64_t alignment_bytes)
 {
-    size_t size_bytes = request->size_bytes;
-    DAO_ASSERT(size_bytes > 0);
-    dao_status_t status = charge_and_place(segments, request, out_address);
-    if (status != DAO_OK) {
-        return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
+    return alignment_bytes > DAO_RANGE_GRANULE ? block_bytes + alignment_bytes : block_bytes;
+}
+
+static dao_status_t check_size(const dao_segments_t *segments, const dao_block_request_t *request)
+{
+    if (request->size_bytes > PTRDIFF_MAX || request->alignment_bytes > PTRDIFF_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     }
-    dao_ledger_count_alloc(segments->ledger, request, (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
+    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    if (bytes_with_alignment(block_bytes, request->alignment_bytes) > DAO_SPACE_EXTENT_MAX) {
+        return dao_error(segments->config.full_status, "a block has at most 1 TiB");
+    }
     return DAO_OK;
 }
 
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address)
+/* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
+static __attribute__((noinline)) dao_status_t place_slowly(dao_segments_t *segments,
+                                                           dao_range_request_t *wish,
+                                                           dao_block_grant_t *out_grant)
 {
-    dao_segment_t *segment = segment_around(segments, address);
-    if (segment == NULL) {
-        return dao_ledger_freed_lately(segments->ledger, address) ? DAO_ERR_DOUBLE_FREE
-                                                                  : DAO_ERR_FOREIGN_POINTER;
+    bool is_ordered = wish->stream != 0;
+    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
+    bool has_holds = segments->space.range != NULL && dao_range_has_holds(segments->space.range);
+    if (status == DAO_ERR_LIMIT && has_holds && is_ordered) {
+        wish->takes_held = true;
+        status = place(segments, wish, out_grant);
     }
-    return dao_segment_free(segment, segments->ledger, address, NULL);
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    status = grow(segments, bytes_with_alignment(wish->size_bytes, wish->alignment_bytes));
+    if (status == DAO_OK) {
+        return place(segments, wish, out_grant);
+    }
+    if (has_holds && is_ordered) {
+        dao_range_join(segments->space.range);
+        dao_status_t joined = place(segments, wish, out_grant);
+        status = joined != DAO_ERR_LIMIT ? joined : status;
+    }
+    return status;
+}
+
+static __attribute__((noinline)) dao_status_t fail(dao_segments_t *segments,
+                                                   const dao_block_request_t *request, dao_status_t status)
+{
+    return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
+}
+
+dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
+                                dao_block_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0);
+    dao_status_t status = check_size(segments, request);
+    if (status != DAO_OK) {
+        return fail(segments, request, status);
+    }
+    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    status = dao_ledger_charge(segments->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return fail(segments, request, status);
+    }
+    dao_range_request_t wish = {.size_bytes = block_bytes,
+                                .alignment_bytes = request->alignment_bytes,
+                                .user = dao_word_of(request),
+                                .stream = request->stream};
+    status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT) {
+        status = place_slowly(segments, &wish, out_grant);
+    }
+    if (status != DAO_OK) {
+        dao_ledger_refund(segments->ledger, request, block_bytes);
+        return fail(segments, request, status);
+    }
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
+    return DAO_OK;
+}
+
+/* An address where no block begins: was it ever one? The statuses of dao_allocator_ops_t.free. */
+static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_t *extent,
+                               const void *address, dao_status_t status)
+{
+    if (dao_ledger_freed_lately(segments->ledger, address)) {
+        return extent == NULL ? DAO_ERR_DOUBLE_FREE : status;
+    }
+    if (status != DAO_ERR_DOUBLE_FREE) {
+        return status;
+    }
+    dao_range_block_t block;
+    uint64_t offset_bytes = dao_extent_offset(extent, address);
+    status = dao_range_part_query(segments->space.range, extent->part, offset_bytes, &block);
+    DAO_ASSERT(status == DAO_OK && block.is_free);
+    return block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
+}
+
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold)
+{
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold) || segments->config.holds != NULL);
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    if (extent == NULL) {
+        return free_error(segments, extent, address, DAO_ERR_FOREIGN_POINTER);
+    }
+    dao_range_block_t block;
+    dao_status_t status =
+        dao_range_free(segments->space.range, dao_extent_offset(extent, address), hold, &block);
+    if (status != DAO_OK) {
+        return free_error(segments, extent, address, status);
+    }
+    dao_ledger_count_free(segments->ledger, address, block.user, (size_t)block.size_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream)
+{
+    dao_block_t block;
+    dao_status_t status = dao_segments_query(segments, address, &block);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (block.address != address) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    return block.stream == 0
+               ? DAO_ERR_UNSUPPORTED
+               : dao_range_mark(segments->space.range, dao_extent_offset(extent, address), stream);
 }
 
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block)
 {
-    const dao_segment_t *segment = segment_around(segments, address);
-    return segment == NULL ? DAO_ERR_FOREIGN_POINTER : dao_segment_query(segment, address, out_block);
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    if (extent == NULL) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    dao_range_block_t block;
+    dao_status_t status =
+        dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address), &block);
+    if (status != DAO_OK || block.is_free) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    *out_block = describe(dao_space_address(&segments->space, block.offset_bytes), &block);
+    return DAO_OK;
 }
 
-dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes, uint64_t *out_released_bytes)
+/* ---- the set ---- */
+
+dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
 {
+    (void)settle_holds(segments);
     uint64_t free_bytes = free_segment_bytes(segments);
-    return release(segments, free_bytes > keep_bytes ? free_bytes - keep_bytes : 0, out_released_bytes);
+    return free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
 }
 
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes)
 {
     dao_stats_t *stats = &segments->ledger->stats;
     if (limit_bytes != 0 && stats->reserved_bytes > limit_bytes) {
+        (void)settle_holds(segments);
         uint64_t excess_bytes = stats->reserved_bytes - limit_bytes;
-        if (free_segment_bytes(segments) < excess_bytes) {
+        uint64_t free_bytes = free_segment_bytes(segments);
+        if (free_bytes < excess_bytes) {
             return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold more than the new limit of %zu bytes",
                              segments->ledger->name, (size_t)limit_bytes);
         }
-        uint64_t released_bytes = 0;
-        dao_status_t status = release(segments, excess_bytes, &released_bytes);
+        dao_status_t status = release(segments, excess_bytes, free_bytes);
         if (status != DAO_OK) {
             return status;
         }
@@ -467,48 +559,55 @@ dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_byt
     return DAO_OK;
 }
 
+typedef struct segments_walk {
+    const dao_space_t *space;
+    dao_block_visit_t visit;
+    void *user;
+} segments_walk_t;
+
+static bool walk_segments_block(const dao_range_block_t *block, void *user)
+{
+    const segments_walk_t *walk = user;
+    if (!block->is_free) {
+        dao_block_t seen = describe(dao_space_address(walk->space, block->offset_bytes), block);
+        walk->visit(&seen, walk->user);
+    }
+    return true;
+}
+
 void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
 {
-    for (size_t i = 0; i < segments->count; i++) {
-        dao_segment_walk(&segments->list[i], visit, user);
+    segments_walk_t walk = {.space = &segments->space, .visit = visit, .user = user};
+    if (segments->space.range != NULL) {
+        dao_range_walk(segments->space.range, walk_segments_block, &walk);
     }
 }
 
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments)
 {
-    uint64_t largest_bytes = 0;
-    for (size_t i = 0; i < segments->count; i++) {
-        if (segments->list[i].bound_bytes > largest_bytes) {
-            uint64_t hole_bytes = dao_range_largest_hole(segments->list[i].range);
-            largest_bytes = hole_bytes > largest_bytes ? hole_bytes : largest_bytes;
-        }
-    }
-    return largest_bytes;
+    return segments->space.range == NULL ? 0 : dao_range_largest_hole(segments->space.range);
 }
 
 bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount)
 {
-    for (size_t i = 0; i < segments->count; i++) {
-        const dao_segment_t *segment = &segments->list[i];
-        bool in_order =
-            i == 0 || segments->list[i - 1].address + segments->list[i - 1].size_bytes <= segment->address;
-        if (!in_order || !dao_segment_is_valid(segment, recount)) {
-            return false;
-        }
-        recount->reserved_bytes += segment->size_bytes;
+    const dao_space_t *space = &segments->space;
+    for (size_t i = 0; i < space->count; i++) {
+        recount->reserved_bytes += space->list[i].size_bytes;
     }
-    return segments->count <= segments->capacity;
+    if (space->range != NULL) {
+        dao_range_walk(space->range, recount_block, recount);
+    }
+    return dao_space_is_valid(space);
 }
 
 void dao_segments_finish(dao_segments_t *segments)
 {
     const dao_upstream_t *upstream = &segments->config.upstream;
-    for (size_t i = 0; i < segments->count; i++) {
-        dao_segment_t *segment = &segments->list[i];
-        dao_range_destroy(segment->range);
-        (void)upstream->give(upstream->user, segment->address,
-                             segment->size_bytes); /* nobody is left to be told */
+    for (size_t i = 0; i < segments->space.count; i++) {
+        const dao_extent_t *extent = &segments->space.list[i];
+        (void)upstream->give(upstream->user, extent->address,
+                             extent->size_bytes); /* nobody is left to be told */
     }
-    dao_host_free(segments->list);
+    dao_space_finish(&segments->space);
     *segments = (dao_segments_t){0};
 }

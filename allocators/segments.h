@@ -6,13 +6,13 @@
 
 #include "allocators/ledger.h"
 #include "allocators/range.h"
+#include "allocators/space.h"
 #include "allocators/word.h"
 
 typedef struct dao_segment {
     char *address;
     size_t size_bytes;
-    dao_range_t *range;   /* its blocks; their `user` is a word of word.h */
-    uint64_t bound_bytes; /* no hole is larger: full segments are passed over without a look */
+    dao_range_t *range; /* its blocks; their `user` is a word of word.h */
 } dao_segment_t;
 
 /* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
@@ -41,19 +41,20 @@ typedef struct dao_upstream {
 
 typedef struct dao_segments_config {
     dao_upstream_t upstream;
-    size_t unit_bytes;    /* segments are multiples of this many bytes, if the limit allows; a power of two */
-    size_t minimum_bytes; /* and at least this large, if limit and upstream allow */
-    dao_range_fit_t fit;  /* how a hole is chosen */
+    size_t
+        unit_bytes; /* segments of other sizes are multiples of this, if the limit allows; a power of two */
+    size_t minimum_bytes;     /* the usual size of a segment, if limit and upstream allow */
+    uint32_t growth_share;    /* or this part of what is reserved, if that is more; 0: never */
+    uint32_t own_share;       /* a block of at least this part of the usual size gets its own; 1: all of it */
+    dao_range_fit_t fit;      /* how a hole is chosen */
     dao_status_t full_status; /* for requests that no segment can hold */
+    dao_holds_t *holds;       /* of the streams that use the blocks; borrowed; NULL: there are none */
 } dao_segments_config_t;
 
-/* All segments, in order of address. */
 typedef struct dao_segments {
     dao_segments_config_t config;
     dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
-    dao_segment_t *list;
-    size_t count;
-    size_t capacity;
+    dao_space_t space;    /* an extent a segment */
 } dao_segments_t;
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
@@ -65,12 +66,14 @@ void dao_segments_finish(dao_segments_t *segments);
    DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
 DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
-/* As the members of dao_allocator_ops_t; free and query without a message. */
+/* As the members of dao_allocator_ops_t; free, mark and query without a message. A hold that is not empty, and marks, need
+   config.holds. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
-                                void **out_address);
-dao_status_t dao_segments_free(dao_segments_t *segments, const void *address);
+                                dao_block_grant_t *out_grant);
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold);
+dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
-dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes, uint64_t *out_released_bytes);
+dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes);
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);
 void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);

@@ -5,6 +5,9 @@
 #include "base/assert.h"
 #include "base/fault.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,13 @@ void *dao_host_aligned(size_t size_bytes, size_t alignment_bytes)
 void dao_host_free(void *address)
 {
     free(address);
+}
+
+void dao_host_give_back(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0); /* it tells whether there was anything */
+#endif
 }
 
 /* The system maps whole pages of its own, and cuts at their borders only. */

@@ -195,6 +195,9 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     if (status == DAO_OK) {
         status = dao_host_limit_find(config, &host_limit_bytes);
     }
+    if (status == DAO_OK) {
+        status = dao_host_memory_find(&config->host, &core->host_settings);
+    }
     if (status != DAO_OK) {
         core_destroy(core);
         return status;
@@ -525,7 +528,7 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
     if (atomic_load(&core->host_memory) == NULL) {
-        dao_place_origin_t origin = {.budget = &core->host_budget};
+        dao_place_origin_t origin = {.budget = &core->host_budget, .host_settings = &core->host_settings};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
     }
@@ -651,6 +654,7 @@ dao_status_t dao_device_set_current(int32_t device_index)
     current_device = device_index;
     dao_runtime_t *runtime = dao_runtime_started(device_index);
     if (runtime != NULL) {
+        dao_runtime_drain(runtime);
         dao_pinned_drain(runtime->pinned_memory); /* frees that were made while other devices were current */
     }
     return DAO_OK;

@@ -30,6 +30,7 @@ typedef struct dao_core {
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
+    dao_host_memory_config_t host_settings;
     /* guarded by the context's lock; a place's own does not change any more once it has started */
     dao_place_config_t host_config;
     dao_place_config_t pinned_configs[DAO_DEVICE_COUNT_MAX];
@@ -144,6 +145,8 @@ void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
 
 /* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c. DAO_ERR_INVALID. */
+DAO_NODISCARD dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,
+                                                dao_host_memory_config_t *out_settings);
 DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes);
 
 /* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a place that was not

@@ -83,6 +83,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
     if (place.kind == DAO_PLACE_KIND_CPU) {
         dao_host_config_t host = {.name = name,
+                                  .settings = *origin->host_settings,
                                   .budget = origin->budget,
                                   .fit = fit,
                                   .segment_bytes = segment_bytes,
@@ -95,6 +96,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                       .device = origin->device,
                                       .name = name,
                                       .budget = origin->budget,
+                                      .holds = origin->holds,
                                       .fit = fit,
                                       .segment_bytes = segment_bytes,
                                       .initial_bytes = config->initial_bytes,

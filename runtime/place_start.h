@@ -6,14 +6,16 @@
 #include "allocators/budget.h"
 #include "backends/backend.h"
 
+#include <dao/host_memory.h>
 #include <dao/place_config.h>
 
 /* What a place's memory comes from, borrowed, which outlives its allocators. The host has no device. */
 typedef struct dao_place_origin {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    dao_holds_t *holds;   /* of the device's streams; NULL: no stream order */
-    dao_budget_t *budget; /* of all host memory; NULL for a device */
+    dao_holds_t *holds;                            /* of the device's streams; NULL: no stream order */
+    dao_budget_t *budget;                          /* of all host memory; NULL for a device */
+    const dao_host_memory_config_t *host_settings; /* NULL for a device */
 } dao_place_origin_t;
 
 /* Checks a config for a place, of which `strategy` will be in effect. DAO_ERR_INVALID with a message. */

@@ -5,6 +5,7 @@
 #ifndef DAO_CONTEXT_H
 #define DAO_CONTEXT_H
 
+#include <dao/host_memory.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
 
@@ -37,6 +38,7 @@ typedef struct dao_cpu_config {
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
 typedef struct dao_config {
     dao_cpu_config_t cpu;
+    dao_host_memory_config_t host; /**< where the host place's memory lies, in which pages */
     uint64_t host_limit_bytes; /**< DAO_HOST_LIMIT; most bytes of all host memory, see dao_host_limit_set();
                                     default 0: no limit */
     dao_log_callback_t log_callback; /**< NULL: nothing is logged */

@@ -9,6 +9,7 @@
 #include <dao/async.h>
 #include <dao/context.h>
 #include <dao/executor.h>
+#include <dao/host_memory.h>
 #include <dao/memory.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
