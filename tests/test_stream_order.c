@@ -16,8 +16,11 @@
 #define PAGE ((size_t)2 << 20)
 
 static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0};
-static const dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1};
+static const dao_place_t pinned_0 = {DAO_PLACE_KIND_PINNED, 0};
+static const dao_place_t elsewhere = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+
+static dao_place_t place; /* where the tests allocate; on device 0 */
 
 static dao_stream_t *s, *t, *u;
 
@@ -72,23 +75,55 @@ static void must(dao_status_t status)
 
 /* ---- start and stop ---- */
 
-static int start_with(const fault_config_t *config)
+static int start_at(dao_place_t where, const fault_config_t *config)
 {
     dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
+    place = where;
     return dao_context_start(&cpu, fault_backend_wrap(&dao_cpu_backend_ops, config)) != DAO_OK;
 }
 
 static int start(void)
 {
     static const fault_config_t quiet;
-    return start_with(&quiet);
+    return start_at(device_0, &quiet);
+}
+
+static int start_without_pages(void)
+{
+    static const fault_config_t no_pages = {.hide_pages = true};
+    return start_at(device_0, &no_pages);
+}
+
+static int start_pinned(void)
+{
+    static const fault_config_t quiet;
+    return start_at(pinned_0, &quiet);
+}
+
+/* Holds commands back, so that streams interleave in other ways. */
+static fault_config_t slow_config(void)
+{
+    return (fault_config_t){
+        .seed = dao_test_seed("stream order, delays", 77), .delay_ns_max = 100000, .not_ready_max = 3};
 }
 
 static int start_slow(void)
 {
-    fault_config_t slow = {
-        .seed = dao_test_seed("stream order, delays", 77), .delay_ns_max = 100000, .not_ready_max = 3};
-    return start_with(&slow);
+    fault_config_t slow = slow_config();
+    return start_at(device_0, &slow);
+}
+
+static int start_slow_without_pages(void)
+{
+    fault_config_t slow = slow_config();
+    slow.hide_pages = true;
+    return start_at(device_0, &slow);
+}
+
+static int start_slow_pinned(void)
+{
+    fault_config_t slow = slow_config();
+    return start_at(pinned_0, &slow);
 }
 
 static int stop(void)
@@ -110,9 +145,9 @@ static void end(void)
     dao_stream_destroy(s);
     dao_stream_destroy(t);
     dao_stream_destroy(u);
-    must(dao_limit_set(device_0, 0));
-    must(dao_trim(device_0, 0, NULL));
-    CU_ASSERT_EQUAL(dao_used(device_0), 0);
+    must(dao_limit_set(place, 0));
+    must(dao_trim(place, 0, NULL));
+    CU_ASSERT_EQUAL(dao_used(place), 0);
     CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
 }
 
@@ -134,23 +169,23 @@ static void open_gate(dao_gate_t *gate, dao_stream_t *stream)
 
 static void *take(size_t size_bytes, dao_stream_t *stream)
 {
-    void *block = dao_alloc_async(device_0, size_bytes, stream);
+    void *block = dao_alloc_async(place, size_bytes, stream);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     return block;
 }
 
 static void give(void *block, dao_stream_t *stream)
 {
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, stream), DAO_OK);
 }
 
 /* Limits the device to so many pages more than live blocks take. */
 static void pages_are_left(size_t count)
 {
-    must(dao_trim(device_0, 0, NULL));
+    must(dao_trim(place, 0, NULL));
     dao_stats_t stats;
-    must(dao_stats_get(device_0, &stats));
-    must(dao_limit_set(device_0, stats.reserved_bytes + count * PAGE));
+    must(dao_stats_get(place, &stats));
+    must(dao_limit_set(place, stats.reserved_bytes + count * PAGE));
 }
 
 static void one_page_is_left(void)
@@ -303,9 +338,9 @@ static void what_idle_streams_freed_is_one_hole_again(void)
     for (int i = 0; i < 32; i++) {
         give(blocks[i], i % 2 == 0 ? s : t);
     }
-    void *both = dao_alloc(device_0, 2 * PAGE);
+    void *both = dao_alloc(place, 2 * PAGE);
     CU_ASSERT_PTR_NOT_NULL(both);
-    CU_ASSERT_EQUAL(dao_free(device_0, both), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, both), DAO_OK);
     uint64_t calls = event_calls();
     both = take(2 * PAGE, u);
     CU_ASSERT_EQUAL(event_calls(), calls); /* nobody holds a part of it */
@@ -327,10 +362,10 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
         give(block, t);
         must(dao_stream_synchronize(t)); /* it waits for nobody */
     }
-    unsigned char *idle = dao_alloc(device_0, 8 * PAGE); /* nor does the host */
+    unsigned char *idle = dao_alloc(place, 8 * PAGE); /* nor does the host */
     CU_ASSERT_PTR_NOT_NULL_FATAL(idle);
     CU_ASSERT_TRUE(hung + PAGE <= idle || hung >= idle + 8 * PAGE);
-    CU_ASSERT_EQUAL(dao_free(device_0, idle), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, idle), DAO_OK);
     open_gate(&gate, s);
     CU_ASSERT_EQUAL(hung[0], 1);
 }
@@ -344,7 +379,7 @@ static void a_recorded_stream_is_waited_for(void)
     must(launch(s, block, PAGE, -1, 1));
     must(dao_stream_synchronize(s));
     close_gate(&gate, u);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, block, u), DAO_OK);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), DAO_OK);
     must(launch(u, block, PAGE, 1, 2));
     give(block, s);
     unsigned char *again = take(PAGE, s); /* its own stream, but it is not the only one */
@@ -375,20 +410,20 @@ static void plain_memory_is_idle_and_is_waited_for_last(void)
     must(launch(s, block, PAGE, -1, 1));
     give(block, s);
     must(dao_stream_host_func(u, open_later, &gate));
-    unsigned char *plain = dao_alloc(device_0, PAGE); /* waits on the host: nothing else is left */
+    unsigned char *plain = dao_alloc(place, PAGE); /* waits on the host: nothing else is left */
     CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
     CU_ASSERT_EQUAL(plain[PAGE - 1], 1);
     memset(plain, 9, PAGE);
     must(dao_stream_synchronize(s));
     CU_ASSERT_EQUAL(plain[0], 9);
-    CU_ASSERT_EQUAL(dao_free(device_0, plain), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, plain), DAO_OK);
     must(dao_stream_synchronize(u));
     dao_gate_finish(&gate);
 }
 
 static void *alloc_a_page(void *user)
 {
-    *(void **)user = dao_alloc(device_0, PAGE);
+    *(void **)user = dao_alloc(place, PAGE);
     return NULL;
 }
 
@@ -397,7 +432,7 @@ static void a_free_wakes_who_waits_for_memory(void)
     dao_thread_t thread;
     void *waited_for = NULL;
     one_page_is_left();
-    must(dao_pressure_wait_set(device_0, UINT64_C(20) * 1000 * 1000 * 1000));
+    must(dao_pressure_wait_set(place, UINT64_C(20) * 1000 * 1000 * 1000));
     void *block = take(PAGE, s);
     must(dao_thread_start(&thread, "waiter", alloc_a_page, &waited_for));
     while (atomic_load(&dao_pressure_waiter_count) == 0) {
@@ -407,15 +442,15 @@ static void a_free_wakes_who_waits_for_memory(void)
     give(block, s);
     dao_thread_join(&thread);
     CU_ASSERT_PTR_NOT_NULL(waited_for);
-    CU_ASSERT_EQUAL(dao_free(device_0, waited_for), DAO_OK);
-    must(dao_pressure_wait_set(device_0, 0));
+    CU_ASSERT_EQUAL(dao_free(place, waited_for), DAO_OK);
+    must(dao_pressure_wait_set(place, 0));
 }
 
 static void blocks_may_be_allocated_one_way_and_freed_the_other(void)
 {
     dao_gate_t gate;
     one_page_is_left();
-    unsigned char *block = dao_alloc(device_0, PAGE);
+    unsigned char *block = dao_alloc(place, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     close_gate(&gate, s);
     must(launch(s, block, PAGE, -1, 1));
@@ -424,12 +459,12 @@ static void blocks_may_be_allocated_one_way_and_freed_the_other(void)
     must(launch(t, block, PAGE, 1, 2));
     open_gate(&gate, s);
     must(dao_stream_synchronize(t));
-    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
     uint64_t calls = event_calls();
-    block = dao_alloc(device_0, PAGE);
+    block = dao_alloc(place, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     CU_ASSERT_EQUAL(event_calls(), calls); /* it was free for all at once */
-    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
 }
 
 static void plain_memory_comes_back_when_the_host_has_waited(void)
@@ -439,10 +474,10 @@ static void plain_memory_comes_back_when_the_host_has_waited(void)
         give(take(PAGE, s), s);
         must(i == 0 ? dao_stream_synchronize(s) : dao_device_synchronize(0));
         uint64_t calls = event_calls();
-        void *block = dao_alloc(device_0, PAGE);
+        void *block = dao_alloc(place, PAGE);
         CU_ASSERT_PTR_NOT_NULL_FATAL(block);
         CU_ASSERT_EQUAL(event_calls(), calls);
-        CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+        CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
     }
 }
 
@@ -452,10 +487,10 @@ static void trim_gives_back_what_streams_held(void)
     must(launch(s, &wrong_count, 0, -1, -1));
     give(take(4 * PAGE, s), s);
     size_t released_bytes = 0;
-    CU_ASSERT_EQUAL(dao_trim(device_0, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(dao_trim(place, 0, &released_bytes), DAO_OK);
     CU_ASSERT_TRUE(released_bytes >= 4 * PAGE);
     dao_stats_t stats;
-    must(dao_stats_get(device_0, &stats));
+    must(dao_stats_get(place, &stats));
     CU_ASSERT_EQUAL(stats.reserved_bytes, 0);
 }
 
@@ -486,7 +521,7 @@ static void there_are_63_streams_in_order(void)
     void *block = NULL;
     do {
         must(dao_stream_create(0, &streams[count]));
-        block = dao_alloc_async(device_0, 1000, streams[count]);
+        block = dao_alloc_async(place, 1000, streams[count]);
         if (block != NULL) {
             give(block, streams[count]);
         }
@@ -495,9 +530,9 @@ static void there_are_63_streams_in_order(void)
     CU_ASSERT_PTR_NULL(block);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63 streams"));
-    block = dao_alloc(device_0, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, streams[count - 1]), DAO_ERR_LIMIT);
-    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK); /* nothing was changed */
+    block = dao_alloc(place, 1000);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, streams[count - 1]), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK); /* nothing was changed */
     dao_stream_destroy(streams[0]);
     give(take(1000, streams[count - 1]), streams[count - 1]);
     for (uint32_t i = 1; i < count; i++) {
@@ -512,33 +547,33 @@ static void wrong_arguments_are_refused(void)
     dao_stream_t *other = NULL;
     must(dao_stream_get(1, DAO_STREAM_ROLE_COMPUTE, &other));
     void *block = take(1000, s);
-    size_t used_bytes = dao_used(device_0);
+    size_t used_bytes = dao_used(place);
     CU_ASSERT_PTR_NULL(dao_alloc_async(host, 1000, s));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 1000, other));
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, other));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device:1"));
     CU_ASSERT_PTR_NULL(dao_alloc_async(dao_device_place(7), 1000, s));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 0, s));
-    CU_ASSERT_EQUAL(dao_free_async(device_0, NULL, s), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 0, s));
+    CU_ASSERT_EQUAL(dao_free_async(place, NULL, s), DAO_OK);
     CU_ASSERT_EQUAL(dao_free_async(host, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, other), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_free_async(device_0, &block, s), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, block, other), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, &block, s), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, other), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_free_async(place, &block, s), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, other), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_record_stream(place, &block, s), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(dao_record_stream(host, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_used(device_0), used_bytes);
+    CU_ASSERT_EQUAL(dao_used(place), used_bytes);
     give(block, s);
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, s), DAO_ERR_DOUBLE_FREE);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, block, s), DAO_ERR_FOREIGN_POINTER);
-    block = dao_alloc(device_0, 1000);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
-    block = dao_alloc(device_1, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, s), DAO_ERR_WRONG_PLACE);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, s), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, s), DAO_ERR_FOREIGN_POINTER);
+    block = dao_alloc(place, 1000);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, s), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
+    block = dao_alloc(elsewhere, 1000);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, s), DAO_ERR_WRONG_PLACE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_free_async"));
-    CU_ASSERT_EQUAL(dao_free(device_1, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(elsewhere, block), DAO_OK);
 }
 
 static void no_stream_is_the_compute_stream(void)
@@ -562,11 +597,11 @@ static void the_end_of_the_library_is_the_end_of_its_streams(void)
     must(dao_stream_create(0, &old));
     void *block = take(1000, old);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY); /* the stream and the block are live */
-    CU_ASSERT_EQUAL(dao_free_async(device_0, block, old), DAO_ERR_SHUTDOWN);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 1000, old));
+    CU_ASSERT_EQUAL(dao_free_async(place, block, old), DAO_ERR_SHUTDOWN);
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, old));
     dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
     must(dao_init(&cpu));
-    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, 1000, old));
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, old));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_finalize"));
     dao_stream_destroy(old);
@@ -581,25 +616,25 @@ static void the_end_of_the_library_is_the_end_of_its_streams(void)
 static dao_status_t hand_over(bool touches_memory)
 {
     size_t size_bytes = touches_memory ? PAGE : 0;
-    unsigned char *block = dao_alloc_async(device_0, PAGE, s);
+    unsigned char *block = dao_alloc_async(place, PAGE, s);
     if (block == NULL) {
         return dao_last_status();
     }
     dao_status_t first = launch(s, block, size_bytes, -1, 1);
     give(block, s);
-    block = dao_alloc_async(device_0, PAGE, t);
+    block = dao_alloc_async(place, PAGE, t);
     if (block == NULL) {
         return dao_last_status();
     }
     dao_status_t second = launch(t, block, size_bytes, first == DAO_OK ? 1 : -1, 2);
-    CU_ASSERT_EQUAL(dao_record_stream(device_0, block, u), DAO_OK);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), DAO_OK);
     give(block, t);
-    block = dao_alloc(device_0, PAGE);
+    block = dao_alloc(place, PAGE);
     if (block == NULL) {
         return dao_last_status();
     }
     CU_ASSERT_TRUE(second != DAO_OK || is_filled(block, size_bytes, 2));
-    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
     return first != DAO_OK ? first : second;
 }
 
@@ -614,7 +649,7 @@ static void one_call_fails(fault_call_t kind)
         dao_status_t status = hand_over(kind != FAULT_CALL_LOSS);
         has_failed = fault_backend_disarm() > 0;
         CU_ASSERT_TRUE(has_failed || status == DAO_OK);
-        CU_ASSERT_EQUAL(dao_used(device_0), 0);
+        CU_ASSERT_EQUAL(dao_used(place), 0);
         must(dao_device_synchronize(0));
         CU_ASSERT_EQUAL(hand_over(true), DAO_OK);
     }
@@ -631,10 +666,10 @@ static void a_block_that_cannot_be_waited_for_stays_held(void)
     must(launch(s, block, PAGE, -1, 1));
     give(block, s);
     fault_backend_arm(FAULT_CALL_STREAM_WAIT_EVENT, 0, false);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(device_0, PAGE, t));
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, PAGE, t));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BACKEND);
     CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
-    CU_ASSERT_EQUAL(dao_used(device_0), 0);
+    CU_ASSERT_EQUAL(dao_used(place), 0);
     unsigned char *again = take(PAGE, t);
     must(launch(t, again, PAGE, 1, 2));
     open_gate(&gate, s);
@@ -693,7 +728,7 @@ static dao_status_t read_elsewhere(worker_t *worker, const live_t *live)
     }
     dao_event_destroy(event);
     if (status == DAO_OK) {
-        status = dao_record_stream(device_0, live->block, reader);
+        status = dao_record_stream(place, live->block, reader);
     }
     return status == DAO_OK ? launch(reader, live->block, live->size_bytes, live->value, -1) : status;
 }
@@ -703,7 +738,7 @@ static bool work_with_new_block(worker_t *worker, live_t *live)
     live->size_bytes = (1 + dao_test_random(&worker->seed) % 8) * 64 * KIB;
     live->stream = pick_stream(worker);
     live->value = (int)(dao_test_random(&worker->seed) % 250);
-    live->block = dao_alloc_async(device_0, live->size_bytes, live->stream);
+    live->block = dao_alloc_async(place, live->size_bytes, live->stream);
     if (live->block == NULL) {
         return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
     }
@@ -721,7 +756,7 @@ static bool end_block(worker_t *worker, live_t *live)
         status = launch(live->stream, live->block, live->size_bytes, live->value, -1);
     }
     if (status == DAO_OK) {
-        status = dao_free_async(device_0, live->block, live->stream);
+        status = dao_free_async(place, live->block, live->stream);
     }
     live->block = NULL;
     return status == DAO_OK;
@@ -731,7 +766,7 @@ static bool end_block(worker_t *worker, live_t *live)
 static bool work_on_host(worker_t *worker)
 {
     size_t size_bytes = (1 + dao_test_random(&worker->seed) % 4) * 64 * KIB;
-    unsigned char *block = dao_alloc(device_0, size_bytes);
+    unsigned char *block = dao_alloc(place, size_bytes);
     if (block == NULL) {
         return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
     }
@@ -740,7 +775,7 @@ static bool work_on_host(worker_t *worker)
     if (!is_filled(block, size_bytes, 251)) {
         atomic_fetch_add(&wrong_count, 1);
     }
-    return dao_free(device_0, block) == DAO_OK;
+    return dao_free(place, block) == DAO_OK;
 }
 
 static void *work(void *user)
@@ -766,7 +801,7 @@ static void nobody_writes_to_anothers_block(void)
     static worker_t workers[THREAD_COUNT];
     uint64_t seed = dao_test_seed("stream order", 4711);
     memset(workers, 0, sizeof(workers));
-    must(dao_limit_set(device_0, 3 * PAGE));
+    must(dao_limit_set(place, 3 * PAGE));
     for (int i = 0; i < THREAD_COUNT; i++) {
         workers[i].seed = seed + (uint64_t)i;
         must(dao_thread_start(&workers[i].thread, "worker", work, &workers[i]));
@@ -818,9 +853,14 @@ static CU_TestInfo end_tests[] = {
 int main(void)
 {
     CU_SuiteInfo suites[] = {
-        {"stream order", start, stop, begin, end, tests},
-        {"stream order: at random", start, stop, begin, end, random_tests},
-        {"stream order: at random, slowly", start_slow, stop, begin, end, random_tests},
+        {"stream order: pages", start, stop, begin, end, tests},
+        {"stream order: segments", start_without_pages, stop, begin, end, tests},
+        {"stream order: pinned", start_pinned, stop, begin, end, tests},
+        {"stream order: pages, at random", start, stop, begin, end, random_tests},
+        {"stream order: pages, at random, slowly", start_slow, stop, begin, end, random_tests},
+        {"stream order: segments, at random, slowly", start_slow_without_pages, stop, begin, end,
+         random_tests},
+        {"stream order: pinned, at random, slowly", start_slow_pinned, stop, begin, end, random_tests},
         {"stream order: the end", NULL, NULL, NULL, NULL, end_tests},
         CU_SUITE_INFO_NULL,
     };
