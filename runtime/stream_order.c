@@ -169,6 +169,7 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
         status = order.allocator->ops->free(order.allocator, address, &hold);
         if (status == DAO_OK) {
             dao_holds_record(order.runtime->holds, &hold);
+            dao_pressure_note_free();
             return DAO_OK;
         }
     }
