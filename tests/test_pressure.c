@@ -123,6 +123,19 @@ static void a_request_that_never_fits_asks_nobody(void)
     CU_ASSERT_EQUAL(stash.call_count, 0);
 }
 
+static void live_blocks_in_the_way_leave_the_cache_alone(void)
+{
+    dao_stats_t before = {0}, after = {0};
+    void *block = take(device, 40 * MIB);
+    give(device, take(device, 16 * MIB)); /* stays cached */
+    CU_ASSERT_EQUAL(dao_stats_get(device, &before), DAO_OK);
+    CU_ASSERT_EQUAL(before.reserved_bytes, 56 * MIB);
+    take_and_fail(device, 32 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_stats_get(device, &after), DAO_OK);
+    CU_ASSERT_EQUAL(after.reserved_bytes, before.reserved_bytes);
+    give(device, block);
+}
+
 static size_t add_another(dao_place_t place, size_t needed_bytes, void *user)
 {
     (void)needed_bytes;
@@ -613,6 +626,7 @@ static CU_TestInfo callback_tests[] = {
     {"callbacks that only claim to free end with the error",
      callbacks_that_only_claim_to_free_end_with_the_error},
     {"a request that never fits asks nobody", a_request_that_never_fits_asks_nobody},
+    {"live blocks in the way leave the cache alone", live_blocks_in_the_way_leave_the_cache_alone},
     {"a callback added by a callback waits for the next time",
      a_callback_added_by_a_callback_waits_for_the_next_time},
     {"a callback can remove itself and others", a_callback_can_remove_itself_and_others},
