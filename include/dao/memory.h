@@ -205,7 +205,8 @@ DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
  * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too.
  *
  * @param memory  NULL is allowed and does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain().
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT from a
+ *         segment callback (dao/segment.h).
  *
  * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one atomic subtraction; the last one as dao_free().
  */
