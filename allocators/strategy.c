@@ -46,9 +46,10 @@ size_t dao_supply_padded(const dao_supply_t *supply, size_t size_bytes, size_t a
                                                      : size_bytes;
 }
 
+/* A limit: of the budget, which others have taken from since there was room. */
 bool dao_supply_is_out(dao_status_t status)
 {
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY;
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
 }
 
 dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes)
@@ -58,27 +59,33 @@ dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes)
         return DAO_OK;
     }
     if (supply->placer->ops->idle_bytes(supply->placer) < size_bytes - room_bytes) {
-        return dao_error(DAO_ERR_LIMIT, "the limit is reached; raise it or free blocks");
+        return dao_ledger_limit_error(supply->ledger, size_bytes);
     }
     return supply->placer->ops->release(supply->placer, size_bytes - room_bytes);
 }
 
-dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses, dao_piece_t *out_piece)
+static dao_status_t take_address(dao_supply_t *supply, size_t size_bytes, void **out_address)
 {
-    DAO_ASSERT(dao_ledger_room(supply->ledger) >= size_bytes);
-    void *address = NULL;
     dao_status_t status = dao_ledger_grow_begin(supply->ledger, size_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    status = supply->upstream.take(supply->upstream.user, size_bytes, &address);
-    if (presses && dao_supply_is_out(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
-        dao_status_t released = supply->placer->ops->release(supply->placer, UINT64_MAX);
-        status = released != DAO_OK ? released
-                                    : supply->upstream.take(supply->upstream.user, size_bytes, &address);
-    }
+    status = supply->upstream.take(supply->upstream.user, size_bytes, out_address);
     if (status != DAO_OK) {
         dao_ledger_grow_cancel(supply->ledger, size_bytes);
+    }
+    return status;
+}
+
+dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses, dao_piece_t *out_piece)
+{
+    void *address = NULL;
+    dao_status_t status = take_address(supply, size_bytes, &address);
+    if (presses && dao_supply_is_out(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
+        dao_status_t released = supply->placer->ops->release(supply->placer, UINT64_MAX);
+        status = released != DAO_OK ? released : take_address(supply, size_bytes, &address);
+    }
+    if (status != DAO_OK) {
         return status;
     }
     DAO_ASSERT((uintptr_t)address % supply->alignment_bytes == 0);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
+#include "runtime/watch.h"
 
 /* In this file they are functions. */
 #undef dao_alloc
@@ -35,9 +36,13 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
                                           dao_runtime_t **out_runtime)
 {
     *out_runtime = NULL;
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
+    }
     if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime == NULL) {
+
             dao_status_t status = dao_runtime_borrow(place.index, &runtime);
             if (status != DAO_OK) {
                 return status;
@@ -76,9 +81,13 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
 static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
+    }
     if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime != NULL) {
+
             *out_runtime = runtime;
             *out_allocator =
                 place.kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;

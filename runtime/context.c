@@ -21,6 +21,7 @@
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
+#include "runtime/watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -434,6 +435,7 @@ static uint64_t stop(void)
         dao_runtime_release(runtimes[i]);
     }
     dao_core_release(core);
+    dao_watch_clear(); /* after they were told of what went */
     dao_log(DAO_LOG_LEVEL_INFO, "stopped");
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
     return live_count;
@@ -582,6 +584,9 @@ static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
 
 dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime)
 {
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
+    }
     dao_runtime_t *runtime = dao_runtime_started(device_index);
     if (runtime != NULL) {
         *out_runtime = runtime;
@@ -644,7 +649,10 @@ dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info)
 dao_status_t dao_device_set_current(int32_t device_index)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
+    dao_status_t status = dao_watch_check();
+    if (status == DAO_OK) {
+        status = dao_context_enter(&core);
+    }
     if (status != DAO_OK) {
         return status;
     }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "runtime/memory_internal.h"
 #include "runtime/pressure_internal.h"
+#include "runtime/watch.h"
 
 #include <inttypes.h>
 
@@ -257,6 +258,9 @@ dao_status_t dao_memory_retain(dao_memory_t *memory)
 
 dao_status_t dao_memory_release(dao_memory_t *memory)
 {
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
+    }
     while (memory != NULL) { /* then its parent, and so on */
         bool is_last;
         dao_status_t status = dao_handle_release(&memory->handle, "memory", &is_last);

@@ -33,7 +33,6 @@
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct callback {
     uint64_t id;
@@ -204,6 +203,8 @@ typedef struct ladder {
     const dao_pressure_need_t *need;
     dao_status_t status; /* of the last attempt */
     uint64_t failed_count;
+    uint64_t most_bytes;       /* that the place may ever hold */
+    uint64_t used_bytes;       /* that it held at the begin */
     dao_error_record_t record; /* of the last attempt that failed */
 } ladder_t;
 
@@ -237,23 +238,31 @@ static uint64_t smaller_limit(uint64_t most_bytes, uint64_t limit_bytes)
     return limit_bytes != 0 && limit_bytes < most_bytes ? limit_bytes : most_bytes;
 }
 
-/* Tells whether the request is larger than something that no free changes. */
-static bool is_hopeless(const dao_pressure_need_t *need)
+/* Looks at what the place holds and may hold. */
+static void measure(ladder_t *ladder)
 {
-    const dao_ledger_t *ledger = need->allocator->ledger;
+    dao_allocator_t *allocator = ladder->need->allocator;
+    const dao_ledger_t *ledger = allocator->ledger;
     dao_stats_t stats;
-    dao_tag_stats_t tag = {0};
-    need->allocator->ops->stats_get(need->allocator, &stats);
-    if (need->request->tag != 0) {
-        dao_tags_stats_get(ledger->tags, need->request->tag, &tag);
-    }
+    allocator->ops->stats_get(allocator, &stats);
     uint64_t most_bytes = smaller_limit(UINT64_MAX, stats.limit_bytes);
     most_bytes = smaller_limit(most_bytes, ledger->capacity_bytes);
-    most_bytes = smaller_limit(most_bytes, tag.limit_bytes);
     if (ledger->budget != NULL) {
         most_bytes = smaller_limit(most_bytes, atomic_load(&ledger->budget->limit_bytes));
     }
-    return need->request->size_bytes > most_bytes;
+    ladder->most_bytes = most_bytes;
+    ladder->used_bytes = stats.used_bytes;
+}
+
+/* Tells whether the request is larger than something that no free changes. */
+static bool is_hopeless(const ladder_t *ladder)
+{
+    const dao_pressure_need_t *need = ladder->need;
+    dao_tag_stats_t tag = {0};
+    if (need->request->tag != 0) {
+        dao_tags_stats_get(need->allocator->ledger->tags, need->request->tag, &tag);
+    }
+    return need->request->size_bytes > smaller_limit(ladder->most_bytes, tag.limit_bytes);
 }
 
 /* Tells whether it is the limit of the tag that is in the way: what is free counts for no tag. */
@@ -279,6 +288,10 @@ static void trim_own_cache(ladder_t *ladder)
     const dao_pressure_need_t *need = ladder->need;
     if (is_tag_short(need)) {
         return;
+    }
+    if (ladder->used_bytes > ladder->most_bytes ||
+        need->request->size_bytes > ladder->most_bytes - ladder->used_bytes) {
+        return; /* live blocks are in the way: the cache stays for when they are freed */
     }
     size_t released_bytes = 0;
     if (need->allocator->ops->trim(need->allocator, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
@@ -426,7 +439,10 @@ dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t 
     if (has_waiting_frees(need)) {
         try_again(&ladder);
     }
-    size_t step_count = dao_pressure_is_short(ladder.status) && is_hopeless(need) ? 0 : STEP_COUNT;
+    if (dao_pressure_is_short(ladder.status)) {
+        measure(&ladder);
+    }
+    size_t step_count = is_hopeless(&ladder) ? 0 : STEP_COUNT;
     for (size_t i = 0; i < step_count && dao_pressure_is_short(ladder.status); i++) {
         steps[i](&ladder);
     }
@@ -438,7 +454,15 @@ dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t 
 void dao_pressure_clear(void)
 {
     lock();
-    memset(pressure.callbacks, 0, sizeof(pressure.callbacks));
+    for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
+        callback_t *callback = &pressure.callbacks[i];
+        bool is_running =
+            callback->running_count > 0; /* it is told not to stop the library; it does all the same */
+        callback->is_removed = is_running;
+        if (!is_running) {
+            *callback = (callback_t){0};
+        }
+    }
     for (int kind = 0; kind < PLACE_KIND_COUNT; kind++) {
         for (int index = 0; index < DAO_DEVICE_COUNT_MAX; index++) {
             atomic_store(&pressure.waits_ns[kind][index], 0);

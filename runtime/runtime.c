@@ -10,6 +10,7 @@
    Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
 #include "runtime/pressure_internal.h"
+#include "runtime/watch.h"
 
 #include "allocators/pinned.h"
 #include "base/error.h"
@@ -27,6 +28,7 @@
 
 struct dao_runtime_private {
     dao_core_t *core;                       /* a reference of its own */
+    dao_watch_t watch;                      /* tells what memory comes and goes */
     dao_place_origin_t origin;              /* where the allocators' memory comes from */
     _Atomic uint64_t deferred_pinned_count; /* of the runtime's deferred frees, those of pinned memory */
     dao_mutex_t lock;
@@ -89,8 +91,9 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
-    own->origin =
-        (dao_place_origin_t){.ops = runtime->ops, .device = runtime->device, .holds = runtime->holds};
+    dao_watch_init(&own->watch, runtime->ops, runtime->device, runtime->device_index);
+    own->origin = (dao_place_origin_t){
+        .ops = &own->watch.ops, .device = dao_watch_device(&own->watch), .holds = runtime->holds};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
                                           &runtime->device_memory);
@@ -346,6 +349,9 @@ static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
 
 void dao_runtime_drain_some(dao_runtime_t *runtime)
 {
+    if (dao_watch_callback_runs) {
+        return; /* an allocator is locked */
+    }
     dao_error_record_t record; /* what the events answer is not this caller's error */
     dao_error_save(&record, dao_last_status());
     chain_poll(runtime, list_take(runtime->own, DRAIN_COUNT));

@@ -1,5 +1,6 @@
 /* The limit of all host memory: the host's place and all pinned places together. */
 #define _POSIX_C_SOURCE 200809L
+#include <dao/place_config.h>
 #include <dao/pressure.h>
 
 #include "base/sync.h"
@@ -162,6 +163,60 @@ static void a_callback_can_free_at_another_host_place(void)
     give(host, block);
 }
 
+/* Allocates and frees at all host places, with a full budget most of the time. */
+static void churn(uint64_t *state)
+{
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1}};
+    void *blocks[12] = {0};
+    uint64_t served_count = 0;
+    for (int i = 0; i < 300; i++) {
+        size_t index = (size_t)(dao_test_random(state) % 12);
+        dao_place_t place = places[index % 3];
+        give(place, blocks[index]);
+        blocks[index] = dao_alloc(place, (size_t)(dao_test_random(state) % (3 * MIB)) + 1);
+        served_count += blocks[index] != NULL;
+        CU_ASSERT_TRUE(blocks[index] != NULL || dao_last_status() == DAO_ERR_LIMIT);
+        check_host();
+    }
+    CU_ASSERT_TRUE(served_count > 100);
+    for (size_t index = 0; index < 12; index++) {
+        give(places[index % 3], blocks[index]);
+    }
+}
+
+static void every_strategy_keeps_to_the_host_limit(void)
+{
+    uint64_t state = dao_test_seed("every strategy keeps to the host limit", 5);
+    for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
+        stop();
+        start_limited();
+        dao_place_config_t config = {.strategy = (dao_strategy_t)strategy};
+        CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+        CU_ASSERT_EQUAL(dao_place_configure(pinned, &config), DAO_OK);
+        CU_ASSERT_EQUAL(dao_place_configure(other_pinned, &config), DAO_OK);
+        churn(&state);
+        CU_ASSERT_TRUE(host_now().peak_reserved_bytes <= 8 * MIB);
+        CU_ASSERT_EQUAL(dao_host_limit_set(1), DAO_OK); /* nothing is live: all is given back */
+        CU_ASSERT_EQUAL(host_now().reserved_bytes, 0);
+    }
+}
+
+static void what_a_place_begins_with_counts(void)
+{
+    stop();
+    start_limited();
+    dao_place_config_t config = {.initial_bytes = 9 * MIB};
+    CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc(host, 1));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(host_now().peak_reserved_bytes, 0);
+    config.initial_bytes = 6 * MIB;
+    CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+    give(host, take(host, 1 * MIB));
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, 6 * MIB);
+}
+
 static void the_environment_can_limit_host_memory(void)
 {
     stop();
@@ -189,6 +244,8 @@ static CU_TestInfo tests[] = {
      a_lower_host_limit_trims_and_never_cuts_live_blocks},
     {"a callback can free at another host place", a_callback_can_free_at_another_host_place},
     {"threads never exceed the host limit", threads_never_exceed_the_host_limit},
+    {"every strategy keeps to the host limit", every_strategy_keeps_to_the_host_limit},
+    {"what a place begins with counts", what_a_place_begins_with_counts},
     {"the environment can limit host memory", the_environment_can_limit_host_memory},
     CU_TEST_INFO_NULL,
 };

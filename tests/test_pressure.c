@@ -1,4 +1,5 @@
 /* Memory that is short: callbacks, frees that wait, and waiting for frees. */
+#include <dao/async.h>
 #include <dao/pressure.h>
 #include <dao/stream.h>
 
@@ -120,6 +121,19 @@ static void a_request_that_never_fits_asks_nobody(void)
     CU_ASSERT_PTR_NULL(dao_alloc(device, SIZE_MAX));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(stash.call_count, 0);
+}
+
+static void live_blocks_in_the_way_leave_the_cache_alone(void)
+{
+    dao_stats_t before = {0}, after = {0};
+    void *block = take(device, 40 * MIB);
+    give(device, take(device, 16 * MIB)); /* stays cached */
+    CU_ASSERT_EQUAL(dao_stats_get(device, &before), DAO_OK);
+    CU_ASSERT_EQUAL(before.reserved_bytes, 56 * MIB);
+    take_and_fail(device, 32 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_stats_get(device, &after), DAO_OK);
+    CU_ASSERT_EQUAL(after.reserved_bytes, before.reserved_bytes);
+    give(device, block);
 }
 
 static size_t add_another(dao_place_t place, size_t needed_bytes, void *user)
@@ -487,6 +501,30 @@ static void a_handle_that_is_dropped_ends_the_waiting(void)
     }
 }
 
+static void a_free_in_stream_order_ends_the_waiting(void)
+{
+    waiter_t waiter = {.place = device, .size_bytes = 32 * MIB};
+    dao_thread_t thread;
+    dao_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    void *block = dao_alloc_async(device, 60 * MIB, stream);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    waiter_start(&waiter, &thread);
+    CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
+    waiter_end(&waiter, &thread);
+    dao_stream_destroy(stream);
+}
+
+static void callbacks_help_allocations_in_stream_order(void)
+{
+    stash_t stash = {.block = take(device, 60 * MIB), .claimed_bytes = 60 * MIB};
+    stash_add(&stash, give_stash_up);
+    void *block = dao_alloc_async(device, 32 * MIB, NULL);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(stash.call_count, 1);
+    CU_ASSERT_EQUAL(dao_free_async(device, block, NULL), DAO_OK);
+}
+
 static void a_raised_limit_ends_the_waiting(void)
 {
     waiter_t waiter = {.place = device, .size_bytes = 32 * MIB};
@@ -588,6 +626,7 @@ static CU_TestInfo callback_tests[] = {
     {"callbacks that only claim to free end with the error",
      callbacks_that_only_claim_to_free_end_with_the_error},
     {"a request that never fits asks nobody", a_request_that_never_fits_asks_nobody},
+    {"live blocks in the way leave the cache alone", live_blocks_in_the_way_leave_the_cache_alone},
     {"a callback added by a callback waits for the next time",
      a_callback_added_by_a_callback_waits_for_the_next_time},
     {"a callback can remove itself and others", a_callback_can_remove_itself_and_others},
@@ -610,6 +649,8 @@ static CU_TestInfo wait_tests[] = {
      frees_that_wait_for_a_stream_come_before_callbacks},
     {"a free of another thread ends the waiting", a_free_of_another_thread_ends_the_waiting},
     {"a handle that is dropped ends the waiting", a_handle_that_is_dropped_ends_the_waiting},
+    {"a free in stream order ends the waiting", a_free_in_stream_order_ends_the_waiting},
+    {"callbacks help allocations in stream order", callbacks_help_allocations_in_stream_order},
     {"a raised limit ends the waiting", a_raised_limit_ends_the_waiting},
     {"waiting ends with the error", waiting_ends_with_the_error},
     {"threads that wait for each other all get their turn",

@@ -14,6 +14,7 @@
 #include <dao/place.h>
 #include <dao/place_config.h>
 #include <dao/pressure.h>
+#include <dao/segment.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>

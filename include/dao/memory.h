@@ -22,7 +22,8 @@ typedef struct dao_stream dao_stream_t;
  * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device that is not
  *         there, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: only for the device, when memory is short. Cost: O(1) from the cache, else a few backend calls.
+ * Threads: any. Waits: only when memory is short: for the device, for the place's pressure callbacks, and for other threads
+ * as long as dao_pressure_wait_set() says. Cost: O(1) from the cache, else a few backend calls.
  */
 DAO_API void *dao_alloc(dao_place_t place, size_t size_bytes);
 DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes); /**< dao_alloc() on the host */
@@ -205,7 +206,8 @@ DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
  * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too.
  *
  * @param memory  NULL is allowed and does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain().
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT from a
+ *         segment callback (dao/segment.h).
  *
  * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one atomic subtraction; the last one as dao_free().
  */

@@ -1,0 +1,62 @@
+/**
+ * @file
+ * Being told when a place takes memory from the backend and gives it back, so that it can be registered elsewhere: with a
+ * network, a communication library, a profiler.
+ */
+#ifndef DAO_SEGMENT_H
+#define DAO_SEGMENT_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+/** Most callbacks at a time, of all places together. */
+#define DAO_SEGMENT_CALLBACK_COUNT_MAX 16
+
+typedef enum dao_segment_event {
+    DAO_SEGMENT_EVENT_OBTAINED = 1, /**< the memory is there */
+    DAO_SEGMENT_EVENT_RELEASING =
+        2, /**< the memory is still there, and goes when the callbacks have returned */
+} dao_segment_event_t;
+
+/**
+ * Is told of a stretch of memory. What is released was obtained before, as one stretch of the same address and size: with
+ * page mapping each is one page, which is also released when it is moved to another address, and obtained there. If the
+ * backend refuses to take a stretch back, it is obtained once more.
+ *
+ * Called while the place's allocator is locked, perhaps by several threads for different places, so that it has to be
+ * quick and must not wait for a thread that uses the library. It may call nothing of the library but dao_status_*() and
+ * dao_last_*(); functions that need an allocator answer DAO_ERR_REENTRANT there and change nothing.
+ */
+typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t event, void *address,
+                                       size_t size_bytes, void *user);
+
+/**
+ * Adds a callback to a place of a device, its own or its pinned one. It is told of what is obtained from now on: add it
+ * before the device is first used, or after dao_trim(). dao_finalize() removes all, after they were told of all that goes.
+ *
+ * @param place     DAO_PLACE_KIND_DEVICE or DAO_PLACE_KIND_PINNED; the host's memory comes from no backend.
+ * @param function  Stays valid until it is removed.
+ * @param user      Handed to `function`.
+ * @param out_id    Written only on DAO_OK; for dao_segment_callback_remove(); never 0, never used again.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's place; DAO_ERR_NO_DEVICE; DAO_ERR_LIMIT for more
+ *         than DAO_SEGMENT_CALLBACK_COUNT_MAX; DAO_ERR_REENTRANT from inside of one; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(callbacks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_segment_callback_add(dao_place_t place,
+                                                            dao_segment_callback_t function, void *user,
+                                                            uint64_t *out_id);
+
+/**
+ * Removes a callback. When this answers DAO_OK it is not running and is not called any more.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_REENTRANT from inside of a callback.
+ *
+ * Threads: any. Waits: for running calls of it. Cost: O(callbacks).
+ */
+DAO_API dao_status_t dao_segment_callback_remove(uint64_t id);
+
+DAO_END_DECLS
+
+#endif
