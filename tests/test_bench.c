@@ -379,7 +379,7 @@ static void the_device_keeps_its_books(void)
 
 static void speed_is_taken_of_all_who_are_there(void)
 {
-    dao_alloc_trace_t trace = make("b1k", 1, 2000);
+    dao_alloc_trace_t trace = make("a2", 1, 2000);
     dao_bench_figures_t figures = dao_bench_figures_none();
     CU_ASSERT_EQUAL_FATAL(dao_bench_device_start(&dao_bench_strategies[0], 3 * trace.peak_bytes, true),
                           DAO_OK);
@@ -406,7 +406,7 @@ static void a_device_that_is_too_small_is_told(void)
 static void threads_share_a_place(void)
 {
     dao_alloc_trace_t traces[2];
-    dao_alloc_trace_config_t config = {.seed = 1, .pair_count = 2000, .share_count = 2};
+    dao_alloc_trace_config_t config = {.seed = 1, .pair_count = 300, .share_count = 16};
     for (size_t i = 0; i < 2; i++, config.seed++) {
         CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_make("b1k", &config, &traces[i]), DAO_OK);
     }

@@ -9,6 +9,9 @@
 /* Devices are searched in steps of a page. */
 #define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
 
+/* A device of so many times the peak is large enough for every strategy. */
+#define DAO_BENCH_ROOM_FACTOR 4u
+
 /* Who allocates. Peers of the host have no capacity: only their time is taken. */
 typedef struct dao_bench_peer {
     const char *name;
@@ -73,10 +76,13 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 /* Tells whether a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
-/* Without pages the device is one contiguous segment, as far as the strategy has segments. */
+/* Without pages the device is one contiguous segment, for strategies that place blocks in ranges. */
 DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes,
                                                   bool has_pages);
 void dao_bench_device_stop(void);
+
+/* Gives the size of a device that is large enough for a trace. */
+uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
 
 /* ---- bench_memory.c ---- */
 

@@ -111,9 +111,9 @@ static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, doub
 static dao_status_t time_once(const dao_bench_peer_t *peer, worker_t *workers, size_t count, double *out_ns)
 {
     crew_t crew = {.peer = peer};
-    uint64_t room_bytes = 64 * DAO_BENCH_PAGE_BYTES;
+    uint64_t room_bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        room_bytes += 2 * (workers[i].trace->peak_bytes / DAO_BENCH_PAGE_BYTES + 1) * DAO_BENCH_PAGE_BYTES;
+        room_bytes += dao_bench_room(workers[i].trace);
     }
     dao_status_t status = peer->is_device ? dao_bench_device_start(peer, room_bytes, true) : DAO_OK;
     if (status != DAO_OK) {

@@ -85,8 +85,7 @@ static bool is_wanted(const bench_t *bench, const char *strategy)
 static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
                                     const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    uint64_t room_bytes = (trace->peak_bytes / DAO_BENCH_PAGE_BYTES + 64) * 2 * DAO_BENCH_PAGE_BYTES;
-    dao_status_t status = dao_bench_device_start(peer, room_bytes, true);
+    dao_status_t status = dao_bench_device_start(peer, dao_bench_room(trace), true);
     if (status == DAO_OK) {
         status = dao_bench_speed(peer, trace, bench->round_count, figures);
         dao_bench_device_stop();
