@@ -39,8 +39,7 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, uint64_t pair_count)
     const dao_bench_peer_t *peer = &dao_bench_strategies[0];
     uint64_t done_count = 0;
     size_t end = end_of(trace, pair_count, &done_count);
-    dao_status_t status =
-        dao_bench_device_start(peer, 2 * trace->peak_bytes + 64 * DAO_BENCH_PAGE_BYTES, true);
+    dao_status_t status = dao_bench_device_start(peer, dao_bench_room(trace), true);
     if (status != DAO_OK) {
         return status;
     }

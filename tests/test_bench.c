@@ -379,7 +379,7 @@ static void the_device_keeps_its_books(void)
 
 static void speed_is_taken_of_all_who_are_there(void)
 {
-    dao_alloc_trace_t trace = make("b1k", 1, 2000);
+    dao_alloc_trace_t trace = make("a2", 1, 2000);
     dao_bench_figures_t figures = dao_bench_figures_none();
     CU_ASSERT_EQUAL_FATAL(dao_bench_device_start(&dao_bench_strategies[0], 3 * trace.peak_bytes, true),
                           DAO_OK);
@@ -401,6 +401,29 @@ static void a_device_that_is_too_small_is_told(void)
     dao_bench_device_stop();
     CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
     dao_alloc_trace_finish(&trace);
+}
+
+static void threads_share_a_place(void)
+{
+    dao_alloc_trace_t traces[2];
+    dao_alloc_trace_config_t config = {.seed = 1, .pair_count = 300, .share_count = 16};
+    for (size_t i = 0; i < 2; i++, config.seed++) {
+        CU_ASSERT_EQUAL_FATAL(dao_alloc_trace_make("b1k", &config, &traces[i]), DAO_OK);
+    }
+    dao_bench_figures_t figures = dao_bench_figures_none();
+    CU_ASSERT_EQUAL(dao_bench_threads(&dao_bench_strategies[0], traces, 2, 3, &figures), DAO_OK);
+    CU_ASSERT(figures.threads_ns > 0 && figures.threads_scaling > 0);
+    CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
+    figures = dao_bench_figures_none();
+    uint64_t failed = 1;
+    for (uint64_t n = 0; failed > 0; n++) {
+        dao_fault_arm(DAO_FAULT_THREAD, n, false);
+        dao_status_t status = dao_bench_threads(&dao_bench_strategies[0], traces, 2, 2, &figures);
+        failed = dao_fault_disarm();
+        CU_ASSERT_EQUAL(status, failed > 0 ? DAO_ERR_THREAD : DAO_OK);
+    }
+    dao_alloc_trace_finish(&traces[0]);
+    dao_alloc_trace_finish(&traces[1]);
 }
 
 static void means_lack_what_a_row_lacks(void)
@@ -465,6 +488,7 @@ static CU_TestInfo figure_tests[] = {
     {"the device keeps its books", the_device_keeps_its_books},
     {"speed is taken of all who are there", speed_is_taken_of_all_who_are_there},
     {"a device that is too small is told", a_device_that_is_too_small_is_told},
+    {"threads share a place", threads_share_a_place},
     {"means lack what a row lacks", means_lack_what_a_row_lacks},
     {"a breach of a limit fails", a_breach_of_a_limit_fails},
     {"measures of the system go on", measures_of_the_system_go_on},

@@ -9,6 +9,9 @@
 /* Devices are searched in steps of a page. */
 #define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
 
+/* A device of so many times the peak is large enough for every strategy. */
+#define DAO_BENCH_ROOM_FACTOR 4u
+
 /* Who allocates. Peers of the host have no capacity: only their time is taken. */
 typedef struct dao_bench_peer {
     const char *name;
@@ -16,13 +19,14 @@ typedef struct dao_bench_peer {
     dao_strategy_t strategy; /* of those */
     void *(*alloc)(size_t size_bytes);
     void (*free)(void *address);
+    const char *why_not; /* of one that has no `alloc` */
 } dao_bench_peer_t;
 
 /* The device of the library, one row for each way of keeping its memory; the default comes first. bench_device_peer.c */
 extern const dao_bench_peer_t dao_bench_strategies[];
 extern const size_t dao_bench_strategy_count;
 
-/* Host allocators: index 0, 1, ... NULL behind the last. One that is not installed has no `alloc`. bench_peers.c */
+/* Host allocators: index 0, 1, ... NULL behind the last. One that cannot be loaded has no `alloc`. bench_peers.c */
 const dao_bench_peer_t *dao_bench_host_peer(size_t index);
 
 /* The call that does nothing: what a replay itself costs. */
@@ -44,7 +48,9 @@ extern const dao_bench_peer_t dao_bench_empty;
     X(growth_bytes, "what they took")                                                                        \
     X(steady_calls, "of a second replay behind it")                                                          \
     X(steady_growth_bytes, "what those took")                                                                \
-    X(remapped_pages, "on a device of 1.2 times the peak")
+    X(remapped_pages, "on a device of 1.2 times the peak")                                                   \
+    X(threads_ns, "of a pair, several threads together, by the clock on the wall")                           \
+    X(threads_scaling, "how many times the pairs of one of them alone they do in the same time")
 
 typedef struct dao_bench_figures {
 #define DAO_BENCH_FIGURE(name, text) double name;
@@ -70,15 +76,25 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 /* Tells whether a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
-/* Without pages the device is one contiguous segment, as far as the strategy has segments. */
+/* Without pages the device is one contiguous segment, for strategies that place blocks in ranges. */
 DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes,
                                                   bool has_pages);
 void dao_bench_device_stop(void);
+
+/* Gives the size of a device that is large enough for a trace. */
+uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
 
 /* ---- bench_memory.c ---- */
 
 /* Finds the memory that a trace needs: footprint, capacities, driver calls, remapped pages. */
 DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
                                             dao_bench_figures_t *figures);
+
+/* ---- bench_threads.c ---- */
+
+/* Takes threads_ns and threads_scaling; the i-th thread replays the i-th trace, from the first one again behind the last. */
+DAO_NODISCARD dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
+                                             size_t trace_count, size_t thread_count,
+                                             dao_bench_figures_t *figures);
 
 #endif

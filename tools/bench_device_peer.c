@@ -37,8 +37,7 @@ bool dao_bench_maps_pages(const dao_bench_peer_t *peer)
 dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes, bool has_pages)
 {
     dao_config_t config = {.cpu = {.device_bytes = device_bytes, .no_page_mapping = !has_pages}};
-    bool is_one_piece =
-        !has_pages && peer->strategy != DAO_STRATEGY_SIZE_CLASS && peer->strategy != DAO_STRATEGY_SYSTEM;
+    bool is_one_piece = !has_pages && dao_bench_maps_pages(peer); /* the others never join what they take */
     dao_place_config_t place = {.strategy = peer->strategy,
                                 .initial_bytes = is_one_piece ? (size_t)device_bytes : 0};
     dao_status_t status = dao_context_start(&config, &dao_bench_device_ops);
@@ -55,4 +54,9 @@ dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t devic
 void dao_bench_device_stop(void)
 {
     (void)dao_finalize(); /* blocks that are still live go with it */
+}
+
+uint64_t dao_bench_room(const dao_alloc_trace_t *trace)
+{
+    return (trace->peak_bytes / DAO_BENCH_PAGE_BYTES + 64) * DAO_BENCH_ROOM_FACTOR * DAO_BENCH_PAGE_BYTES;
 }

@@ -13,12 +13,6 @@
 
 #include <dao/dao.h>
 
-/* Large enough is so many times the peak, and as many pages more. */
-enum { ROOM_FACTOR = 2, ROOM_PAGES = 64 };
-
-/* A device of so many times the peak has to be enough: none is looked for beyond. */
-#define SEARCH_FACTOR 64u
-
 /* With more live blocks than that no smallest device is searched: a device that is just too small makes every miss long. */
 #define SEARCH_COUNT_MAX 20000u
 
@@ -61,7 +55,7 @@ static dao_status_t find_capacity(const search_t *search, bool has_pages, double
     bool is_enough = false;
     dao_status_t status = DAO_OK;
     while (status == DAO_OK && !is_enough) {
-        if (fits / SEARCH_FACTOR > pages_of(search->trace->peak_bytes)) {
+        if (fits / DAO_BENCH_ROOM_FACTOR > pages_of(search->trace->peak_bytes)) {
             return DAO_OK; /* the figure stays unknown */
         }
         fails = fits;
@@ -103,8 +97,7 @@ static dao_status_t count_calls(const search_t *search, double *out_calls, doubl
 /* A device that is large enough: what is taken of it, and how often it is asked, at first and again. */
 static dao_status_t find_footprint(const search_t *search, dao_bench_figures_t *figures)
 {
-    uint64_t page_count = pages_of(search->trace->peak_bytes) * ROOM_FACTOR + ROOM_PAGES;
-    dao_status_t status = dao_bench_device_start(search->peer, page_count * DAO_BENCH_PAGE_BYTES, true);
+    dao_status_t status = dao_bench_device_start(search->peer, dao_bench_room(search->trace), true);
     if (status != DAO_OK) {
         return status;
     }

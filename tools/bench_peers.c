@@ -4,6 +4,7 @@
 #include "tools/bench.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What an allocator's symbols are called. */
@@ -21,6 +22,10 @@ static const source_t sources[PEER_COUNT] = {
     {"libjemalloc.so.2", "malloc", "free"},
 };
 
+/* Why one could not be loaded. */
+enum { REASON_BYTES = 200 };
+static char reasons[PEER_COUNT][REASON_BYTES];
+
 static dao_bench_peer_t peers[PEER_COUNT] = {
     {.name = "glibc", .alloc = malloc, .free = free},
     {.name = "mimalloc"},
@@ -33,16 +38,19 @@ static void find(void *library, const char *name, void *out_function)
     *(void **)out_function = dlsym(library, name);
 }
 
-static void load(const source_t *source, dao_bench_peer_t *peer)
+static void load(const source_t *source, dao_bench_peer_t *peer, char reason[REASON_BYTES])
 {
     void *library = dlopen(source->library, RTLD_NOW | RTLD_LOCAL); /* stays loaded to the end */
-    if (library == NULL) {
-        return;
+    if (library != NULL) {
+        find(library, source->alloc, &peer->alloc);
+        find(library, source->free, &peer->free);
     }
-    find(library, source->alloc, &peer->alloc);
-    find(library, source->free, &peer->free);
-    if (peer->free == NULL) {
+    if (peer->alloc == NULL || peer->free == NULL) {
+        const char *error = dlerror();
+        (void)snprintf(reason, REASON_BYTES, "cannot be loaded: %s",
+                       error != NULL ? error : "no reason given");
         peer->alloc = NULL;
+        peer->why_not = reason;
     }
 }
 
@@ -51,8 +59,8 @@ const dao_bench_peer_t *dao_bench_host_peer(size_t index)
     if (index >= PEER_COUNT) {
         return NULL;
     }
-    if (peers[index].alloc == NULL) {
-        load(&sources[index], &peers[index]);
+    if (peers[index].alloc == NULL && peers[index].why_not == NULL) {
+        load(&sources[index], &peers[index], reasons[index]);
     }
     return &peers[index];
 }

@@ -155,6 +155,10 @@ static void add_row(dao_bench_report_t *report, const char *trace, const char *s
     add_figure(report, row, "capacity_ratio_remap", figures->capacity_ratio_remap, 4);
     add_figure(report, row, "driver_calls", figures->driver_calls, 0);
     add_figure(report, row, "remapped_pages", figures->remapped_pages, 0);
+    if (figures->threads_ns != DAO_BENCH_NONE) {
+        add_figure(report, row, "threads_ns", figures->threads_ns, 2);
+        add_figure(report, row, "threads_scaling", figures->threads_scaling, 3);
+    }
     if (json_object_array_add(report->rows, row) != 0) {
         report->has_failed = true;
         (void)json_object_put(row);
@@ -174,6 +178,16 @@ static void print_figure(int width, double figure, int decimals, double limit)
         }
     }
     (void)printf(" %*s", width, text);
+}
+
+static void print_threads(const dao_bench_report_t *report, const char *trace, const char *strategy,
+                          const dao_bench_figures_t *figures)
+{
+    if (report->row_count == 0) {
+        (void)printf("%-18s %-12s %9s %9s\n", "trace", "strategy", "ns/pair", "scaling");
+    }
+    (void)printf("%-18s %-12s %9.1f %9.2f\n", trace, strategy, figures->threads_ns, figures->threads_scaling);
+    dao_output_flush();
 }
 
 static void print_row(const dao_bench_report_t *report, const char *trace, const char *strategy,
@@ -210,9 +224,12 @@ void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const c
     }
     if (report->is_json) {
         add_row(report, trace, strategy, figures);
+    } else if (figures->threads_ns != DAO_BENCH_NONE) {
+        print_threads(report, trace, strategy, figures);
     } else {
         print_row(report, trace, strategy, figures);
     }
+    report->has_threads = report->has_threads || figures->threads_ns != DAO_BENCH_NONE;
     report->row_count++;
 }
 
@@ -232,7 +249,7 @@ int dao_bench_report_end(dao_bench_report_t *report)
         if (text != NULL) {
             (void)puts(text);
         }
-    } else if (!report->is_json) {
+    } else if (!report->is_json && !report->has_threads) {
         (void)printf("ns: processor time, without the empty call; behind a slash: the limit of good_fit\n");
     }
     if (report->has_failed) {

@@ -7,7 +7,8 @@
 typedef struct dao_bench_report {
     bool is_json;
     bool is_checked;
-    bool has_failed; /* no memory for the array */
+    bool has_threads; /* rows of --threads */
+    bool has_failed;  /* no memory for the array */
     uint64_t row_count;
     uint64_t breach_count;
     struct json_object *rows;

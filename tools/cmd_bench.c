@@ -22,7 +22,12 @@
 #define TORCH_PREFIX         "torch:"
 #define TORCH_FOLDER_DEFAULT "examples/traces"
 
-enum { ROUND_COUNT_DEFAULT = 14, ROUND_COUNT_MAX = 10000, SEED_DEFAULT = 1, SEED_COUNT_MAX = 16 };
+enum {
+    ROUND_COUNT_DEFAULT = 14,
+    ROUND_COUNT_MAX = 10000,
+    SEED_DEFAULT = 1,
+    SEED_COUNT_MAX = 16 /* of threads, too */
+};
 
 typedef struct settings {
     const char *trace;
@@ -31,6 +36,7 @@ typedef struct settings {
     const char *rounds;
     const char *seed;
     const char *seed_count;
+    const char *thread_count;
     const char *torch_folder;
     bool is_checked;
     bool is_json;
@@ -45,6 +51,8 @@ static const dao_option_t options[] = {
     {"seed", "N", offsetof(settings_t, seed), "of the traces that are made (default: 1)"},
     {"seeds", "N", offsetof(settings_t, seed_count),
      "so many traces from that seed on; figures are means (default: 1)"},
+    {"threads", "N", offsetof(settings_t, thread_count),
+     "instead: so many threads at once, which share the live blocks"},
     {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
      "folder of recorded steps (default: examples/traces, if it is there)"},
     {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
@@ -58,6 +66,7 @@ typedef struct bench {
     const char *strategy; /* NULL: all */
     uint64_t seed;
     uint64_t seed_count;
+    uint64_t thread_count; /* 0: not by threads */
     uint64_t round_count;
     bool with_speed;
     bool with_memory;
@@ -76,8 +85,7 @@ static bool is_wanted(const bench_t *bench, const char *strategy)
 static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
                                     const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    uint64_t room_bytes = (trace->peak_bytes / DAO_BENCH_PAGE_BYTES + 64) * 2 * DAO_BENCH_PAGE_BYTES;
-    dao_status_t status = dao_bench_device_start(peer, room_bytes, true);
+    dao_status_t status = dao_bench_device_start(peer, dao_bench_room(trace), true);
     if (status == DAO_OK) {
         status = dao_bench_speed(peer, trace, bench->round_count, figures);
         dao_bench_device_stop();
@@ -105,8 +113,22 @@ typedef struct traces {
     size_t count;
 } traces_t;
 
+static dao_status_t run_threads(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    dao_bench_figures_t figures = dao_bench_figures_none();
+    dao_status_t status =
+        dao_bench_threads(peer, traces->items, traces->count, (size_t)bench->thread_count, &figures);
+    if (status == DAO_OK) {
+        dao_bench_report_row(&bench->report, traces->items[0].name, peer->name, &figures);
+    }
+    return status;
+}
+
 static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
 {
+    if (bench->thread_count > 0) {
+        return run_threads(bench, peer, traces);
+    }
     dao_bench_figures_t rows[SEED_COUNT_MAX];
     for (size_t i = 0; i < traces->count; i++) {
         rows[i] = dao_bench_figures_none();
@@ -129,7 +151,7 @@ static bool can_play(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trac
 
 static dao_status_t run_host_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
 {
-    const char *why_not = peer->alloc == NULL                  ? "is not installed"
+    const char *why_not = peer->alloc == NULL                  ? peer->why_not
                           : !can_play(peer, &traces->items[0]) ? "has too few mappings for it"
                                                                : NULL;
     if (why_not == NULL) {
@@ -174,8 +196,10 @@ static dao_status_t run_made(bench_t *bench, const char *name)
 {
     traces_t traces = {.count = 0};
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && traces.count < bench->seed_count) {
-        dao_alloc_trace_config_t config = {.seed = bench->seed + traces.count};
+    uint64_t count = bench->thread_count > 0 ? bench->thread_count : bench->seed_count;
+    while (status == DAO_OK && traces.count < count) {
+        dao_alloc_trace_config_t config = {.seed = bench->seed + traces.count,
+                                           .share_count = (uint32_t)bench->thread_count};
         status = dao_alloc_trace_make(name, &config, &traces.items[traces.count]);
         traces.count += status == DAO_OK ? 1 : 0;
     }
@@ -365,6 +389,16 @@ static int read_settings(const char *command, const settings_t *settings, bench_
     if (!read_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
         return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seed_count,
                                SEED_COUNT_MAX);
+    }
+    bool is_by_threads = settings->thread_count != NULL;
+    if (is_by_threads &&
+        (settings->seed_count != NULL || settings->figures != NULL || settings->is_checked)) {
+        return dao_usage_error(command,
+                               "--threads takes figures of its own: without --seeds, --figures, --check");
+    }
+    if (!read_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
+        return dao_usage_error(command, "--threads: \"%.40s\" is no number from 2 to %d",
+                               settings->thread_count, SEED_COUNT_MAX);
     }
     return DAO_EXIT_OK;
 }

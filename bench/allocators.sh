@@ -1,0 +1,98 @@
+#!/bin/sh
+# Prints docs/allocators.md: every strategy and every trace, with the limits beside the results.
+# Usage: bench/allocators.sh [BUILD] >docs/allocators.md ; BUILD is a release build (default: build/release).
+# DAO_BENCH_TRACES is the folder of recorded steps (default: examples/traces).
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build/release}
+: "${DAO_BENCH_TRACES:=$root/examples/traces}"
+DAO_BENCH_REPLAY=$build/bench/replay
+# jemalloc wants room for the variables of threads, which a program that loads it late has not by itself.
+GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.rtld.optional_static_tls=16384}
+export DAO_BENCH_TRACES DAO_BENCH_REPLAY GLIBC_TUNABLES
+json=$(mktemp)
+trap 'rm -f "$json"' EXIT
+
+# limit TRACE COLUMN: of tools/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping. Empty: none.
+limit() {
+    case $1 in
+    torch:*) set -- torch: "$2" ;;
+    esac
+    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/tools/bench_limits.h" | awk -F', *' -v column="$2" \
+        '$column != 0 { print " (" $column ")" }'
+}
+
+# rows: the JSON array as lines of trace, strategy and the nine figures, "-" for null.
+rows() {
+    awk -F'": *' '/^ *"/ {
+            value = $2
+            gsub(/[",]/, "", value)
+            line = line (line == "" ? "" : " ") (value == "null" ? "-" : value)
+        }
+        /^ *}/ { print line; line = "" }' "$json"
+}
+
+bench() {
+    "$build/dao" bench alloc --torch-steps "$DAO_BENCH_TRACES" --json "$@" >"$json" 2>/dev/null
+}
+
+cat <<TEXT
+# Allocators, measured
+
+Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$root" rev-parse --short HEAD), on
+$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors. Limits stand in brackets behind what they
+limit; those that do not depend on the machine's load are held by \`ctest --preset release -L gate\`.
+
+The traces are described in \`dao bench --help\` and at the head of [tools/alloc_trace.c](../tools/alloc_trace.c). The device
+only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
+processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
+is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
+and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and for b100k it is not searched.
+
+## The default strategy
+
+\`dao bench alloc --strategy good_fit --seeds 3\` and \`bench/instructions\`
+
+| trace | instructions | ns a pair | of a lock | lock pairs | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls | pages moved at 1.2 |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+TEXT
+bench --strategy good_fit --seeds 3
+most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX //p' "$root/tools/bench_limits.h")
+rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pages; do
+    instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
+    locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')
+    echo "| $trace | $instructions ($most) | $ns | $lock | $locks$(limit "$trace" 1) | $p99 | $p999 | $footprint |" \
+        "$capacity$(limit "$trace" 2) | $remap$(limit "$trace" 3) | $calls | $pages (0) |"
+done
+
+cat <<TEXT
+
+## All strategies, and allocators of the host
+
+\`dao bench alloc\`. Allocators of the host have no device; they give large blocks a mapping each, of which a process has too
+few for b10k and b100k.
+
+| trace | strategy | ns a pair | p99 ns | p99.9 ns | footprint | capacity | with remapping | driver calls |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+TEXT
+bench
+rows | while read -r trace strategy ns _ p99 p999 footprint capacity remap calls _; do
+    echo "| $trace | $strategy | $ns | $p99 | $p999 | $footprint | $capacity | $remap | $calls |"
+done
+
+cat <<TEXT
+
+## Two threads on one place
+
+\`dao bench alloc --threads 2\`: by the clock on the wall, the replay included; scaling is against one of the two threads
+alone. Wanted are 1.8 for a1 and a2 and 1.2 for b1k.
+
+| trace | strategy | ns a pair | scaling |
+| --- | --- | ---: | ---: |
+TEXT
+for trace in a1 a2 b1k; do
+    bench --threads 2 --trace "$trace"
+    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ ns scaling; do
+        echo "| $trace | $strategy | $ns | $scaling |"
+    done
+done
