@@ -47,6 +47,8 @@ void refusals()
 #elif CASE == 12 // an array is looked at with
     auto numbers = dao::make_unique<int[]>(dao::cpu_place{}, 2);
     *numbers = 1;
+#elif CASE == 13 // host memory follows no stream
+    (void)dao::alloc_async(dao::cpu_place{}, 100, nullptr);
 #endif
     (void)device;
     (void)place;

@@ -129,6 +129,23 @@ void an_address_is_aligned_as_wanted()
     CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
 }
 
+void a_scope_counts_for_its_tag()
+{
+    dao_tag_t tag = 0;
+    dao_tag_stats_t stats = {};
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("cpp", &tag), DAO_OK);
+    {
+        dao::tag_scope scope(tag);
+        dao::block<dao::device_place> counted(device, 1000);
+        dao::check(dao_tag_stats_get(dao::place_of(device), tag, &stats));
+        CU_ASSERT_EQUAL(stats.used_bytes, 1024);
+    }
+    dao::block<dao::device_place> not_counted(device, 1000);
+    dao::check(dao_tag_stats_get(dao::place_of(device), tag, &stats));
+    CU_ASSERT_EQUAL(stats.used_bytes, 0);
+    CU_ASSERT_EQUAL(stats.alloc_count, 1);
+}
+
 void bytes_are_copied_between_places()
 {
     std::vector<char> there(1000, 'x'), back(1000, '-');
@@ -500,6 +517,22 @@ void streams_and_events_order_copies()
     CU_ASSERT_TRUE(pending.is_done()); /* it was never recorded */
 }
 
+void blocks_follow_streams()
+{
+    dao::stream first(device), second(device);
+    void *block = dao::alloc_async(device, 5000, first.get());
+    dao::record_stream(device, block, second.get());
+    CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_OK);
+    CU_ASSERT_EQUAL(dao::free_async(device, block, first.get()), DAO_ERR_DOUBLE_FREE);
+    dao_status_t status = DAO_OK;
+    try {
+        (void)dao::alloc_async(dao::device_place{0}, 1, first.get());
+    } catch (const dao::error &error) {
+        status = error.status();
+    }
+    CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
+}
+
 void a_library_ends_with_its_scope()
 {
     {
@@ -533,6 +566,7 @@ CU_TestInfo tests[] = {
     {"the type of a place picks the allocator", the_type_of_a_place_picks_the_allocator},
     {"a failure is thrown with code and message", a_failure_is_thrown_with_code_and_message},
     {"an address is aligned as wanted", an_address_is_aligned_as_wanted},
+    {"a scope counts for its tag", a_scope_counts_for_its_tag},
     {"bytes are copied between places", bytes_are_copied_between_places},
     {"a block gives itself back once", a_block_gives_itself_back_once},
     {"objects are made and destroyed where they live", objects_are_made_and_destroyed_where_they_live},
@@ -548,6 +582,7 @@ CU_TestInfo tests[] = {
     {"a copied handle retains and a moved one does not", a_copied_handle_retains_and_a_moved_one_does_not},
     {"views of a tensor keep its memory", views_of_a_tensor_keep_its_memory},
     {"streams and events order copies", streams_and_events_order_copies},
+    {"blocks follow streams", blocks_follow_streams},
     {"a library ends with its scope", a_library_ends_with_its_scope},
     CU_TEST_INFO_NULL,
 };

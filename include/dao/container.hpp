@@ -7,7 +7,7 @@
 
 #include <dao/place.hpp>
 
-#include <limits>
+#include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <utility>
@@ -206,11 +206,13 @@ template <typename T, typename Place> class unique_ptr
 namespace detail
 {
 
-/* Gives the bytes of an array; more than any place has where that does not fit. */
-template <typename T> constexpr std::size_t array_bytes(std::size_t count) noexcept
+/* Gives the bytes of an array, or throws an Error with DAO_ERR_OVERFLOW. */
+template <typename T, typename Error> std::size_t array_bytes(std::size_t count)
 {
-    constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
-    return count > most / sizeof(T) ? most : count * sizeof(T);
+    if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) {
+        raise<Error>(DAO_ERR_OVERFLOW);
+    }
+    return count * sizeof(T);
 }
 
 } // namespace detail
@@ -231,7 +233,7 @@ template <typename T, typename Place, std::enable_if_t<std::is_array_v<T>, int> 
 {
     using element_type = std::remove_extent_t<T>;
     detail::require_host<Place>();
-    block<Place> memory(where, detail::array_bytes<element_type>(count));
+    block<Place> memory(where, detail::array_bytes<element_type, error>(count));
     std::uninitialized_value_construct_n(static_cast<element_type *>(memory.get()), count);
     return unique_ptr<T, Place>(std::move(memory));
 }
@@ -244,7 +246,7 @@ template <typename T, typename Place>
     static_assert(std::is_trivially_default_constructible_v<element_type> &&
                       std::is_trivially_destructible_v<element_type>,
                   "dao: only trivial objects need not be made");
-    return unique_ptr<T, Place>(block<Place>(where, detail::array_bytes<element_type>(count)));
+    return unique_ptr<T, Place>(block<Place>(where, detail::array_bytes<element_type, error>(count)));
 }
 
 /* ---- the standard library's containers ---- */
@@ -345,7 +347,8 @@ class allocator : private detail::place_holder<Place, detail::container_place_is
     /** Takes room for `count` objects, or throws dao::bad_alloc. */
     [[nodiscard]] T *allocate(std::size_t count)
     {
-        void *address = detail::alloc_aligned(place(), detail::array_bytes<T>(count), alignof(T));
+        std::size_t size_bytes = detail::array_bytes<T, bad_alloc>(count);
+        void *address = detail::alloc_aligned(place(), size_bytes, alignof(T));
         if (address == nullptr) {
             detail::raise<bad_alloc>(::dao_last_status());
         }

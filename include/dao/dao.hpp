@@ -10,6 +10,7 @@
  *     dao::unique_ptr<float[], dao::cpu_place> numbers = dao::make_unique<float[]>(dao::cpu_place{}, 100);
  *     std::vector<float, dao::allocator<float, dao::pinned_place>> staging(100, dao::pinned_place{0});
  *     dao::memory_resource resource(dao::cpu_place{});                     for std::pmr containers
+ *     void *q = dao::alloc_async(dao::device_place{2}, 4096, stream.get());  for the work of a stream
  *     dao::memory memory(dao::device_place{0}, 4096);                      a counted handle: a copy retains
  *
  * Calls that fail throw dao::error; those that take std::nothrow or are noexcept answer instead, with

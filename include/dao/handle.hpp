@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -272,6 +273,45 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
 inline void stream::wait(const event &before)
 {
     check(::dao_stream_wait_event(get(), before.get()));
+}
+
+namespace detail
+{
+
+/* For what is allocated and freed in a stream's order. */
+template <typename Place> constexpr void require_stream_order() noexcept
+{
+    require_place<Place>();
+    static_assert(!std::is_same_v<Place, cpu_place>,
+                  "dao: host memory follows no stream; use dao::device_place or dao::pinned_place");
+}
+
+} // namespace detail
+
+/** Allocates in a stream's order, or throws dao::error; NULL is the device's compute stream. As dao_alloc_async(). */
+template <typename Place>
+[[nodiscard]] void *alloc_async(Place where, std::size_t size_bytes, ::dao_stream_t *on)
+{
+    detail::require_stream_order<Place>();
+    void *address = ::dao_alloc_async(place_of(where), size_bytes, on);
+    if (address == nullptr && size_bytes != 0) {
+        detail::raise<error>(::dao_last_status());
+    }
+    return address;
+}
+
+/** Frees behind the work of a stream. Never throws: the answers are those of dao_free_async(). */
+template <typename Place> dao_status_t free_async(Place where, void *address, ::dao_stream_t *on) noexcept
+{
+    detail::require_stream_order<Place>();
+    return ::dao_free_async(place_of(where), address, on);
+}
+
+/** Says that one more stream uses a block, or throws dao::error. As dao_record_stream(). */
+template <typename Place> void record_stream(Place where, void *address, ::dao_stream_t *on)
+{
+    detail::require_stream_order<Place>();
+    check(::dao_record_stream(place_of(where), address, on));
 }
 
 /** A counted handle to memory at a place. Members that are not noexcept throw dao::error. */

@@ -318,6 +318,26 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     check(::dao_copy(place_of(dst_place), dst, place_of(src_place), src, size_bytes));
 }
 
+/** Counts this thread's allocations for a tag, until the scope ends. As dao_tag_set_current(). */
+class tag_scope
+{
+  public:
+    explicit tag_scope(dao_tag_t tag) noexcept : before_(::dao_tag_set_current(tag))
+    {
+    }
+
+    tag_scope(const tag_scope &) = delete;
+    tag_scope &operator=(const tag_scope &) = delete;
+
+    ~tag_scope()
+    {
+        (void)::dao_tag_set_current(before_);
+    }
+
+  private:
+    dao_tag_t before_;
+};
+
 /** Starts the library and undoes that as the scope ends. As dao_init() and dao_finalize(). */
 class library
 {
