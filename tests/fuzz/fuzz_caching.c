@@ -1,4 +1,4 @@
-/* dao_caching on a device that can be made to refuse, against a model that knows the live blocks, what the device has given,
+/* dao_caching, and the strategies that place whole blocks, on a device that can be made to refuse, against a model that knows the live blocks, what the device has given,
    and what it could still give.
 
        with pages      [ live ][    gap    ][ live ][ live ][  gap  ]      the reservation
@@ -12,6 +12,9 @@
    A request must succeed if a gap in a segment holds it, or if limit and device leave room for a segment of just the
    request (and its alignment) beside the segments that live blocks are in: the free ones can be given back.
 
+   with a strategy, what the device has given counts as segments. A request must succeed if it is no more than the largest
+   hole; and where every block is a call of the device, if limit and device leave room for it.
+
    A call in which nothing was made to fail must answer as the model says. One in which something was may fail; then nothing
    has changed but failed_count and what is cached. */
 #include "tests/fuzz/fuzz.h"
@@ -19,28 +22,39 @@
 #include "allocators/buddy.h"
 #include "allocators/caching.h"
 #include "allocators/range.h"
+#include "allocators/strategy.h"
 #include "base/fault.h"
 #include "tests/support/heap_backend.h"
 
 #include <string.h>
 
 #define LIVE_COUNT_MAX    96u
-#define SEGMENT_COUNT_MAX 64u
+#define SEGMENT_COUNT_MAX 128u
 #define FREED_COUNT       16u /* fewer than an allocator remembers */
 #define GRANULE           ((uint64_t)DAO_RANGE_GRANULE)
 #define PAGE              ((uint64_t)DAO_PAGE_BYTES)
 #define KIB               ((uint64_t)1 << 10)
 
+typedef enum kind {
+    KIND_PAGED,
+    KIND_SEGMENTED,
+    KIND_BINARY_BUDDY,
+    KIND_SIZE_CLASS,
+    KIND_SYSTEM,
+    KIND_COUNT,
+} kind_t;
+
 typedef struct stretch {
     uintptr_t begin;
     uint64_t bytes;
     uint64_t requested_bytes; /* of a block */
+    uint64_t block_bytes;     /* what it counts for */
 } stretch_t;
 
 typedef struct model {
     heap_backend_t *heap;
     dao_allocator_t *allocator;
-    bool is_paged;
+    kind_t kind;
     uint64_t capacity_bytes;
     uint64_t taken_bytes; /* by somebody else */
     uint64_t limit_bytes;
@@ -109,6 +123,12 @@ static void device_wrap(const dao_backend_ops_t *inner)
 
 /* ---- what the model knows ---- */
 
+/* Tells whether a block is all that it takes. Where it is not, what an alignment has cost lies before or behind it. */
+static bool is_exact(const model_t *model)
+{
+    return model->kind == KIND_PAGED || model->kind == KIND_SEGMENTED;
+}
+
 static uint64_t align_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -171,7 +191,7 @@ static uint64_t live_segment_bytes(const model_t *model)
 /* Gives the bytes that cannot be given back while the blocks live. */
 static uint64_t held_bytes(const model_t *model)
 {
-    return model->is_paged ? live_pages(model) * PAGE : live_segment_bytes(model);
+    return model->kind == KIND_PAGED ? live_pages(model) * PAGE : live_segment_bytes(model);
 }
 
 static dao_stats_t stats_of(const model_t *model)
@@ -206,6 +226,36 @@ static bool segmented_must_fit(const model_t *model, uint64_t bytes, uint64_t al
            (model->limit_bytes == 0 || after_bytes <= model->limit_bytes);
 }
 
+/* Where every block is a call of the device: the upstream gives multiples of 4 KiB at multiples of it. */
+static bool system_must_fit(const model_t *model, uint64_t bytes, uint64_t alignment_bytes)
+{
+    uint64_t room_bytes = model->capacity_bytes - model->taken_bytes - heap_backend_device_bytes(model->heap);
+    uint64_t limit_room_bytes = model->limit_bytes - stats_of(model).reserved_bytes;
+    room_bytes = model->limit_bytes != 0 && limit_room_bytes < room_bytes ? limit_room_bytes : room_bytes;
+    return device.segment_count < SEGMENT_COUNT_MAX &&
+           align_up(bytes, 4 * KIB) + alignment_bytes <= room_bytes;
+}
+
+/* Tells whether a request must not fail. */
+static bool must_fit(const model_t *model, uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    uint64_t bytes = align_up(size_bytes, GRANULE);
+    uint64_t unit = alignment_bytes > GRANULE ? alignment_bytes : GRANULE;
+    if (unit == GRANULE && bytes <= stats_of(model).largest_hole_bytes) {
+        return true;
+    }
+    switch (model->kind) {
+    case KIND_PAGED:
+        return paged_must_fit(model, bytes, unit);
+    case KIND_SEGMENTED:
+        return segmented_must_fit(model, bytes, unit);
+    case KIND_SYSTEM:
+        return system_must_fit(model, bytes, unit);
+    default:
+        return false;
+    }
+}
+
 /* ---- what must always hold ---- */
 
 typedef struct walk {
@@ -225,8 +275,8 @@ static const stretch_t *live_around(const model_t *model, uintptr_t address)
 
 static bool is_block(const stretch_t *live, const dao_block_t *block)
 {
-    return live != NULL && live->begin == (uintptr_t)block->address && live->bytes == block->block_bytes &&
-           live->requested_bytes == block->requested_bytes;
+    return live != NULL && live->begin == (uintptr_t)block->address &&
+           live->block_bytes == block->block_bytes && live->requested_bytes == block->requested_bytes;
 }
 
 static void see_block(const dao_block_t *block, void *user)
@@ -241,7 +291,7 @@ static void compare(const model_t *model)
     dao_stats_t stats = stats_of(model);
     uint64_t used_bytes = 0, requested_bytes = 0;
     for (uint32_t i = 0; i < model->live_count; i++) {
-        used_bytes += model->live[i].bytes;
+        used_bytes += model->live[i].block_bytes;
         requested_bytes += model->live[i].requested_bytes;
     }
     FUZZ_REQUIRE(model->allocator->ops->is_valid(model->allocator));
@@ -307,23 +357,10 @@ static uint64_t take_size(const model_t *model, fuzz_input_t *input)
     }
 }
 
-static void insert_live(model_t *model, uintptr_t address, uint64_t size_bytes)
-{
-    uint32_t at = model->live_count;
-    for (; at > 0 && model->live[at - 1].begin > address; at--) {
-        model->live[at] = model->live[at - 1];
-    }
-    model->live[at] =
-        (stretch_t){.begin = address, .bytes = align_up(size_bytes, GRANULE), .requested_bytes = size_bytes};
-    model->live_count++;
-    FUZZ_REQUIRE(at == 0 || model->live[at - 1].begin + model->live[at - 1].bytes <= address);
-    FUZZ_REQUIRE(at + 1 == model->live_count || address + model->live[at].bytes <= model->live[at + 1].begin);
-}
-
 /* Tells whether the address range was handed out by the device. */
 static bool is_on_device(const model_t *model, uintptr_t address, uint64_t bytes)
 {
-    if (model->is_paged) {
+    if (model->kind == KIND_PAGED) {
         uint64_t offset = address - device.reservation.begin;
         return offset < device.reservation.bytes && bytes <= device.reservation.bytes - offset;
     }
@@ -334,6 +371,28 @@ static bool is_on_device(const model_t *model, uintptr_t address, uint64_t bytes
         }
     }
     return false;
+}
+
+/* Enters a new block; how large it is, is asked. */
+static void insert_live(model_t *model, uintptr_t address, uint64_t size_bytes)
+{
+    dao_block_t block;
+    FUZZ_REQUIRE(model->allocator->ops->query(model->allocator, (void *)address, &block) == DAO_OK);
+    FUZZ_REQUIRE((uintptr_t)block.address == address && block.requested_bytes == size_bytes);
+    stretch_t live = {.begin = address,
+                      .bytes = is_exact(model) ? block.block_bytes : size_bytes,
+                      .requested_bytes = size_bytes,
+                      .block_bytes = block.block_bytes};
+    FUZZ_REQUIRE(block.block_bytes >= size_bytes && is_on_device(model, address, live.bytes));
+    FUZZ_REQUIRE(!is_exact(model) || block.block_bytes == align_up(size_bytes, GRANULE));
+    uint32_t at = model->live_count;
+    for (; at > 0 && model->live[at - 1].begin > address; at--) {
+        model->live[at] = model->live[at - 1];
+    }
+    model->live[at] = live;
+    model->live_count++;
+    FUZZ_REQUIRE(at == 0 || model->live[at - 1].begin + model->live[at - 1].bytes <= address);
+    FUZZ_REQUIRE(at + 1 == model->live_count || address + model->live[at].bytes <= model->live[at + 1].begin);
 }
 
 static void check_failure(const model_t *model, dao_status_t status, uint64_t size_bytes)
@@ -355,14 +414,7 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
     if (model->live_count == LIVE_COUNT_MAX) {
         return;
     }
-    bool must_fit = false;
-    if (size_bytes <= model->capacity_bytes) {
-        uint64_t bytes = align_up(size_bytes, GRANULE);
-        uint64_t unit = alignment_bytes > GRANULE ? alignment_bytes : GRANULE;
-        must_fit =
-            model->is_paged ? paged_must_fit(model, bytes, unit) : segmented_must_fit(model, bytes, unit);
-        must_fit = must_fit || (unit == GRANULE && bytes <= stats_of(model).largest_hole_bytes);
-    }
+    bool has_to_fit = size_bytes <= model->capacity_bytes && must_fit(model, size_bytes, alignment_bytes);
     dao_block_request_t request = {.size_bytes = size_bytes, .alignment_bytes = (size_t)alignment_bytes};
     dao_block_grant_t grant;
     arm(model, input);
@@ -372,14 +424,13 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
         model->failed_count++;
         if (!has_failed) {
             check_failure(model, status, size_bytes);
-            FUZZ_REQUIRE(!must_fit);
+            FUZZ_REQUIRE(!has_to_fit);
         }
         return;
     }
     model->alloc_count++;
     uintptr_t address = (uintptr_t)grant.address;
     FUZZ_REQUIRE(address % GRANULE == 0 && (alignment_bytes == 0 || address % alignment_bytes == 0));
-    FUZZ_REQUIRE(is_on_device(model, address, align_up(size_bytes, GRANULE)));
     FUZZ_REQUIRE(dao_hold_is_empty(&grant.hold));
     insert_live(model, address, size_bytes);
 }
@@ -394,8 +445,8 @@ static void run_free(model_t *model, fuzz_input_t *input)
     uint64_t calls = heap_backend_calls(model->heap, HEAP_CALL_COUNT);
     dao_fault_arm(DAO_FAULT_ANY, 0, true);
     FUZZ_REQUIRE(dao_allocator_free(model->allocator, (void *)model->live[index].begin) == DAO_OK);
-    FUZZ_REQUIRE(dao_fault_disarm() == 0); /* it needs no memory and asks no device */
-    FUZZ_REQUIRE(heap_backend_calls(model->heap, HEAP_CALL_COUNT) == calls);
+    FUZZ_REQUIRE(dao_fault_disarm() == 0); /* it needs no memory */
+    FUZZ_REQUIRE(heap_backend_calls(model->heap, HEAP_CALL_COUNT) == calls + (model->kind == KIND_SYSTEM));
     model->freed[model->freed_next++ % FREED_COUNT] = model->live[index].begin;
     model->free_count++;
     model->live_count--;
@@ -439,6 +490,9 @@ static void run_wrong_free(model_t *model, fuzz_input_t *input)
     dao_status_t status = dao_allocator_free(model->allocator, (void *)address);
     if (live != NULL) {
         FUZZ_REQUIRE(status == DAO_ERR_INTERIOR_POINTER);
+    } else if (!is_exact(model)) {
+        FUZZ_REQUIRE(status == DAO_ERR_INTERIOR_POINTER || status == DAO_ERR_DOUBLE_FREE ||
+                     status == DAO_ERR_FOREIGN_POINTER);
     } else if (freed_lately(model, address)) {
         FUZZ_REQUIRE(status == DAO_ERR_DOUBLE_FREE);
     } else {
@@ -453,7 +507,8 @@ static void run_query(const model_t *model, fuzz_input_t *input)
     const stretch_t *live = live_around(model, address);
     dao_block_t block;
     dao_status_t status = model->allocator->ops->query(model->allocator, (void *)address, &block);
-    FUZZ_REQUIRE(status == (live != NULL ? DAO_OK : DAO_ERR_FOREIGN_POINTER));
+    FUZZ_REQUIRE(status == (live != NULL ? DAO_OK : DAO_ERR_FOREIGN_POINTER) || !is_exact(model));
+    FUZZ_REQUIRE(status == DAO_OK || live == NULL);
     FUZZ_REQUIRE(live == NULL || is_block(live, &block));
 }
 
@@ -527,33 +582,71 @@ static void run_call(model_t *model, fuzz_input_t *input)
 
 /* ---- begin and end ---- */
 
-/* Makes a device and an allocator on it; false if what it is to take at once is not there. */
-static bool begin(model_t *model, fuzz_input_t *input)
+static dao_status_t take_memory(void *user, size_t size_bytes, void **out_address)
 {
-    uint32_t flags = fuzz_byte(input);
-    *model =
-        (model_t){.is_paged = (flags & 1) != 0, .capacity_bytes = PAGE + fuzz_word(input) % 1024 * 64 * KIB};
-    uint64_t device_page_bytes = (flags & 2) != 0 ? 64 * KIB : PAGE;
-    bool hides_pages = (flags & 4) != 0;
-    model->heap =
-        heap_backend_create(model->capacity_bytes, model->is_paged || hides_pages ? device_page_bytes : 0);
-    FUZZ_REQUIRE(model->heap != NULL);
-    device_wrap(heap_backend_ops(model->heap));
-    model->limit_bytes = (flags & 8) != 0 ? model->capacity_bytes * fuzz_byte(input) / 255 : 0;
+    return device.ops.memory_alloc(user, size_bytes, out_address);
+}
+
+static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
+{
+    return device.ops.memory_free(user, address, size_bytes);
+}
+
+static dao_status_t create_strategy(model_t *model, size_t segment_bytes)
+{
+    dao_strategy_config_t config = {
+        .name = "device:0",
+        .upstream = {.take = take_memory, .give = give_memory, .user = heap_backend_device(model->heap)},
+        .full_status = DAO_ERR_NO_DEVICE_MEMORY,
+        .alignment_bytes = GRANULE,
+        .segment_bytes = model->kind == KIND_BINARY_BUDDY ? segment_bytes : 0,
+        .limit_bytes = (size_t)model->limit_bytes};
+    switch (model->kind) {
+    case KIND_BINARY_BUDDY:
+        return dao_binary_buddy_create(&config, &model->allocator);
+    case KIND_SIZE_CLASS:
+        return dao_size_class_create(&config, &model->allocator);
+    default:
+        return dao_system_create(&config, &model->allocator);
+    }
+}
+
+static dao_status_t create_caching(model_t *model, size_t segment_bytes, size_t initial_bytes)
+{
     dao_caching_config_t config = {.ops = &device.ops,
                                    .device = heap_backend_device(model->heap),
                                    .name = "device:0",
-                                   .segment_bytes = (flags & 16) != 0 ? 0 : PAGE,
-                                   .initial_bytes = (flags & 0x60) != 0x60 ? 0 : fuzz_word(input) * KIB,
+                                   .segment_bytes = segment_bytes,
+                                   .initial_bytes = initial_bytes,
                                    .limit_bytes = (size_t)model->limit_bytes,
-                                   .no_page_mapping = !model->is_paged};
-    dao_status_t status = dao_caching_create(&config, &model->allocator);
-    FUZZ_REQUIRE(status == DAO_OK || config.initial_bytes != 0);
+                                   .no_page_mapping = model->kind != KIND_PAGED};
+    return dao_caching_create(&config, &model->allocator);
+}
+
+/* Makes a device and an allocator on it; false if what it is to take at once is not there. */
+static bool begin(model_t *model, fuzz_input_t *input)
+{
+    uint32_t flags = fuzz_byte(input), kind = fuzz_byte(input);
+    *model = (model_t){.kind = (flags & 1) != 0 ? KIND_PAGED : 1 + kind % (KIND_COUNT - 1),
+                       .capacity_bytes = PAGE + fuzz_word(input) % 1024 * 64 * KIB};
+    uint64_t device_page_bytes = (flags & 2) != 0 ? 64 * KIB : PAGE;
+    bool hides_pages = (flags & 4) != 0;
+    model->heap = heap_backend_create(model->capacity_bytes,
+                                      model->kind == KIND_PAGED || hides_pages ? device_page_bytes : 0);
+    FUZZ_REQUIRE(model->heap != NULL);
+    device_wrap(heap_backend_ops(model->heap));
+    model->limit_bytes = (flags & 8) != 0 ? model->capacity_bytes * fuzz_byte(input) / 255 : 0;
+    size_t segment_bytes = (flags & 16) != 0 ? 0 : PAGE;
+    size_t initial_bytes = (flags & 0x60) != 0x60 ? 0 : fuzz_word(input) * KIB;
+    bool is_caching = is_exact(model);
+    dao_status_t status = is_caching ? create_caching(model, segment_bytes, initial_bytes)
+                                     : create_strategy(model, segment_bytes);
+    FUZZ_REQUIRE(status == DAO_OK || (is_caching && initial_bytes != 0));
     if (status != DAO_OK) {
         FUZZ_REQUIRE(heap_backend_destroy(model->heap));
         return false;
     }
-    FUZZ_REQUIRE(config.initial_bytes == 0 || stats_of(model).reserved_bytes >= config.initial_bytes);
+    FUZZ_REQUIRE(!is_caching || stats_of(model).reserved_bytes >= initial_bytes);
     return true;
 }
 
