@@ -196,6 +196,38 @@ static void a_block_goes_where_the_fewest_pages_are_missing(void)
     give(end_wall);
 }
 
+static void a_better_place_is_aligned_too(void)
+{
+    void *low = take(2 * PAGE), *wall = take(256), *high = take(3 * PAGE), *end_wall = take(256);
+    give(low);
+    CU_ASSERT_EQUAL(trim(0), 2 * PAGE);
+    give(high);
+    dao_block_request_t request = {.size_bytes = PAGE, .alignment_bytes = 4 * KIB};
+    dao_block_grant_t grant;
+    CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_EQUAL((uintptr_t)grant.address % (4 * KIB), 0);
+    CU_ASSERT_TRUE((char *)grant.address > (char *)wall); /* where the pages are */
+    give(grant.address);
+    give(wall);
+    give(end_wall);
+}
+
+/* The first place that is tried begins in a page that is missing, and covers half of those that are not. */
+static void a_better_place_may_overlap_the_first(void)
+{
+    void *low = take(PAGE), *middle = take(PAGE + PAGE / 2),
+         *rest = take(CAPACITY_BYTES - 2 * PAGE - PAGE / 2);
+    give(low);
+    CU_ASSERT_EQUAL(trim(0), PAGE);
+    heap_backend_take_bytes(heap, PAGE);
+    give(middle);
+    CU_ASSERT_EQUAL(stats_now().largest_hole_bytes, PAGE + PAGE / 2);
+    CU_ASSERT_PTR_EQUAL(take(PAGE + PAGE / 2), middle);
+    give(middle);
+    give(rest);
+    heap_backend_take_bytes(heap, 0);
+}
+
 static void all_of_the_device_can_be_used(void)
 {
     enum { COUNT = CAPACITY_BYTES / PAGE };
@@ -505,6 +537,8 @@ static CU_TestInfo paged_tests[] = {
     {"a page is given back when nothing lives in it", a_page_is_given_back_when_nothing_lives_in_it},
     {"free pages are moved before new ones are taken", free_pages_are_moved_before_new_ones_are_taken},
     {"a block goes where the fewest pages are missing", a_block_goes_where_the_fewest_pages_are_missing},
+    {"a better place is aligned, too", a_better_place_is_aligned_too},
+    {"a better place may overlap the first", a_better_place_may_overlap_the_first},
     {"all of the device can be used", all_of_the_device_can_be_used},
     {"a steady program makes no backend calls", a_steady_program_makes_no_backend_calls},
     {"a limit is met by moving pages", a_limit_is_met_by_moving_pages},

@@ -1,5 +1,5 @@
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
-# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
+# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
 # -P test_install.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
@@ -11,9 +11,12 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/first)
 file(RENAME ${SCRATCH}/first ${SCRATCH}/prefix) # nothing in it may remember where it was put
 
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE}/tests/consumer -B ${SCRATCH}/by_cmake -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
-    -DCMAKE_C_COMPILER=${COMPILER} -DCMAKE_C_FLAGS=${FLAGS})
+    -DCMAKE_C_COMPILER=${COMPILER} -DCMAKE_C_FLAGS=${FLAGS} -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS})
 run(${CMAKE_COMMAND} --build ${SCRATCH}/by_cmake)
 run(${SCRATCH}/by_cmake/consumer)
+if(CXX_COMPILER)
+    run(${SCRATCH}/by_cmake/consumer_cpp)
+endif()
 
 set(ENV{PKG_CONFIG_PATH} ${SCRATCH}/prefix/${LIBDIR}/pkgconfig)
 execute_process(COMMAND pkg-config --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -23,18 +23,20 @@ typedef struct dao_place {
     int32_t index; /**< the device; 0 for DAO_PLACE_KIND_CPU */
 } dao_place_t;
 
+/* These three have no tag: the functions below have the name that it would have, which C++ compilers warn of. */
+
 /** The host, as a type of its own. */
-typedef struct dao_cpu_place {
+typedef struct {
     int32_t index; /**< always 0 */
 } dao_cpu_place_t;
 
 /** Pinned host memory of a device, as a type of its own. */
-typedef struct dao_pinned_place {
+typedef struct {
     int32_t index; /**< the device it is pinned for */
 } dao_pinned_place_t;
 
 /** A device's memory, as a type of its own. */
-typedef struct dao_device_place {
+typedef struct {
     int32_t index;
 } dao_device_place_t;
 
