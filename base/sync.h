@@ -75,6 +75,21 @@ void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(vo
 /* Nanoseconds of a clock that never goes back. */
 uint64_t dao_clock_ns(void);
 
+/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one, else
+   dao_clock_ns(). */
+static inline uint64_t dao_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return dao_clock_ns();
+#endif
+}
+
+/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace and takes a few
+   milliseconds; later ones go by it. */
+uint64_t dao_ticks_to_ns(uint64_t ticks);
+
 /* Sleeps until dao_clock_ns() is at least `time_ns`. */
 void dao_sleep_until(uint64_t time_ns);
 

@@ -7,6 +7,7 @@
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "runtime/context_internal.h"
+#include "runtime/event_ring.h"
 
 /* In this file they are functions. */
 #undef dao_alloc
@@ -110,9 +111,11 @@ static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, voi
         dao_runtime_drain(*out_runtime);
     }
     status = dao_allocator_alloc(allocator, size_bytes, out_address);
-    return status == DAO_OK
-               ? DAO_OK
-               : alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
+    if (__builtin_expect(status != DAO_OK, 0)) {
+        status = alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
+    }
+    dao_events_note_alloc(place, &(dao_block_request_t){.size_bytes = size_bytes}, *out_address, status);
+    return status;
 }
 
 dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
@@ -211,7 +214,9 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
         if (runtime != NULL) {
             dao_runtime_drain(runtime);
         }
+        uint64_t ticks = dao_events_ticks();
         status = dao_allocator_free(allocator, address);
+        dao_events_note_free(NULL, place, address, status == DAO_OK ? ticks : 0);
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];
         status =
@@ -332,6 +337,7 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
         }
         place_drain(place, runtime);
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
+        dao_events_note_trim(place, released_bytes);
     }
     if (status == DAO_OK && out_released_bytes != NULL) {
         *out_released_bytes = released_bytes;

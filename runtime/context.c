@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/event_ring.h"
 #include "runtime/leaks.h"
 
 #include <inttypes.h>
@@ -98,6 +99,7 @@ static void core_destroy(dao_core_t *core)
     if (core->backend != NULL) {
         core->ops->close(core->backend);
     }
+    dao_events_destroy(core->event_rings);
     dao_mutex_finish(&core->lock);
     dao_host_free(core);
 }
@@ -164,11 +166,15 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
         return status;
     }
     dao_core_t *core = dao_host_calloc(1, sizeof(*core));
-    if (core == NULL) {
+    dao_event_rings_t *event_rings = dao_events_create();
+    if (core == NULL || event_rings == NULL) {
+        dao_events_destroy(event_rings);
+        dao_host_free(core);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to start the library: %zu bytes",
                          sizeof(*core));
     }
     core->ops = ops;
+    core->event_rings = event_rings;
     core->fork_count = atomic_load(&context.fork_count);
     atomic_init(&core->reference_count, 1);
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
@@ -405,6 +411,7 @@ static uint64_t stop(void)
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }
+    dao_events_stop_all(core->event_rings);
     uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
     for (int32_t i = 0; i < runtime_count; i++) {
         dao_runtime_release(runtimes[i]);

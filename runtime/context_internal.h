@@ -16,6 +16,8 @@ typedef struct dao_live {
     bool is_block; /* the allocator of the place reports it */
 } dao_live_t;
 
+typedef struct dao_event_rings dao_event_rings_t; /* event_ring.h */
+
 /* What one start of the library opened, and what handles of that start need even after dao_finalize(): counted by the
    context, by every runtime and by every memory handle. */
 typedef struct dao_core {
@@ -24,6 +26,7 @@ typedef struct dao_core {
     int32_t device_count;
     uint32_t fork_count; /* forks before the start */
     dao_allocator_t *host_memory;
+    dao_event_rings_t *event_rings;
     _Atomic uint32_t reference_count;
     dao_mutex_t lock; /* rank leaf; guards the list */
     dao_live_t *first_live;

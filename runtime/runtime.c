@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/event_ring.h"
 
 #include <inttypes.h>
 
@@ -237,6 +238,8 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
 {
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
+    dao_events_note_free(runtime->own->core, (dao_place_t){kind, runtime->device_index}, address,
+                         dao_events_ticks());
     if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index) {
         dao_pinned_free_deferred(allocator, address);
         return;

@@ -9,6 +9,7 @@
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/memory.h>
+#include <dao/observe.h>
 #include <dao/place.h>
 #include <dao/stats.h>
 #include <dao/status.h>
