@@ -371,6 +371,55 @@ static void caching_walk(dao_allocator_t *allocator, dao_block_visit_t visit, vo
     unlock(caching);
 }
 
+/* A walk over what is mapped: a run of mapped pages is a segment. */
+typedef struct mapped_walk {
+    const caching_t *caching;
+    dao_block_visit_t visit;
+    void *user;
+    const char *end; /* of the block before; NULL at first */
+} mapped_walk_t;
+
+static void walk_piece(mapped_walk_t *walk, dao_block_t block)
+{
+    block.begins_segment = block.address != walk->end;
+    walk->end = (const char *)block.address + block.block_bytes;
+    walk->visit(&block, walk->user);
+}
+
+/* Sees the mapped parts of a hole; a live block is mapped as a whole. */
+static void walk_mapped(const dao_block_t *block, void *user)
+{
+    mapped_walk_t *walk = user;
+    char *base = walk->caching->reservation.address;
+    uint64_t begin_bytes = (uint64_t)((char *)block->address - base);
+    uint64_t last_bytes = begin_bytes + block->block_bytes;
+    if (block->state == DAO_BLOCK_STATE_LIVE) {
+        walk_piece(walk, *block);
+        return;
+    }
+    for (uint64_t end_bytes = last_bytes;
+         begin_bytes < last_bytes && dao_pages_next_mapped(walk->caching->pages, &begin_bytes, &end_bytes);
+         begin_bytes = end_bytes, end_bytes = last_bytes) {
+        dao_block_t piece = *block;
+        piece.address = base + begin_bytes;
+        piece.block_bytes = (size_t)(end_bytes - begin_bytes);
+        walk_piece(walk, piece);
+    }
+}
+
+static void caching_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    if (caching->page_bytes == 0) {
+        dao_segments_walk_all(&caching->segments, visit, user);
+    } else {
+        mapped_walk_t walk = {.caching = caching, .visit = visit, .user = user};
+        dao_segment_walk_all(&caching->reservation, walk_mapped, &walk);
+    }
+    unlock(caching);
+}
+
 static bool caching_is_valid(dao_allocator_t *allocator)
 {
     caching_t *caching = caching_of(allocator);
@@ -405,6 +454,7 @@ static const dao_allocator_ops_t caching_ops = {
     .stats_get = caching_stats_get,
     .stats_reset_peaks = caching_stats_reset_peaks,
     .walk = caching_walk,
+    .walk_all = caching_walk_all,
     .is_valid = caching_is_valid,
     .destroy = caching_destroy,
 };

@@ -244,6 +244,27 @@ uint32_t dao_pages_missing(const dao_pages_t *pages, uint64_t offset_bytes, uint
     return missing;
 }
 
+bool dao_pages_next_mapped(const dao_pages_t *pages, uint64_t *offset_bytes, uint64_t *end_bytes)
+{
+    uint64_t page_bytes = pages->config.page_bytes;
+    places_t places = places_of(pages, *offset_bytes, *end_bytes - *offset_bytes);
+    places.end = places.end < pages->mapped_end ? places.end : pages->mapped_end;
+    uint32_t first = places.first;
+    while (first < places.end && pages->page_at[first] == NONE) {
+        first++;
+    }
+    if (first >= places.end) {
+        return false;
+    }
+    uint32_t end = first + 1;
+    while (end < places.end && pages->page_at[end] != NONE) {
+        end++;
+    }
+    *offset_bytes = first * page_bytes > *offset_bytes ? first * page_bytes : *offset_bytes;
+    *end_bytes = end * page_bytes < *end_bytes ? end * page_bytes : *end_bytes;
+    return true;
+}
+
 /* ---- backing a stretch ---- */
 
 /* Makes whole free pages idle until idle_count is `wanted` or none is left. */

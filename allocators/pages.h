@@ -32,6 +32,9 @@ uint32_t dao_pages_count(const dao_pages_t *pages);
 /* Number of pages behind [offset, offset + size) that are not mapped. */
 uint32_t dao_pages_missing(const dao_pages_t *pages, uint64_t offset_bytes, uint64_t size_bytes);
 
+/* Finds the first stretch of mapped pages in [offset, end); false if there is none. Ends are cut at `offset` and `end`. */
+bool dao_pages_next_mapped(const dao_pages_t *pages, uint64_t *offset_bytes, uint64_t *end_bytes);
+
 /* Maps what is missing behind [offset, offset + size), which `range` has as used: pages that stand idle, whole free pages
    from elsewhere (highest address first), at most new_page_max new ones. Adds the pages that were moved to *remap_count.
    DAO_ERR_LIMIT if new_page_max is in the way, DAO_ERR_NO_DEVICE_MEMORY, or the backend's answer; then the pages are as

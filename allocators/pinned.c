@@ -188,6 +188,14 @@ static void pinned_walk(dao_allocator_t *allocator, dao_block_visit_t visit, voi
     dao_mutex_unlock(&pinned->lock);
 }
 
+static void pinned_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    dao_mutex_lock(&pinned->lock);
+    dao_segments_walk_all(&pinned->segments, visit, user);
+    dao_mutex_unlock(&pinned->lock);
+}
+
 static bool pinned_is_valid(dao_allocator_t *allocator)
 {
     pinned_t *pinned = pinned_of(allocator);
@@ -221,6 +229,7 @@ static const dao_allocator_ops_t pinned_ops = {
     .stats_get = pinned_stats_get,
     .stats_reset_peaks = pinned_stats_reset_peaks,
     .walk = pinned_walk,
+    .walk_all = pinned_walk_all,
     .is_valid = pinned_is_valid,
     .destroy = pinned_destroy,
 };

@@ -59,7 +59,8 @@ static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_
                          .requested_bytes = dao_word_requested_bytes(block->user),
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
-                         .stream = dao_word_stream(block->user)};
+                         .stream = dao_word_stream(block->user),
+                         .state = block->is_free ? DAO_BLOCK_STATE_FREE : DAO_BLOCK_STATE_LIVE};
 }
 
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
@@ -93,6 +94,21 @@ void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, voi
 {
     walk_t walk = {.segment = segment, .visit = visit, .user = user};
     dao_range_walk(segment->range, walk_block, &walk);
+}
+
+static bool walk_any_block(const dao_range_block_t *block, void *user)
+{
+    const walk_t *walk = user;
+    dao_block_t seen = describe(walk->segment, block);
+    seen.begins_segment = block->offset_bytes == 0;
+    walk->visit(&seen, walk->user);
+    return true;
+}
+
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
+{
+    walk_t walk = {.segment = segment, .visit = visit, .user = user};
+    dao_range_walk(segment->range, walk_any_block, &walk);
 }
 
 static bool recount_block(const dao_range_block_t *block, void *user)
@@ -402,6 +418,13 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
 {
     for (size_t i = 0; i < segments->count; i++) {
         dao_segment_walk(&segments->list[i], visit, user);
+    }
+}
+
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
+{
+    for (size_t i = 0; i < segments->count; i++) {
+        dao_segment_walk_all(&segments->list[i], visit, user);
     }
 }
 

@@ -24,6 +24,9 @@ dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address
 /* Sees the live blocks of a segment. */
 void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
 
+/* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
 /* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
 
@@ -64,6 +67,7 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes, uint64_t *out_released_bytes);
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);
 void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
 
 /* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a message and nothing

@@ -261,6 +261,16 @@ static void place_drain(dao_place_t place, dao_runtime_t *runtime)
     }
 }
 
+dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, out_allocator, &runtime);
+    if (status == DAO_OK && *out_allocator != NULL) {
+        place_drain(place, runtime);
+    }
+    return status;
+}
+
 dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
 {
     if (out_stats == NULL) {

@@ -119,6 +119,10 @@ void dao_stream_release(dao_stream_t *stream);
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);
 
+/* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c. *out_allocator is NULL
+   for a device that was not used yet. */
+DAO_NODISCARD dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator);
+
 /* Prepares an error of a copy: DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with the same text. */
 dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
                             size_t size_bytes);

@@ -346,8 +346,335 @@ static CU_TestInfo event_tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+/* ---- snapshots ---- */
+
+static dao_snapshot_t *snapshot_take(dao_place_t place)
+{
+    dao_snapshot_t *snapshot = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_snapshot_get(place, &snapshot), DAO_OK);
+    return snapshot;
+}
+
+/* Segments do not overlap, blocks fill them without a gap, and the sums are right. */
+static void check_snapshot(const dao_snapshot_t *snapshot, const dao_stats_t *stats)
+{
+    size_t segment_count, block_count;
+    const dao_snapshot_segment_t *segments = dao_snapshot_segments(snapshot, &segment_count);
+    const dao_snapshot_block_t *blocks = dao_snapshot_blocks(snapshot, &block_count);
+    dao_stats_t sum = {0};
+    size_t next_block = 0;
+    for (size_t i = 0; i < segment_count; i++) {
+        const dao_snapshot_segment_t *segment = &segments[i];
+        uint64_t live_bytes = 0, address = segment->address;
+        CU_ASSERT_EQUAL(segment->first_block, next_block);
+        CU_ASSERT_TRUE(segment->block_count > 0);
+        for (size_t k = 0; k < segment->block_count; k++) {
+            const dao_snapshot_block_t *block = &blocks[next_block++];
+            CU_ASSERT_EQUAL(block->segment, i);
+            CU_ASSERT_EQUAL(block->address, address);
+            address += block->size_bytes;
+            live_bytes += block->state == DAO_BLOCK_STATE_LIVE ? block->size_bytes : 0;
+            sum.live_count += block->state == DAO_BLOCK_STATE_LIVE;
+            CU_ASSERT_TRUE(block->requested_bytes <= block->size_bytes);
+            CU_ASSERT_TRUE((block->requested_bytes > 0) == (block->state == DAO_BLOCK_STATE_LIVE));
+        }
+        CU_ASSERT_EQUAL(address, segment->address + segment->size_bytes);
+        CU_ASSERT_EQUAL(live_bytes, segment->live_bytes);
+        sum.used_bytes += live_bytes;
+        sum.requested_bytes += segment->requested_bytes;
+        sum.reserved_bytes += segment->size_bytes;
+    }
+    CU_ASSERT_EQUAL(next_block, block_count);
+    CU_ASSERT_EQUAL(sum.live_count, stats->live_count);
+    CU_ASSERT_EQUAL(sum.used_bytes, stats->used_bytes);
+    CU_ASSERT_EQUAL(sum.requested_bytes, stats->requested_bytes);
+    CU_ASSERT_EQUAL(sum.reserved_bytes, stats->reserved_bytes);
+}
+
+static dao_stats_t stats_now(dao_place_t place)
+{
+    dao_stats_t stats;
+    CU_ASSERT_EQUAL_FATAL(dao_stats_get(place, &stats), DAO_OK);
+    return stats;
+}
+
+#define SCATTER_COUNT 600u
+
+/* Blocks of many sizes with holes between them, and pages given back behind some of the holes. */
+static void scatter(dao_place_t place, void **blocks)
+{
+    uint64_t seed = 11;
+    for (size_t i = 0; i < SCATTER_COUNT; i++) {
+        blocks[i] = take(place, 1 + (size_t)(dao_test_random(&seed) % (256 * KIB)));
+    }
+    for (size_t i = 0; i < SCATTER_COUNT; i++) {
+        if (i % 3 == 0 || (i > 100 && i < 200)) {
+            give(place, blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    CU_ASSERT_EQUAL(dao_trim(place, 0, NULL), DAO_OK);
+    for (size_t i = 0; i < 20; i++) {
+        give(place, blocks[301 + 3 * i]);
+        blocks[301 + 3 * i] = NULL;
+    }
+}
+
+static void a_snapshot_has_all_that_is_reserved(void)
+{
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 1}, {DAO_PLACE_KIND_DEVICE, 0}};
+    static void *blocks[SCATTER_COUNT];
+    for (size_t i = 0; i < 3; i++) {
+        dao_snapshot_t *snapshot = snapshot_take(places[i]);
+        dao_stats_t empty = stats_now(places[i]);
+        check_snapshot(snapshot, &empty);
+        dao_snapshot_destroy(snapshot);
+        scatter(places[i], blocks);
+        snapshot = snapshot_take(places[i]);
+        dao_stats_t stats = stats_now(places[i]);
+        check_snapshot(snapshot, &stats);
+        for (size_t k = 0; k < SCATTER_COUNT; k++) {
+            if (blocks[k] != NULL) {
+                give(places[i], blocks[k]);
+            }
+        }
+        check_snapshot(snapshot, &stats); /* it is a copy */
+        dao_snapshot_destroy(snapshot);
+    }
+}
+
+static void a_snapshot_without_page_mapping_has_the_segments(void)
+{
+    static void *blocks[SCATTER_COUNT];
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 256 * MIB, .no_page_mapping = true}};
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    scatter(device_0, blocks);
+    dao_snapshot_t *snapshot = snapshot_take(device_0);
+    dao_stats_t stats = stats_now(device_0);
+    check_snapshot(snapshot, &stats);
+    size_t count;
+    CU_ASSERT_PTR_NOT_NULL(dao_snapshot_segments(snapshot, &count));
+    CU_ASSERT_EQUAL(count, stats.grow_count - stats.shrink_count);
+    dao_snapshot_destroy(snapshot);
+    for (size_t k = 0; k < SCATTER_COUNT; k++) {
+        CU_ASSERT_EQUAL(dao_free(device_0, blocks[k]), DAO_OK);
+    }
+}
+
+static void a_snapshot_while_others_allocate_is_of_one_moment(void)
+{
+    size_t size_bytes = 5000;
+    dao_thread_t thread;
+    atomic_store(&writers_left, 1);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "writer", write_events, &size_bytes), DAO_OK);
+    while (atomic_load(&writers_left) > 0) {
+        dao_snapshot_t *snapshot = snapshot_take(host);
+        size_t count;
+        const dao_snapshot_segment_t *segments = dao_snapshot_segments(snapshot, &count);
+        CU_ASSERT_TRUE(count <= 1);
+        CU_ASSERT_TRUE(count == 0 || segments[0].requested_bytes == 5000);
+        dao_snapshot_destroy(snapshot);
+    }
+    dao_thread_join(&thread);
+}
+
+static void a_snapshot_is_written_for_pytorchs_viewer(void)
+{
+    char *low = take(device_0, 1000), *middle = take(device_0, 4000),
+         *high = take(device_0, 2 * MIB - 1024 - 4096);
+    give(device_0, middle);
+    dao_snapshot_t *snapshot = snapshot_take(device_0);
+    char expected[2048], bytes[2048];
+    int length = snprintf(
+        expected, sizeof(expected),
+        "{\"place\": \"device:0\",\n \"segments\": [\n"
+        "  {\"device\": 0, \"address\": %" PRIu64 ", \"total_size\": 2097152, \"allocated_size\": 2093056, "
+        "\"active_size\": 2093056, \"requested_size\": 2093032, \"stream\": 0, \"segment_type\": \"large\", "
+        "\"segment_pool_id\": [0, 0], \"is_expandable\": false, \"frames\": [], \"blocks\": [\n"
+        "    {\"address\": %" PRIu64 ", \"size\": 1024, \"requested_size\": 1000, \"state\": "
+        "\"active_allocated\", \"tag\": 0, \"frames\": []},\n"
+        "    {\"address\": %" PRIu64
+        ", \"size\": 4096, \"requested_size\": 0, \"state\": \"inactive\", \"tag\": 0, \"frames\": []},\n"
+        "    {\"address\": %" PRIu64 ", \"size\": 2092032, \"requested_size\": 2092032, \"state\": "
+        "\"active_allocated\", \"tag\": 0, \"frames\": []}]}],\n"
+        " \"device_traces\": []}\n",
+        (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)middle,
+        (uint64_t)(uintptr_t)high);
+    CU_ASSERT_TRUE_FATAL(length > 0 && (size_t)length < sizeof(expected));
+    text_t text = {.bytes = bytes, .room = sizeof(bytes)};
+    CU_ASSERT_EQUAL(dao_snapshot_write_json(snapshot, text_append, &text), DAO_OK);
+    CU_ASSERT_STRING_EQUAL(bytes, expected);
+    for (size_t room = 1; room <= (size_t)length; room += 7) {
+        text = (text_t){.bytes = bytes, .room = room};
+        CU_ASSERT_EQUAL(dao_snapshot_write_json(snapshot, text_append, &text), DAO_ERR_IO);
+    }
+    dao_snapshot_destroy(snapshot);
+    give(device_0, low);
+    give(device_0, high);
+}
+
+static void wrong_arguments_of_snapshots_are_refused(void)
+{
+    dao_snapshot_t *snapshot = NULL;
+    char byte;
+    text_t text = {.bytes = &byte, .room = 1};
+    size_t count = 1;
+    CU_ASSERT_EQUAL(dao_snapshot_get(host, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_snapshot_get(device_9, &snapshot), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_PTR_NULL(snapshot);
+    CU_ASSERT_EQUAL(dao_snapshot_write_json(NULL, text_append, &text), DAO_ERR_INVALID);
+    snapshot = snapshot_take(host);
+    CU_ASSERT_EQUAL(dao_snapshot_write_json(snapshot, NULL, &text), DAO_ERR_INVALID);
+    dao_snapshot_destroy(snapshot);
+    dao_snapshot_destroy(NULL);
+    CU_ASSERT_PTR_NULL(dao_snapshot_blocks(NULL, &count));
+    CU_ASSERT_EQUAL(count, 0);
+}
+
+#if defined(DAO_FAULTS)
+static void a_snapshot_without_memory_changes_nothing(void)
+{
+    void *block = take(host, 100 * KIB);
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    uint64_t n = 0;
+    for (; status != DAO_OK && n < 10; n++) {
+        dao_snapshot_t *snapshot = NULL;
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+        status = dao_snapshot_get(host, &snapshot);
+        CU_ASSERT_EQUAL(status, dao_fault_disarm() > 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
+        CU_ASSERT_TRUE((status == DAO_OK) == (snapshot != NULL));
+        dao_snapshot_destroy(snapshot);
+    }
+    CU_ASSERT_EQUAL(n, 4);
+    give(host, block);
+}
+#endif
+
+static CU_TestInfo snapshot_tests[] = {
+    {"a snapshot has all that is reserved", a_snapshot_has_all_that_is_reserved},
+    {"a snapshot without page mapping has the segments", a_snapshot_without_page_mapping_has_the_segments},
+    {"a snapshot while others allocate is of one moment", a_snapshot_while_others_allocate_is_of_one_moment},
+    {"a snapshot is written for PyTorch's viewer", a_snapshot_is_written_for_pytorchs_viewer},
+    {"wrong arguments of snapshots are refused", wrong_arguments_of_snapshots_are_refused},
+#if defined(DAO_FAULTS)
+    {"a snapshot without memory changes nothing", a_snapshot_without_memory_changes_nothing},
+#endif
+    CU_TEST_INFO_NULL,
+};
+
+/* ---- who holds a byte, and figures ---- */
+
+static void a_query_finds_the_block_and_its_handles(void)
+{
+    char *block = take(device_0, 1000);
+    dao_block_info_t info;
+    CU_ASSERT_EQUAL(dao_block_query(device_0, block + 999, &info), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(info.address, block);
+    CU_ASSERT_EQUAL(info.size_bytes, 1024);
+    CU_ASSERT_EQUAL(info.requested_bytes, 1000);
+    CU_ASSERT_EQUAL(info.offset_bytes, 999);
+    CU_ASSERT_EQUAL(info.handle_count, 0);
+    CU_ASSERT_PTR_NULL(info.handle_address);
+    give(device_0, block);
+    dao_memory_t *whole, *part;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device_0, 4096, NULL, &whole), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_sub_range(whole, 1024, 512, &part), DAO_OK);
+    char *address = dao_memory_address(whole);
+    CU_ASSERT_EQUAL(dao_block_query(device_0, address + 1535, &info), DAO_OK);
+    CU_ASSERT_EQUAL(info.handle_count, 2);
+    CU_ASSERT_PTR_EQUAL(info.handle_address, address + 1024);
+    CU_ASSERT_EQUAL(info.handle_bytes, 512);
+    CU_ASSERT_EQUAL(dao_block_query(device_0, address + 1536, &info), DAO_OK);
+    CU_ASSERT_EQUAL(info.handle_count, 1);
+    CU_ASSERT_PTR_EQUAL(info.handle_address, address);
+    CU_ASSERT_EQUAL(dao_block_query(host, address, &info), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_memory_release(part), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(whole), DAO_OK);
+}
+
+static void a_query_that_finds_nothing_says_why(void)
+{
+    dao_block_info_t info = {.size_bytes = 77};
+    int foreign = 0;
+    CU_ASSERT_EQUAL(dao_block_query(host, &foreign, &info), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_query(device_0, &foreign, &info), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_block_query(device_9, &foreign, &info), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_block_query(host, NULL, &info), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_block_query(host, &foreign, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(info.size_bytes, 77);
+}
+
+typedef struct figure {
+    const char *name;
+    uint64_t value;
+    uint32_t count; /* times it was seen */
+} figure_t;
+
+static figure_t figures[] = {{"allocated_bytes.all.current", 1 << 20, 0},
+                             {"allocated_bytes.all.peak", (2 << 20) + 512, 0},
+                             {"active_bytes.all.current", 1 << 20, 0},
+                             {"requested_bytes.all.current", (1 << 20) - 1, 0},
+                             {"requested_bytes.all.peak", (2 << 20) + 499, 0},
+                             {"reserved_bytes.all.current", 4 << 20, 0},
+                             {"reserved_bytes.all.peak", 4 << 20, 0},
+                             {"inactive_split_bytes.all.current", 3 << 20, 0},
+                             {"allocation.all.current", 1, 0},
+                             {"allocation.all.allocated", 3, 0},
+                             {"allocation.all.freed", 2, 0},
+                             {"active.all.current", 1, 0},
+                             {"segment.all.current", 1, 0},
+                             {"inactive_split.all.current", 1, 0},
+                             {"num_ooms", 1, 0},
+                             {"num_device_alloc", 2, 0},
+                             {"num_device_free", 0, 0}};
+
+static void see_figure(const char *name, uint64_t value, void *user)
+{
+    uint32_t *unknown_count = user;
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        if (strcmp(figures[i].name, name) == 0) {
+            figures[i].count++;
+            CU_ASSERT_EQUAL(value, figures[i].value);
+            if (value != figures[i].value) {
+                (void)printf("    %s is %" PRIu64 ", not %" PRIu64 "\n", name, value, figures[i].value);
+            }
+            return;
+        }
+    }
+    (*unknown_count)++;
+}
+
+static void figures_have_pytorchs_names(void)
+{
+    uint32_t unknown_count = 0;
+    void *low = take(device_0, 1 * MIB - 1), *small = take(device_0, 500), *high = take(device_0, 1 * MIB);
+    give(device_0, small);
+    give(device_0, high);
+    CU_ASSERT_PTR_NULL(dao_alloc(device_0, 1 * GIB));
+    CU_ASSERT_EQUAL(dao_stats_tree_walk(device_0, see_figure, &unknown_count), DAO_OK);
+    CU_ASSERT_EQUAL(unknown_count, 0);
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        CU_ASSERT_EQUAL(figures[i].count, 1);
+    }
+    give(device_0, low);
+    CU_ASSERT_EQUAL(dao_stats_tree_walk(device_0, NULL, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stats_tree_walk(device_9, see_figure, &unknown_count), DAO_ERR_NO_DEVICE);
+}
+
+static CU_TestInfo inspect_tests[] = {
+    {"a query finds the block and its handles", a_query_finds_the_block_and_its_handles},
+    {"a query that finds nothing says why", a_query_that_finds_nothing_says_why},
+    {"figures have PyTorch's names", figures_have_pytorchs_names},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"events", NULL, NULL, begin, end, event_tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"events", NULL, NULL, begin, end, event_tests},
+                             {"snapshots", NULL, NULL, begin, end, snapshot_tests},
+                             {"inspect", NULL, NULL, begin, end, inspect_tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -99,6 +99,142 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory
 DAO_API DAO_NODISCARD dao_status_t dao_events_write_csv(const dao_memory_event_t *events, size_t count,
                                                         bool with_header, dao_write_t write, void *user);
 
+/* ---- snapshots ---- */
+
+/** What a block is. */
+typedef enum dao_block_state {
+    DAO_BLOCK_STATE_LIVE = 0,   /**< handed out */
+    DAO_BLOCK_STATE_FREE = 1,   /**< there for the next request */
+    DAO_BLOCK_STATE_PENDING = 2 /**< freed, but kept back for now */
+} dao_block_state_t;
+
+/** A block of a snapshot. */
+typedef struct dao_snapshot_block {
+    uint64_t address;
+    uint64_t size_bytes;      /**< roundings included */
+    uint64_t requested_bytes; /**< 0 unless it is live */
+    uint32_t tag;             /**< whom it is counted for; 0 is nobody */
+    uint32_t stream;          /**< the allocator's number of the stream that it follows; 0 is none */
+    dao_block_state_t state;
+    uint32_t segment; /**< index of its segment */
+} dao_snapshot_block_t;
+
+/** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill it. */
+typedef struct dao_snapshot_segment {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t live_bytes;      /**< of its live blocks, roundings included */
+    uint64_t pending_bytes;   /**< of its pending blocks */
+    uint64_t requested_bytes; /**< of its live blocks */
+    size_t first_block;       /**< index of the first of its blocks */
+    size_t block_count;
+} dao_snapshot_segment_t;
+
+/** All blocks of a place at one moment. */
+typedef struct dao_snapshot dao_snapshot_t;
+
+/**
+ * Takes a snapshot of a place. Where the place's allocator does not show its free blocks, it has the live ones alone, each
+ * as a segment of its own.
+ *
+ * @param out_snapshot  The caller owns it, until dao_snapshot_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew faster, time
+ *         after time, than room for its blocks could be made; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any; calls at the place wait while its blocks are copied, well below a millisecond for 10,000. Waits: never.
+ * Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_get(dao_place_t place, dao_snapshot_t **out_snapshot);
+
+/** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
+DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
+
+/** Gives the blocks, borrowed, segment by segment in order of address. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
+
+/** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapshot,
+                                                            size_t *out_count);
+
+/**
+ * Writes a snapshot as JSON, in the shape of torch.cuda.memory._snapshot(), which PyTorch's memory viewer shows: "segments",
+ * each with its "blocks", and an empty "device_traces". A live block is "active_allocated", a pending one
+ * "active_pending_free", a free one "inactive". The library keeps no stack traces and no pools, so "frames" are empty and
+ * every "segment_type" is "large". Beside PyTorch's keys, a block has its "tag".
+ *
+ * @param write  Takes the text in pieces.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write,
+                                                           void *user);
+
+/* ---- who holds a byte ---- */
+
+/** The live block around an address. */
+typedef struct dao_block_info {
+    void *address;
+    size_t size_bytes;      /**< roundings included */
+    size_t requested_bytes; /**< what was asked for */
+    size_t offset_bytes;    /**< of the address that was asked about, in the block */
+    uint32_t tag;           /**< whom it is counted for; 0 is nobody */
+    uint32_t stream;        /**< the allocator's number of the stream that it follows; 0 is none */
+    uint32_t
+        handle_count; /**< memory handles whose bytes have the address among them; 0: nobody but dao_alloc()'s
+                                   caller holds it */
+    void *handle_address; /**< of the smallest of these handles: what tensors over it begin from; else NULL */
+    size_t handle_bytes;  /**< its size */
+} dao_block_info_t;
+
+/**
+ * Finds the live block that an address lies in, and who holds it: for debugging, not for every allocation.
+ *
+ * @param address   Any address; it is not touched.
+ * @param out_info  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no live block of this place is there; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks) at worst, and a walk of the live handles.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void *address,
+                                                   dao_block_info_t *out_info);
+
+/* ---- figures under PyTorch's names ---- */
+
+/** Sees one figure. `name` is valid for the call. */
+typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
+
+/**
+ * Gives the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here, and no others.
+ *
+ * | name | what it is here |
+ * | --- | --- |
+ * | allocated_bytes.all.current, .peak | used_bytes and its peak |
+ * | active_bytes.all.current | bytes of live and of pending blocks |
+ * | requested_bytes.all.current, .peak | requested_bytes and its peak |
+ * | reserved_bytes.all.current, .peak | reserved_bytes and its peak |
+ * | inactive_split_bytes.all.current | free bytes of segments that also hold a block |
+ * | allocation.all.current, .allocated, .freed | live_count, alloc_count, free_count |
+ * | active.all.current | live and pending blocks |
+ * | segment.all.current | segments, or runs of mapped pages |
+ * | inactive_split.all.current | free blocks of segments that also hold a block |
+ * | num_ooms | failed_count |
+ * | num_device_alloc, num_device_free | grow_count, shrink_count |
+ *
+ * The figures of blocks and segments (active, inactive_split, segment) come from a snapshot, the others from one
+ * dao_stats_get() just before it; other threads may work in between. Where no snapshot can be had for want of memory, the
+ * call fails before anything is seen.
+ *
+ * @param visit  Called with no lock held.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as dao_snapshot_get();
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_stats_visit_t visit,
+                                                       void *user);
+
 DAO_END_DECLS
 
 #endif

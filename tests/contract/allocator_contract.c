@@ -49,6 +49,39 @@ static void sum_block(const dao_block_t *block, void *user)
     sum->live_count++;
 }
 
+/* What a walk over all blocks has seen. */
+typedef struct walk_sum {
+    dao_stats_t live;
+    uint64_t all_bytes;
+    const char *end; /* of the block before */
+    uint32_t gap_count;
+} walk_sum_t;
+
+static void sum_any_block(const dao_block_t *block, void *user)
+{
+    walk_sum_t *sum = user;
+    sum->gap_count += !block->begins_segment && block->address != sum->end;
+    sum->end = (const char *)block->address + block->block_bytes;
+    sum->all_bytes += block->block_bytes;
+    if (block->state == DAO_BLOCK_STATE_LIVE) {
+        sum_block(block, &sum->live);
+    }
+}
+
+/* All blocks fill what is reserved. */
+static void check_walk_all(const dao_stats_t *stats)
+{
+    walk_sum_t sum = {0};
+    if (allocator->ops->walk_all != NULL) {
+        allocator->ops->walk_all(allocator, sum_any_block, &sum);
+        CU_ASSERT_EQUAL(sum.gap_count, 0);
+        CU_ASSERT_EQUAL(sum.all_bytes, stats->reserved_bytes);
+        CU_ASSERT_EQUAL(sum.live.used_bytes, stats->used_bytes);
+        CU_ASSERT_EQUAL(sum.live.requested_bytes, stats->requested_bytes);
+        CU_ASSERT_EQUAL(sum.live.live_count, stats->live_count);
+    }
+}
+
 /* The figures that must hold at every point. */
 static void check(void)
 {
@@ -60,6 +93,7 @@ static void check(void)
     CU_ASSERT_EQUAL(stats.alloc_count - stats.free_count, stats.live_count);
     CU_ASSERT_TRUE(stats.requested_bytes <= stats.used_bytes && stats.used_bytes <= stats.reserved_bytes);
     CU_ASSERT_TRUE(stats.limit_bytes == 0 || stats.peak_reserved_bytes <= stats.limit_bytes);
+    check_walk_all(&stats);
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
 }
 
