@@ -663,10 +663,69 @@ static void figures_have_pytorchs_names(void)
     CU_ASSERT_EQUAL(dao_stats_tree_walk(device_9, see_figure, &unknown_count), DAO_ERR_NO_DEVICE);
 }
 
+/* ---- the report of what was forgotten ---- */
+
+#define LINE_COUNT_MAX 16
+#define LINE_BYTES     200
+
+typedef struct lines {
+    char texts[LINE_COUNT_MAX][LINE_BYTES];
+    uint32_t count;
+} lines_t;
+
+static void keep_line(dao_log_level_t level, const char *message, void *user)
+{
+    lines_t *lines = user;
+    if (level == DAO_LOG_LEVEL_WARNING && lines->count < LINE_COUNT_MAX) {
+        (void)snprintf(lines->texts[lines->count++], LINE_BYTES, "%s", message);
+    }
+}
+
+static uint32_t lines_with(const lines_t *lines, const char *text)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < lines->count; i++) {
+        count += strstr(lines->texts[i], text) != NULL;
+    }
+    return count;
+}
+
+static void leaks_are_listed_and_summed_up_by_tag(void)
+{
+    static const dao_block_request_t requests[] = {{.size_bytes = 1000, .tag = 7},
+                                                   {.size_bytes = 2000, .tag = 7},
+                                                   {.size_bytes = 3000, .tag = 1023},
+                                                   {.size_bytes = 100}};
+    static lines_t lines;
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    dao_config_t config = {.cpu = {.device_count = 1},
+                           .log_callback = keep_line,
+                           .log_user = &lines,
+                           .log_level = DAO_LOG_LEVEL_WARNING};
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    dao_runtime_t *runtime;
+    CU_ASSERT_EQUAL_FATAL(dao_runtime_acquire(0, &runtime), DAO_OK);
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, DAO_PLACE_KIND_DEVICE);
+    for (size_t i = 0; i < 4; i++) {
+        dao_block_grant_t grant;
+        CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &requests[i], &grant), DAO_OK);
+    }
+    dao_runtime_release(runtime);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(lines.count, 6);
+    CU_ASSERT_EQUAL(lines_with(&lines, "block of 1024 bytes (1000 asked for) at device:0"), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, ", tag 7"), 2);
+    CU_ASSERT_EQUAL(lines_with(&lines, ", tag 1023"), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, "tag 7 at device:0: 2 blocks, 3072 bytes"), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, "tag 1023 at device:0: 1 blocks, 3072 bytes"), 1);
+    begin();
+}
+
 static CU_TestInfo inspect_tests[] = {
     {"a query finds the block and its handles", a_query_finds_the_block_and_its_handles},
     {"a query that finds nothing says why", a_query_that_finds_nothing_says_why},
     {"figures have PyTorch's names", figures_have_pytorchs_names},
+    {"leaks are listed and summed up by tag", leaks_are_listed_and_summed_up_by_tag},
     CU_TEST_INFO_NULL,
 };
 
