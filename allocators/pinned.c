@@ -234,17 +234,23 @@ static const dao_allocator_ops_t pinned_ops = {
     .destroy = pinned_destroy,
 };
 
+bool dao_is_pinned(const dao_allocator_t *allocator)
+{
+    return allocator->ops == &pinned_ops;
+}
+
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address)
 {
-    DAO_ASSERT(allocator->ops == &pinned_ops);
+    DAO_ASSERT(dao_is_pinned(allocator));
     dao_deferred_push(&pinned_of(allocator)->deferred, address);
 }
 
 void dao_pinned_drain(dao_allocator_t *allocator)
 {
-    DAO_ASSERT(allocator->ops == &pinned_ops);
-    pinned_t *pinned = pinned_of(allocator);
-    unlock_and_report(pinned, lock_and_drain(pinned));
+    if (dao_is_pinned(allocator)) {
+        pinned_t *pinned = pinned_of(allocator);
+        unlock_and_report(pinned, lock_and_drain(pinned));
+    }
 }
 
 static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)

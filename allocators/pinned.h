@@ -13,12 +13,15 @@
 DAO_NODISCARD dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
                                              const char *name, dao_allocator_t **out_allocator);
 
+/* Tells whether an allocator has a queue of deferred frees; one around it has none. */
+bool dao_is_pinned(const dao_allocator_t *allocator);
+
 /* Puts a live block on the queue of deferred frees: for callers that must not take the allocator's lock or whose current
    device is another one. The block counts as live until the queue is drained; errors in the address are found then, and
    logged. Lock-free; the link is kept in a table outside of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address);
 
-/* Carries out deferred frees. */
+/* Carries out deferred frees, if the allocator has a queue of them. */
 void dao_pinned_drain(dao_allocator_t *allocator);
 
 #endif

@@ -15,10 +15,11 @@ typedef enum dao_rank {
     DAO_RANK_CONTEXT = 1,
     DAO_RANK_EXECUTOR = 2,
     DAO_RANK_RUNTIME = 3,
-    DAO_RANK_ALLOCATOR = 4,
-    DAO_RANK_UPSTREAM = 5, /* an allocator that another allocator takes from */
-    DAO_RANK_BACKEND = 6,
-    DAO_RANK_LEAF = 7, /* nothing is taken under it */
+    DAO_RANK_LAYER = 4, /* an allocator around another one */
+    DAO_RANK_ALLOCATOR = 5,
+    DAO_RANK_UPSTREAM = 6, /* an allocator that another allocator takes from */
+    DAO_RANK_BACKEND = 7,
+    DAO_RANK_LEAF = 8, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {

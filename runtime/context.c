@@ -20,6 +20,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "runtime/event_ring.h"
+#include "runtime/hardening.h"
 #include "runtime/leaks.h"
 
 #include <inttypes.h>
@@ -180,7 +181,13 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
     status = backend_open(core, config);
     if (status == DAO_OK) {
+        status = dao_hardening_find(config, core);
+    }
+    if (status == DAO_OK) {
         status = dao_host_allocator_create("cpu", &core->host_memory);
+    }
+    if (status == DAO_OK) {
+        status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &core->host_memory);
     }
     if (status != DAO_OK) {
         core_destroy(core);

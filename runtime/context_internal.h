@@ -27,6 +27,8 @@ typedef struct dao_core {
     uint32_t fork_count; /* forks before the start */
     dao_allocator_t *host_memory;
     dao_event_rings_t *event_rings;
+    uint32_t hardening;      /* of dao_hardening_t, for every place */
+    size_t quarantine_bytes; /* of each */
     _Atomic uint32_t reference_count;
     dao_mutex_t lock; /* rank leaf; guards the list */
     dao_live_t *first_live;

@@ -17,6 +17,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "runtime/event_ring.h"
+#include "runtime/hardening.h"
 
 #include <inttypes.h>
 
@@ -56,6 +57,9 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device_memory != NULL) {
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
+    if (runtime->bytes_stream != NULL) {
+        runtime->ops->stream_destroy(runtime->bytes_stream);
+    }
     if (runtime->device != NULL) {
         runtime->ops->device_close(runtime->device);
     }
@@ -84,6 +88,20 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     return runtime;
 }
 
+static dao_status_t harden(dao_runtime_t *runtime)
+{
+    dao_core_t *core = runtime->own->core;
+    dao_status_t status = runtime->ops->stream_create(runtime->device, &runtime->bytes_stream);
+    if (status != DAO_OK) {
+        runtime->bytes_stream = NULL;
+        return status;
+    }
+    status = dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_DEVICE, &runtime->device_memory);
+    return status != DAO_OK
+               ? status
+               : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
+}
+
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     char text[DAO_PLACE_TEXT_BYTES];
@@ -94,6 +112,9 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
         place.kind = DAO_PLACE_KIND_PINNED;
         status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
                                    &runtime->pinned_memory);
+    }
+    if (status == DAO_OK && runtime->own->core->hardening != 0) {
+        status = harden(runtime);
     }
     return status;
 }
@@ -240,7 +261,8 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
     dao_events_note_free(runtime->own->core, (dao_place_t){kind, runtime->device_index}, address,
                          dao_events_ticks());
-    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index) {
+    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
+        dao_is_pinned(allocator)) {
         dao_pinned_free_deferred(allocator, address);
         return;
     }

@@ -25,6 +25,7 @@ struct dao_runtime {
     dao_device_info_t info; /* as of the start; free_bytes is not kept up */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
+    dao_backend_stream_t *bytes_stream; /* by which a hardened place reaches its bytes; else NULL */
     dao_stream_t streams[DAO_STREAM_ROLE_COUNT];
     _Atomic uint32_t reference_count;
     /* runtime.c adds what only it uses behind this: keep it there */

@@ -235,6 +235,22 @@ typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
 DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_stats_visit_t visit,
                                                        void *user);
 
+/* ---- misuse ---- */
+
+/**
+ * Looks at all blocks of a place that was hardened (see dao_config_t.hardening): the guards of live blocks, the bytes of
+ * freed ones that are kept back, and what the library knows of them.
+ *
+ * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the first wrong byte
+ *         of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any; a free of the block that is being looked at waits. Waits: on a device, for copies of the bytes. Cost: reads
+ * all guards, and all bytes that are kept back.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_hardening_check(dao_place_t place);
+
 DAO_END_DECLS
 
 #endif
