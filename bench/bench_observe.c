@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EVENT_COUNT    UINT64_C(10000000)
-#define PAIR_COUNT     UINT64_C(1000000)
+#define RUN_COUNT      20 /* the best is told: other programs share the machine */
+#define EVENT_COUNT    UINT64_C(1000000)
+#define PAIR_COUNT     UINT64_C(100000)
 #define BLOCK_COUNT    10000u
 #define SNAPSHOT_COUNT 50
 
@@ -43,11 +44,21 @@ static double pair_ns(void)
     return (double)(dao_clock_ns() - begin_ns) / (double)PAIR_COUNT;
 }
 
+static double best_of(double (*measure_ns)(void))
+{
+    double best_ns = measure_ns();
+    for (int i = 1; i < RUN_COUNT; i++) {
+        double ns = measure_ns();
+        best_ns = ns < best_ns ? ns : best_ns;
+    }
+    return best_ns;
+}
+
 static void events_measure(void)
 {
-    double off_ns = note_ns(), pair_off_ns = pair_ns();
+    double off_ns = best_of(note_ns), pair_off_ns = best_of(pair_ns);
     must(dao_events_start(place, 0));
-    double on_ns = note_ns(), pair_on_ns = pair_ns();
+    double on_ns = best_of(note_ns), pair_on_ns = best_of(pair_ns);
     must(dao_events_stop(place));
     printf("event, not recorded        %8.2f ns\n", off_ns);
     printf("event, recorded            %8.2f ns\n", on_ns);
