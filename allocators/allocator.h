@@ -87,9 +87,14 @@ typedef struct dao_allocator_ops {
     void (*destroy)(dao_allocator_t *allocator);
 } dao_allocator_ops_t;
 
+struct dao_ledger;
+
 /* The first member of every allocator. */
 struct dao_allocator {
     const dao_allocator_ops_t *ops;
+    struct dao_ledger
+        *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in front of
+                                  another allocator has that one's */
 };
 
 /* Allocates without streams and tags. */
@@ -110,12 +115,5 @@ static inline dao_status_t dao_allocator_free(dao_allocator_t *allocator, void *
 {
     return allocator->ops->free(allocator, address, NULL);
 }
-
-/* The counters that every allocator keeps, guarded by its lock. */
-void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
-void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes);
-void dao_stats_count_grow(dao_stats_t *stats, size_t bytes);
-void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes);
-void dao_stats_peaks_to_now(dao_stats_t *stats);
 
 #endif

@@ -6,8 +6,22 @@
 #include "allocators/allocator.h"
 #include "backends/backend.h"
 
-/* `name` is the place, for messages; copied. The device is borrowed and outlives the allocator. */
-DAO_NODISCARD dao_status_t dao_caching_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
-                                              const char *name, dao_allocator_t **out_allocator);
+typedef struct dao_caching_config {
+    const dao_backend_ops_t *ops;
+    dao_backend_device_t *device; /* borrowed; outlives the allocator */
+    const char *name;             /* the place, for messages; copied */
+    dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: no stream order */
+    size_t segment_bytes;         /* smallest segment without page mapping; 0: DAO_CACHING_SEGMENT_BYTES */
+    size_t initial_bytes;         /* taken at once, as one segment or run of pages */
+    size_t limit_bytes;           /* as for limit_set */
+    bool no_page_mapping;         /* segments, although the device has pages */
+} dao_caching_config_t;
+
+/* Smallest segment that is taken without page mapping, if the config does not say. */
+#define DAO_CACHING_SEGMENT_BYTES ((size_t)20 << 20)
+
+/* DAO_ERR_NO_HOST_MEMORY; the backend's answer; for initial_bytes what alloc of as many bytes would answer. */
+DAO_NODISCARD dao_status_t dao_caching_create(const dao_caching_config_t *config,
+                                              dao_allocator_t **out_allocator);
 
 #endif

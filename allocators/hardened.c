@@ -325,6 +325,9 @@ static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_
     if (status == DAO_OK) {
         status = inner->ops->query(inner, grant.address, out_block);
     }
+    if (status == DAO_OK) {
+        status = dao_ledger_charge(&hardened->ledger, request, out_block->block_bytes);
+    }
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -350,7 +353,7 @@ static dao_status_t hardened_alloc(dao_allocator_t *allocator, const dao_block_r
         dao_descriptors_insert(&hardened->descriptors, block.address, dao_word_of(request),
                                block.block_bytes);
         dao_stats_count_grow(&hardened->ledger.stats, block.block_bytes);
-        dao_stats_count_alloc(&hardened->ledger.stats, request->size_bytes, block.block_bytes);
+        dao_ledger_count_alloc(&hardened->ledger, request, block.block_bytes);
     } else {
         dao_descriptors_unreserve(&hardened->descriptors);
         hardened->ledger.stats.failed_count++;
@@ -373,7 +376,7 @@ typedef struct start_search {
 static void match_free_start(const dao_block_t *block, void *user)
 {
     start_search_t *search = user;
-    search->is_found |= block->state == DAO_BLOCK_STATE_FREE && block->address == search->address;
+    search->is_found |= block->state != DAO_BLOCK_STATE_LIVE && block->address == search->address;
 }
 
 /* Tells why no block can be freed at an address without a descriptor. */
@@ -424,7 +427,7 @@ static void free_end(hardened_t *hardened, const taken_t *taken, dao_descriptor_
     dao_mutex_lock(&hardened->lock);
     state_set_locked(hardened, taken, state);
     if (state != DAO_DESCRIPTOR_LIVE) {
-        dao_ledger_count_free(&hardened->ledger, taken->address, taken->requested_bytes, taken->block_bytes);
+        dao_ledger_count_free(&hardened->ledger, taken->address, taken->word, taken->block_bytes);
         dao_stats_count_shrink(&hardened->ledger.stats, taken->block_bytes);
     }
     if (state == DAO_DESCRIPTOR_HELD) {
@@ -705,6 +708,7 @@ dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_alloca
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     hardened->base.ops = &hardened_ops;
+    hardened->base.ledger = &hardened->ledger;
     hardened->inner = inner;
     hardened->flags = config->flags;
     hardened->quarantine_bytes = config->quarantine_bytes;

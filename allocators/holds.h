@@ -12,6 +12,13 @@
 /* Streams of one device that free in stream order, at the same time. */
 #define DAO_HOLD_STREAM_MAX 63u
 
+/* Events that are kept of a stream. A free whose event was given up for later ones is waited for by the oldest that is left:
+   that waits for more than is needed, never for less. */
+#define DAO_HOLD_EVENT_MAX 32u
+
+/* A stream that has freed so often while no other stream freed or waited is alone: its frees are recorded no longer. */
+#define DAO_HOLD_ALONE_COUNT 1024u
+
 /* All zero: nobody. */
 typedef struct dao_hold {
     uint64_t streams; /* bit n: stream n may use it */
@@ -40,35 +47,56 @@ typedef struct dao_holds dao_holds_t;
 
 /* The device is borrowed. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_holds_create(const dao_backend_ops_t *ops, dao_backend_device_t *device,
-                                            dao_holds_t **out_fences);
-void dao_holds_destroy(dao_holds_t *holds); /* NULL is allowed */
+                                            dao_holds_t **out_holds);
+void dao_holds_destroy(dao_holds_t *holds); /* NULL is allowed; nobody waits any more */
 
-/* Gives a stream a number. DAO_ERR_LIMIT: DAO_HOLD_STREAM_MAX streams have one; DAO_ERR_BACKEND. */
+/* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until it is removed.
+   DAO_ERR_LIMIT with a message: DAO_HOLD_STREAM_MAX streams have one. Threads: any. */
 DAO_NODISCARD dao_status_t dao_holds_stream_add(dao_holds_t *holds, dao_backend_stream_t *stream,
                                                 uint32_t *out_stream);
 
-/* Ends a number; the stream's work has finished. */
+/* Ends a number; the stream's work has finished, and nobody frees on it any more. Holds that name it are done as far as it
+   goes. Threads: any. */
 void dao_holds_stream_remove(dao_holds_t *holds, uint32_t stream);
 
-/* Gives the hold of a block that is freed now, on `stream`. Threads: any. Lock-free, makes no backend call. */
+/* Says that blocks which others free may be in use on `stream`, too: to be called before the first of them is marked with
+   it (dao_allocator_ops_t.stream_mark). Threads: any. Lock-free. */
+void dao_holds_share(dao_holds_t *holds, uint32_t stream);
+
+/* Gives the hold of a block that is freed now, on `stream`. The block's work on it is queued. Threads: any. Lock-free, makes
+   no backend call. */
 dao_hold_t dao_holds_mark(dao_holds_t *holds, uint32_t stream);
 
 /* Records events behind a hold that has just been attached to a free block, on those of its streams for which waiting for
-   a later event would wait for too much. Called without a lock. An error is kept back: whoever waits records again. */
+   a later event would wait for too much: not on a stream that is alone. Called without a lock. An error is kept back: whoever
+   waits records again. */
 void dao_holds_record(dao_holds_t *holds, const dao_hold_t *hold);
 
 /* Tells whether all that a hold stands for is known to have finished. Threads: any. Loads only. */
 bool dao_holds_is_done(const dao_holds_t *holds, const dao_hold_t *hold);
 
-/* Asks the devices' events, a bounded number a stream, what has finished. True if anything is newly known. Does not wait.
-   May be called under an allocator's lock. */
+/* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no event gets one.
+   True if anything is newly known. An event that answers an error has finished: the error is for whoever synchronizes.
+   Leaves the thread's last error as it is. Does not wait. May be called under an allocator's lock. */
 bool dao_holds_poll(dao_holds_t *holds);
 
-/* Makes `stream` wait, on the device, for a hold. Called without a lock. The backend's answer. */
+/* Gives the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
+uint64_t dao_holds_epoch(const dao_holds_t *holds);
+
+/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was that one. What is
+   known so needs no event. Threads: any. */
+void dao_holds_finished(dao_holds_t *holds, uint32_t stream, uint64_t epoch);
+
+/* Gives the hold of all that was freed and is not known to have finished. Threads: any. Loads only. */
+dao_hold_t dao_holds_pending(const dao_holds_t *holds);
+
+/* Makes `stream` wait, on the device, for a hold. Called without a lock. The backend's answer: after an error the stream may
+   wait for a part of it. */
 DAO_NODISCARD dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream);
 
-/* Waits on the host for a hold. Called without a lock. The backend's answer. */
-DAO_NODISCARD dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
+/* Waits on the host for a hold. Called without a lock. The backend's first error: the work has ended then, too, and the hold
+   is done, but for DAO_ERR_REENTRANT: this thread must not wait. */
+dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
 
 bool dao_holds_is_valid(dao_holds_t *holds);
 

@@ -241,7 +241,7 @@ dao_status_t dao_host_allocator_create(const char *name, dao_allocator_t **out_a
     if (host == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
-    host->base.ops = &host_ops;
+    host->base = (dao_allocator_t){.ops = &host_ops, .ledger = &host->ledger};
     dao_mutex_init(&host->lock, DAO_RANK_ALLOCATOR);
     dao_small_init(&host->small, &host->ledger);
     dao_segments_config_t config = {.upstream = {.take = take_region, .give = give_region},

@@ -12,21 +12,20 @@ dao_status_t dao_ledger_init(dao_ledger_t *ledger, const char *name)
     if (ledger->name == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
-    return DAO_OK;
+    return dao_tags_create(&ledger->tags);
 }
 
 void dao_ledger_finish(dao_ledger_t *ledger)
 {
+    dao_tags_destroy(ledger->tags);
+    ledger->tags = NULL;
     dao_host_free(ledger->name);
     ledger->name = NULL;
 }
 
-void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, size_t requested_bytes,
-                           size_t block_bytes)
+void dao_ledger_init_part(dao_ledger_t *part, const dao_ledger_t *whole)
 {
-    dao_stats_count_free(&ledger->stats, requested_bytes, block_bytes);
-    ledger->latest_frees[ledger->next_free] = address;
-    ledger->next_free = (ledger->next_free + 1) % DAO_LEDGER_FREE_COUNT;
+    *part = (dao_ledger_t){.name = whole->name, .tags = whole->tags};
 }
 
 bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)

@@ -1,9 +1,12 @@
-/* What every address allocator keeps beside its blocks: its name, its counters, and the addresses of the latest frees, so
-   that errors say what happened. Not thread-safe: the owner locks. */
+/* What every address allocator keeps beside its blocks: its name, its counters, those of its tags, and the addresses of
+   the latest frees, so that errors say what happened. Not thread-safe: the owner locks. Only what belongs to tags may be
+   used by any thread at any time. */
 #ifndef DAO_ALLOCATORS_LEDGER_H
 #define DAO_ALLOCATORS_LEDGER_H
 
 #include "allocators/allocator.h"
+#include "allocators/stats.h"
+#include "allocators/word.h"
 
 /* Number of freed addresses that are remembered. */
 #define DAO_LEDGER_FREE_COUNT 64u
@@ -11,6 +14,7 @@
 typedef struct dao_ledger {
     char *name; /* the place, for messages */
     dao_stats_t stats;
+    dao_tags_t *tags;                                /* owned */
     const void *latest_frees[DAO_LEDGER_FREE_COUNT]; /* a ring; NULL where nothing was freed yet */
     uint32_t next_free;
 } dao_ledger_t;
@@ -27,9 +31,49 @@ typedef struct dao_recount {
 DAO_NODISCARD dao_status_t dao_ledger_init(dao_ledger_t *ledger, const char *name);
 void dao_ledger_finish(dao_ledger_t *ledger); /* zeroed memory is allowed */
 
-/* Counts a free and remembers its address. */
-void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, size_t requested_bytes,
-                           size_t block_bytes);
+/* Makes a ledger for a part of the blocks of another one, which lends it its name and its tags; needs no finish. */
+void dao_ledger_init_part(dao_ledger_t *part, const dao_ledger_t *whole);
+
+/* Charges a block to its request's tag, before it is taken. DAO_ERR_LIMIT, with a message. Threads: any. */
+DAO_NODISCARD static inline dao_status_t dao_ledger_charge(dao_ledger_t *ledger,
+                                                           const dao_block_request_t *request,
+                                                           uint64_t block_bytes)
+{
+    return __builtin_expect(request->tag == 0, true)
+               ? DAO_OK
+               : dao_tags_charge(ledger->tags, request->tag, block_bytes);
+}
+
+/* Takes a charge back: the block was not taken after all. Threads: any. */
+static inline void dao_ledger_refund(dao_ledger_t *ledger, const dao_block_request_t *request,
+                                     uint64_t block_bytes)
+{
+    if (request->tag != 0) {
+        dao_tags_refund(ledger->tags, request->tag, block_bytes);
+    }
+}
+
+/* Counts a block that was charged and is taken. */
+static inline void dao_ledger_count_alloc(dao_ledger_t *ledger, const dao_block_request_t *request,
+                                          size_t block_bytes)
+{
+    dao_stats_count_alloc(&ledger->stats, request->size_bytes, block_bytes);
+    if (__builtin_expect(request->tag != 0, false)) {
+        dao_tags_count_alloc(ledger->tags, request->tag);
+    }
+}
+
+/* Counts the free of a block with a word of word.h, takes its charge back, and remembers its address. */
+static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, uint64_t word,
+                                         size_t block_bytes)
+{
+    dao_stats_count_free(&ledger->stats, dao_word_requested_bytes(word), block_bytes);
+    if (__builtin_expect(dao_word_tag(word) != 0, false)) {
+        dao_tags_count_free(ledger->tags, dao_word_tag(word), block_bytes);
+    }
+    ledger->latest_frees[ledger->next_free] = address;
+    ledger->next_free = (ledger->next_free + 1) % DAO_LEDGER_FREE_COUNT;
+}
 
 /* Tells whether an address is among the latest frees. */
 bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address);

@@ -1,34 +1,36 @@
 /* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth of addresses
-   in the reservation.
+   in a window. Places are numbered through all windows.
 
-       place      0    1    2    3    4    5    6   ...  place_count - 1       page_at[place]: the page there, or NONE
-                [p0] [p1] [p2]  -   [p5]  -    -
-       page       0    1    2    3    4    5    6   ...  page_count - 1        table[page]: handle, place
-       idle     p3 -> p4                                                       pages with a handle but no place
+       place      0    1    2    3    4    5    6   ...       windows[w].page_at[place]: the page there, or NONE
+                [p0] [p1] [p2]  -   [p5]  -    -              windows[w].mapped: a bit a place that has one
+       page       0    1    2    3    4    5    6   ...       table[page]: handle, place
+       idle     p3 -> p4                                      pages with a handle but no place
 
    A page is in one of three states:
 
        state    handle  place  buddy   made by                          left by
        absent   NULL    NONE   free    destroy_page                     create_run
-       idle     yes     NONE   used    create_run, unmap_place          map_place, destroy_page
-       mapped   yes     p      used    map_place                        unmap_place
+       idle     yes     NONE   used    unmap_place                      map_place, destroy_page
+       mapped   yes     p      used    create_run, map_place            unmap_place
 
    What holds between calls:
 
-       page_at[p] == i exactly if table[i].place == p
+       page_at[p] == i exactly if table[i].place == p, and the place's bit is set
        mapped pages + idle pages == pages that the buddy has as used == dao_pages_count()
-       no page is mapped at or above mapped_end
+       no page of a window is mapped at or above its mapped_end
        every page's home is NONE, and none is fresh
 
-   A call to dao_pages_back() first makes sure that there are enough pages to be had, then collects them as idle ones, then
-   maps them. While it runs a page that it moves has its old place in `home` and one that it creates is `fresh`, so that
+   While dao_pages_back() runs a page that it moves has its old place in `home` and one that it creates is `fresh`, so that
    undo needs no memory. If the backend refuses even that, the page stays idle or where it is, which is a state like any
    other: nothing is lost and the next call uses it.
 
-   Moving or growing? Moving free pages takes no memory from others, but a program that needs its pages at two places in
-   turn would move them for ever. So pages are moved first until as many have been moved as there are pages; from then on
-   new ones are taken first, as far as limit and device allow, until something is given back. A program that repeats
-   itself therefore comes to need no backend calls. */
+   New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary form of their
+   number has ones, so never more than a call a page.
+
+   Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each time, and a
+   program that needs its pages at two places in turn would move them for ever. So pages are moved first where a large share
+   of what is held lies in free pages, and until as many have been moved as there are pages; otherwise new ones are taken
+   first, as far as limit and device allow. A program that repeats itself therefore comes to need no backend calls. */
 #include "allocators/pages.h"
 
 #include "allocators/buddy.h"
@@ -40,6 +42,15 @@
 
 #define NONE UINT32_MAX
 
+/* Free pages are moved before new ones are taken where they are more than one in so many of all pages. */
+#define MOVE_SHARE 4u
+
+/* Most pages of a run: 1 GiB in pages of 2 MiB. */
+#define RUN_ORDER_MAX 9u
+#define RUN_PAGE_MAX  (1u << RUN_ORDER_MAX)
+
+#define WORD_BITS 64u
+
 typedef struct page {
     dao_backend_pages_t *handle;
     uint32_t place;
@@ -48,19 +59,29 @@ typedef struct page {
     bool fresh;    /* created by the call under way */
 } page_t;
 
+typedef struct window {
+    char *address;
+    uint32_t *page_at;
+    uint64_t *mapped;    /* a bit a place */
+    uint64_t *surveyed;  /* a bit a place: mapped and free, as of the latest survey */
+    uint32_t mapped_end; /* of this window's places */
+} window_t;
+
 struct dao_pages {
     dao_pages_config_t config;
-    char *address;
     dao_buddy_t *buddy;
     page_t *table;
-    uint32_t *page_at;
+    window_t windows[DAO_PAGES_WINDOW_MAX];
+    uint32_t window_count;
 
-    uint32_t mapped_end;
     uint32_t mapped_count;
     uint32_t idle_count;
     uint32_t idle_first; /* a queue, so that a run is mapped in its order */
     uint32_t idle_last;
     uint64_t moved_count; /* since something was last given back */
+    uint32_t free_count;  /* places with a bit in `surveyed` */
+    dao_pages_counts_t counts;
+    dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created */
 };
 
 /* The places that a stretch of offsets touches: [first, end). */
@@ -69,11 +90,31 @@ typedef struct places {
     uint32_t end;
 } places_t;
 
-static places_t places_of(const dao_pages_t *pages, uint64_t offset_bytes, uint64_t size_bytes)
+static places_t places_of(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
+                          uint64_t size_bytes)
 {
     uint64_t page_bytes = pages->config.page_bytes;
-    return (places_t){.first = (uint32_t)(offset_bytes / page_bytes),
-                      .end = (uint32_t)((offset_bytes + size_bytes - 1) / page_bytes + 1)};
+    uint32_t base = window * pages->config.place_count;
+    return (places_t){.first = base + (uint32_t)(offset_bytes / page_bytes),
+                      .end = base + (uint32_t)((offset_bytes + size_bytes - 1) / page_bytes + 1)};
+}
+
+static window_t *window_of(dao_pages_t *pages, uint32_t place)
+{
+    return &pages->windows[place / pages->config.place_count];
+}
+
+/* Gives the page at a place, or NONE. */
+static uint32_t page_at(const dao_pages_t *pages, uint32_t place)
+{
+    const window_t *window = &pages->windows[place / pages->config.place_count];
+    return window->page_at[place % pages->config.place_count];
+}
+
+static void *place_address(const dao_pages_t *pages, uint32_t place)
+{
+    const window_t *window = &pages->windows[place / pages->config.place_count];
+    return window->address + place % pages->config.place_count * pages->config.page_bytes;
 }
 
 /* ---- the three states ---- */
@@ -99,46 +140,55 @@ static uint32_t idle_pop(dao_pages_t *pages)
     return index;
 }
 
-static void *place_address(const dao_pages_t *pages, uint32_t place)
+/* Notes that a page is mapped at a place now. */
+static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
 {
-    return pages->address + place * pages->config.page_bytes;
+    window_t *window = window_of(pages, place);
+    uint32_t local = place % pages->config.place_count;
+    pages->table[index].place = place;
+    window->page_at[local] = index;
+    window->mapped[local / WORD_BITS] |= UINT64_C(1) << local % WORD_BITS;
+    window->mapped_end = local >= window->mapped_end ? local + 1 : window->mapped_end;
+    pages->mapped_count++;
 }
 
 /* Maps an idle page that has been taken out of the queue; if the backend refuses, it goes back there. */
 static dao_status_t map_place(dao_pages_t *pages, uint32_t index, uint32_t place)
 {
-    page_t *page = &pages->table[index];
-    DAO_ASSERT(page->place == NONE && pages->page_at[place] == NONE);
+    DAO_ASSERT(pages->table[index].place == NONE && page_at(pages, place) == NONE);
     const dao_pages_config_t *config = &pages->config;
-    dao_status_t status = config->ops->pages_map(config->device, page->handle, place_address(pages, place));
+    pages->counts.call_count++;
+    dao_status_t status =
+        config->ops->pages_map(config->device, pages->table[index].handle, place_address(pages, place));
     if (status != DAO_OK) {
         idle_push(pages, index);
         return status;
     }
-    page->place = place;
-    pages->page_at[place] = index;
-    pages->mapped_count++;
-    pages->mapped_end = place >= pages->mapped_end ? place + 1 : pages->mapped_end;
+    enter_place(pages, index, place);
     return DAO_OK;
 }
 
 /* Makes a mapped page idle. */
 static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
 {
-    uint32_t index = pages->page_at[place];
+    uint32_t index = page_at(pages, place);
     page_t *page = &pages->table[index];
     DAO_ASSERT(page->place == place);
     const dao_pages_config_t *config = &pages->config;
+    pages->counts.call_count++;
     dao_status_t status = config->ops->pages_unmap(config->device, page->handle, place_address(pages, place));
     if (status != DAO_OK) {
         return status;
     }
+    window_t *window = window_of(pages, place);
+    uint32_t local = place % config->place_count;
     page->place = NONE;
-    pages->page_at[place] = NONE;
-    pages->mapped_count--;
-    while (pages->mapped_end > 0 && pages->page_at[pages->mapped_end - 1] == NONE) {
-        pages->mapped_end--;
+    window->page_at[local] = NONE;
+    window->mapped[local / WORD_BITS] &= ~(UINT64_C(1) << local % WORD_BITS);
+    while (window->mapped_end > 0 && window->page_at[window->mapped_end - 1] == NONE) {
+        window->mapped_end--;
     }
+    pages->mapped_count--;
     idle_push(pages, index);
     return DAO_OK;
 }
@@ -147,6 +197,7 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
 static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 {
     page_t *page = &pages->table[index];
+    pages->counts.call_count++;
     dao_status_t status = pages->config.ops->pages_destroy(pages->config.device, page->handle);
     if (status != DAO_OK) {
         idle_push(pages, index);
@@ -160,119 +211,148 @@ static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
     return DAO_OK;
 }
 
-/* Creates the pages of one run of the buddy; those that could not be created are free again. */
-static dao_status_t create_run(dao_pages_t *pages, uint32_t order)
+/* Takes a run of 2^order absent pages from the buddy; gives the first. */
+static uint32_t take_run(dao_pages_t *pages, uint32_t order)
 {
     uint32_t first = 0;
     dao_status_t status = dao_buddy_alloc(pages->buddy, order, &first);
     DAO_ASSERT(status == DAO_OK); /* the order is at most the largest free one */
     status = dao_buddy_split(pages->buddy, first, order);
     DAO_ASSERT(status == DAO_OK);
-    for (uint32_t i = first; i < first + (1u << order); i++) {
-        page_t *page = &pages->table[i];
-        if (status == DAO_OK) {
-            status = pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes,
-                                                     &page->handle);
-        }
+    (void)status;
+    return first;
+}
+
+/* Creates a run of 2^order pages at a place; nothing is changed if the backend refuses. */
+static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t place)
+{
+    const dao_pages_config_t *config = &pages->config;
+    uint32_t first = take_run(pages, order);
+    pages->counts.call_count++;
+    dao_status_t status = config->ops->pages_create_mapped(config->device, config->page_bytes, 1u << order,
+                                                           place_address(pages, place), pages->run);
+    for (uint32_t i = 0; i < 1u << order; i++) {
         if (status != DAO_OK) {
-            (void)dao_buddy_free(pages->buddy, i, 0); /* taken above */
+            (void)dao_buddy_free(pages->buddy, first + i, 0); /* taken above */
             continue;
         }
-        page->fresh = true;
-        idle_push(pages, i);
+        pages->table[first + i].handle = pages->run[i];
+        pages->table[first + i].fresh = true;
+        enter_place(pages, first + i, place + i);
     }
     return status;
 }
 
-/* Creates pages, in the runs of the count's binary form where the buddy has them. */
-static dao_status_t create_pages(dao_pages_t *pages, uint32_t count)
+/* The same for one page, where the backend creates and maps in two calls. If it refuses the second the page is idle. */
+static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
 {
-    DAO_ASSERT(count <= dao_buddy_free_count(pages->buddy));
-    dao_status_t status = DAO_OK;
-    while (count > 0 && status == DAO_OK) {
-        uint32_t order = 31u - (uint32_t)__builtin_clz(count);
-        uint32_t largest = dao_buddy_largest_free_order(pages->buddy);
-        order = order < largest ? order : largest;
-        status = create_run(pages, order);
-        count -= 1u << order;
+    uint32_t index = take_run(pages, 0);
+    page_t *page = &pages->table[index];
+    pages->counts.call_count++;
+    dao_status_t status =
+        pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes, &page->handle);
+    if (status != DAO_OK) {
+        page->handle = NULL;
+        (void)dao_buddy_free(pages->buddy, index, 0); /* taken above */
+        return status;
     }
-    return status;
+    page->fresh = true;
+    return map_place(pages, index, place);
 }
 
 /* ---- looking for free pages ---- */
 
-/* Gives the highest place below `end` that is mapped and that nothing lives in, or NONE. */
-static uint32_t free_place_below(const dao_pages_t *pages, const dao_range_t *range, uint32_t end)
+typedef struct survey {
+    dao_pages_t *pages;
+    window_t *window;
+} survey_t;
+
+/* Marks the places that lie in a hole as a whole and are mapped. */
+static bool survey_hole(const dao_range_block_t *hole, void *user)
 {
+    survey_t *survey = user;
+    dao_pages_t *pages = survey->pages;
     uint64_t page_bytes = pages->config.page_bytes;
-    for (uint32_t place = end < pages->mapped_end ? end : pages->mapped_end; place > 0;) {
-        place--;
-        if (pages->page_at[place] == NONE) {
-            continue;
+    if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < page_bytes) {
+        return false; /* so are all that follow */
+    }
+    if (!dao_hold_is_empty(&hole->hold)) {
+        return true;
+    }
+    uint64_t first = (hole->offset_bytes + page_bytes - 1) / page_bytes;
+    uint64_t end = (hole->offset_bytes + hole->size_bytes) / page_bytes;
+    end = end < survey->window->mapped_end ? end : survey->window->mapped_end;
+    for (uint64_t place = first; place < end; place++) {
+        uint64_t bit = UINT64_C(1) << place % WORD_BITS;
+        if ((survey->window->mapped[place / WORD_BITS] & bit) != 0) {
+            survey->window->surveyed[place / WORD_BITS] |= bit;
+            pages->free_count++;
         }
-        dao_range_block_t block = {0};
-        dao_status_t status = dao_range_query(range, place * page_bytes, &block);
-        DAO_ASSERT(status == DAO_OK);
-        (void)status; /* places lie inside of the range */
-        if (!block.is_free) {
-            place = (uint32_t)(block.offset_bytes /
-                               page_bytes); /* nor is any place that the block touches free */
-        } else if (block.offset_bytes + block.size_bytes >= (place + 1) * page_bytes) {
-            return place;
+    }
+    return true;
+}
+
+/* Finds all free pages that are mapped. */
+static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
+{
+    pages->free_count = 0;
+    for (uint32_t w = 0; w < ranges->count; w++) {
+        window_t *window = &pages->windows[w];
+        for (uint32_t word = 0; word * WORD_BITS < window->mapped_end; word++) {
+            window->surveyed[word] = 0; /* what lies behind is not looked at */
+        }
+        survey_t survey = {.pages = pages, .window = window};
+        dao_range_walk_holes(ranges->ranges[w], survey_hole, &survey);
+    }
+}
+
+/* Takes the free page with the highest address out of the survey, last window first; NONE if there is none. */
+static uint32_t surveyed_pop(dao_pages_t *pages)
+{
+    for (uint32_t w = pages->window_count; pages->free_count > 0 && w-- > 0;) {
+        window_t *window = &pages->windows[w];
+        for (uint32_t word = (window->mapped_end + WORD_BITS - 1) / WORD_BITS; word-- > 0;) {
+            if (window->surveyed[word] != 0) {
+                uint32_t bit = 63u - (uint32_t)__builtin_clzll(window->surveyed[word]);
+                window->surveyed[word] &= ~(UINT64_C(1) << bit);
+                pages->free_count--;
+                return w * pages->config.place_count + word * WORD_BITS + bit;
+            }
         }
     }
     return NONE;
 }
 
-uint32_t dao_pages_free_count(const dao_pages_t *pages, const dao_range_t *range, uint32_t at_most)
+uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
 {
-    uint32_t count = pages->idle_count;
-    uint32_t place = NONE;
-    while (count < at_most && (place = free_place_below(pages, range, place)) != NONE) {
-        count++;
-    }
-    return count < at_most ? count : at_most;
+    survey_all(pages, ranges);
+    return pages->free_count + pages->idle_count;
 }
 
-uint32_t dao_pages_missing(const dao_pages_t *pages, uint64_t offset_bytes, uint64_t size_bytes)
+uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
+                           uint64_t size_bytes)
 {
-    places_t places = places_of(pages, offset_bytes, size_bytes);
+    uint64_t page_bytes = pages->config.page_bytes;
+    const uint64_t *mapped = pages->windows[window].mapped;
     uint32_t missing = 0;
-    for (uint32_t place = places.first; place < places.end; place++) {
-        missing += pages->page_at[place] == NONE;
+    for (uint64_t place = offset_bytes / page_bytes; place <= (offset_bytes + size_bytes - 1) / page_bytes;
+         place++) {
+        missing += (mapped[place / WORD_BITS] >> place % WORD_BITS & 1) == 0;
     }
     return missing;
 }
 
-bool dao_pages_next_mapped(const dao_pages_t *pages, uint64_t *offset_bytes, uint64_t *end_bytes)
-{
-    uint64_t page_bytes = pages->config.page_bytes;
-    places_t places = places_of(pages, *offset_bytes, *end_bytes - *offset_bytes);
-    places.end = places.end < pages->mapped_end ? places.end : pages->mapped_end;
-    uint32_t first = places.first;
-    while (first < places.end && pages->page_at[first] == NONE) {
-        first++;
-    }
-    if (first >= places.end) {
-        return false;
-    }
-    uint32_t end = first + 1;
-    while (end < places.end && pages->page_at[end] != NONE) {
-        end++;
-    }
-    *offset_bytes = first * page_bytes > *offset_bytes ? first * page_bytes : *offset_bytes;
-    *end_bytes = end * page_bytes < *end_bytes ? end * page_bytes : *end_bytes;
-    return true;
-}
-
 /* ---- backing a stretch ---- */
 
-/* Makes whole free pages idle until idle_count is `wanted` or none is left. */
-static dao_status_t collect_free(dao_pages_t *pages, const dao_range_t *range, uint32_t wanted)
+/* Makes free pages idle until idle_count is `wanted` or none is left. */
+static dao_status_t collect_free(dao_pages_t *pages, uint32_t wanted)
 {
-    uint32_t place = NONE;
-    while (pages->idle_count < wanted && (place = free_place_below(pages, range, place)) != NONE) {
-        uint32_t index = pages->page_at[place];
+    while (pages->idle_count < wanted) {
+        uint32_t place = surveyed_pop(pages);
+        if (place == NONE) {
+            return DAO_OK;
+        }
+        uint32_t index = page_at(pages, place);
         dao_status_t status = unmap_place(pages, place);
         if (status != DAO_OK) {
             return status;
@@ -282,45 +362,84 @@ static dao_status_t collect_free(dao_pages_t *pages, const dao_range_t *range, u
     return DAO_OK;
 }
 
-/* Makes `wanted` pages idle: those that are, moved ones and new ones, in the order that the head comment gives. */
-static dao_status_t collect(dao_pages_t *pages, const dao_range_t *range, uint32_t wanted,
-                            uint32_t new_page_max)
+/* Gives the number of places from `place` on, up to `end`, that have no page. */
+static uint32_t gap_at(const dao_pages_t *pages, uint32_t place, uint32_t end)
 {
-    uint32_t device_room = dao_buddy_free_count(pages->buddy);
-    uint32_t growable = new_page_max < device_room ? new_page_max : device_room;
-    uint32_t movable = dao_pages_free_count(pages, range, wanted);
-    if (movable + growable < wanted) {
-        bool is_limit = movable + device_room >= wanted;
-        return dao_error(is_limit ? DAO_ERR_LIMIT : DAO_ERR_NO_DEVICE_MEMORY,
-                         "%" PRIu32 " pages are missing, %" PRIu32 " are free, %" PRIu32
-                         " can be taken; %sfree blocks",
-                         wanted, movable, growable, is_limit ? "raise the limit or " : "");
+    uint32_t count = 0;
+    while (place + count < end && page_at(pages, place + count) == NONE) {
+        count++;
     }
-    uint32_t short_of = wanted > pages->idle_count ? wanted - pages->idle_count : 0;
-    bool grows_first = pages->moved_count > dao_pages_count(pages);
-    uint32_t new_count = grows_first ? (short_of < growable ? short_of : growable) : wanted - movable;
-    dao_status_t status = create_pages(pages, new_count);
-    if (status != DAO_OK && status != DAO_ERR_NO_DEVICE_MEMORY) {
-        return status;
-    }
-    dao_status_t collected =
-        collect_free(pages, range, wanted); /* also where the device was fuller than it seemed */
-    if (collected != DAO_OK) {
-        return collected;
-    }
-    return pages->idle_count >= wanted ? DAO_OK : status;
+    return count;
 }
 
-static dao_status_t map_missing(dao_pages_t *pages, places_t places)
+/* Creates up to `count` pages where places have none. */
+static dao_status_t create_missing(dao_pages_t *pages, places_t places, uint32_t count)
 {
-    for (uint32_t place = places.first; place < places.end; place++) {
-        if (pages->page_at[place] != NONE) {
+    uint32_t place = places.first;
+    while (count > 0 && place < places.end) {
+        uint32_t gap = gap_at(pages, place, places.end);
+        if (gap == 0) {
+            place++;
             continue;
         }
-        dao_status_t status = map_place(pages, idle_pop(pages), place);
+        gap = gap < count ? gap : count;
+        uint32_t order = 31u - (uint32_t)__builtin_clz(gap);
+        uint32_t largest = dao_buddy_largest_free_order(pages->buddy);
+        order = order < largest ? order : largest;
+        order = order < RUN_ORDER_MAX ? order : RUN_ORDER_MAX;
+        bool has_runs = pages->config.ops->pages_create_mapped != NULL;
+        order = has_runs ? order : 0;
+        dao_status_t status = has_runs ? create_run(pages, order, place) : create_one(pages, place);
         if (status != DAO_OK) {
             return status;
         }
+        place += 1u << order;
+        count -= 1u << order;
+    }
+    return DAO_OK;
+}
+
+static uint32_t count_missing(const dao_pages_t *pages, places_t places)
+{
+    uint32_t missing = 0;
+    for (uint32_t place = places.first; place < places.end; place++) {
+        missing += page_at(pages, place) == NONE;
+    }
+    return missing;
+}
+
+/* Maps idle and free pages, of which there are enough, where places still have none. */
+static dao_status_t move_missing(dao_pages_t *pages, places_t places)
+{
+    dao_status_t status = collect_free(pages, count_missing(pages, places));
+    for (uint32_t place = places.first; place < places.end && status == DAO_OK; place++) {
+        if (page_at(pages, place) == NONE) {
+            status = map_place(pages, idle_pop(pages), place);
+        }
+    }
+    return status;
+}
+
+/* Gives how many of the missing pages are to be new: see the head comment. */
+static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
+{
+    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    uint32_t growable = new_page_max < device_room ? new_page_max : device_room;
+    uint32_t movable = pages->free_count + pages->idle_count;
+    if ((uint64_t)movable + growable < missing) {
+        bool is_limit = (uint64_t)movable + device_room >= missing;
+        return dao_error(is_limit ? DAO_ERR_LIMIT : DAO_ERR_NO_DEVICE_MEMORY,
+                         "%" PRIu32 " pages are missing, %" PRIu32 " are free, %" PRIu32
+                         " can be taken; %sfree blocks",
+                         missing, movable, growable, is_limit ? "raise the limit or " : "");
+    }
+    bool moves_first = (uint64_t)movable * MOVE_SHARE > dao_pages_count(pages) &&
+                       pages->moved_count <= dao_pages_count(pages);
+    uint32_t short_of = missing > pages->idle_count ? missing - pages->idle_count : 0;
+    if (moves_first) {
+        *out_count = missing > movable ? missing - movable : 0;
+    } else {
+        *out_count = short_of < growable ? short_of : growable;
     }
     return DAO_OK;
 }
@@ -329,7 +448,7 @@ static dao_status_t map_missing(dao_pages_t *pages, places_t places)
 static void undo(dao_pages_t *pages, places_t places)
 {
     for (uint32_t place = places.first; place < places.end; place++) {
-        uint32_t index = pages->page_at[place];
+        uint32_t index = page_at(pages, place);
         if (index != NONE && (pages->table[index].home != NONE || pages->table[index].fresh)) {
             (void)unmap_place(pages, place); /* if it is refused the page stays here, free */
         }
@@ -347,70 +466,75 @@ static void undo(dao_pages_t *pages, places_t places)
     }
 }
 
-/* Clears the marks of pages in places and in the queue; gives the number of pages that were moved. */
+/* Clears the marks of all pages; gives the number of pages that were moved to `places`. */
 static uint32_t settle(dao_pages_t *pages, places_t places)
 {
     uint32_t moved = 0;
     for (uint32_t place = places.first; place < places.end; place++) {
-        if (pages->page_at[place] != NONE) {
-            page_t *page = &pages->table[pages->page_at[place]];
-            moved += page->home != NONE;
-            page->home = NONE;
-            page->fresh = false;
+        uint32_t index = page_at(pages, place);
+        moved += index != NONE && !pages->table[index].fresh && pages->table[index].home != NONE;
+        if (index != NONE) {
+            pages->table[index].home = NONE;
+            pages->table[index].fresh = false;
         }
-    }
-    for (uint32_t i = 0, index = pages->idle_first; i < pages->idle_count;
-         i++, index = pages->table[index].next) {
-        pages->table[index].home = NONE;
-        pages->table[index].fresh = false;
     }
     return moved;
 }
 
-/* Clears the marks that undo has left on pages it put back at their homes. */
-static void settle_homes(dao_pages_t *pages)
+/* settle() after a failure, when marked pages may be anywhere. */
+static void settle_all(dao_pages_t *pages)
 {
-    for (uint32_t place = 0; place < pages->mapped_end; place++) {
-        if (pages->page_at[place] != NONE) {
-            pages->table[pages->page_at[place]].home = NONE;
-        }
+    for (uint32_t i = 0; i < pages->config.page_count; i++) {
+        pages->table[i].home = NONE;
+        pages->table[i].fresh = false;
     }
 }
 
-dao_status_t dao_pages_back(dao_pages_t *pages, const dao_range_t *range, uint64_t offset_bytes,
-                            uint64_t size_bytes, uint32_t new_page_max, uint64_t *remap_count)
+/* Maps what is missing; leaves the marks. */
+static dao_status_t back_places(dao_pages_t *pages, places_t places, uint32_t missing, uint32_t new_page_max)
 {
-    uint32_t missing = dao_pages_missing(pages, offset_bytes, size_bytes);
+    uint32_t new_count = 0;
+    dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = create_missing(pages, places, new_count);
+    bool others_will_do = pages->free_count + pages->idle_count >= count_missing(pages, places);
+    bool is_full = status == DAO_ERR_NO_DEVICE_MEMORY; /* others may have filled the device */
+    return status == DAO_OK || (is_full && others_will_do) ? move_missing(pages, places) : status;
+}
+
+dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
+                            uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max)
+{
+    uint32_t missing = dao_pages_missing(pages, window, offset_bytes, size_bytes);
     if (missing == 0) {
         return DAO_OK;
     }
-    places_t places = places_of(pages, offset_bytes, size_bytes);
-    dao_status_t status = collect(pages, range, missing, new_page_max);
-    if (status == DAO_OK) {
-        status = map_missing(pages, places);
-    }
+    places_t places = places_of(pages, window, offset_bytes, size_bytes);
+    survey_all(pages, ranges);
+    dao_status_t status = back_places(pages, places, missing, new_page_max);
     if (status != DAO_OK) {
         dao_error_record_t record; /* undo may fail too, and the first failure is the one to report */
         dao_error_save(&record, status);
         undo(pages, places);
-        (void)settle(pages, places);
-        settle_homes(pages);
+        settle_all(pages);
         return dao_error_restore(&record);
     }
     uint32_t moved = settle(pages, places);
     pages->moved_count += moved;
-    *remap_count += moved;
-    DAO_ASSERT(dao_pages_missing(pages, offset_bytes, size_bytes) == 0);
+    pages->counts.moved_count += moved;
+    DAO_ASSERT(dao_pages_missing(pages, window, offset_bytes, size_bytes) == 0);
     return DAO_OK;
 }
 
-dao_status_t dao_pages_release(dao_pages_t *pages, const dao_range_t *range, uint32_t page_count)
+dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count)
 {
     dao_status_t status = DAO_OK;
-    uint32_t place = NONE;
+    survey_all(pages, ranges);
     for (uint32_t i = 0; i < page_count && status == DAO_OK; i++) {
         if (pages->idle_count == 0) {
-            place = free_place_below(pages, range, place);
+            uint32_t place = surveyed_pop(pages);
             if (place == NONE) {
                 break;
             }
@@ -426,9 +550,25 @@ dao_status_t dao_pages_release(dao_pages_t *pages, const dao_range_t *range, uin
 
 /* ---- looking ---- */
 
-void *dao_pages_address(const dao_pages_t *pages)
+void *dao_pages_address(const dao_pages_t *pages, uint32_t window)
 {
-    return pages->address;
+    return pages->windows[window].address;
+}
+
+const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].mapped;
+}
+
+uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
+{
+    const uint64_t *mapped = pages->windows[window].mapped;
+    uint32_t word = 0;
+    while (word * WORD_BITS < pages->windows[window].mapped_end && mapped[word] == UINT64_MAX) {
+        word++;
+    }
+    bool is_end = word * WORD_BITS >= pages->windows[window].mapped_end;
+    return word * WORD_BITS + (is_end ? 0 : (uint32_t)__builtin_ctzll(~mapped[word]));
 }
 
 uint32_t dao_pages_count(const dao_pages_t *pages)
@@ -436,8 +576,14 @@ uint32_t dao_pages_count(const dao_pages_t *pages)
     return pages->mapped_count + pages->idle_count;
 }
 
+dao_pages_counts_t dao_pages_counts(const dao_pages_t *pages)
+{
+    return pages->counts;
+}
+
 typedef struct longest {
     const dao_pages_t *pages;
+    uint32_t window;
     uint64_t bytes;
 } longest_t;
 
@@ -445,27 +591,27 @@ typedef struct longest {
 static bool measure_hole(const dao_range_block_t *hole, void *user)
 {
     longest_t *longest = user;
-    const dao_pages_t *pages = longest->pages;
+    const window_t *window = &longest->pages->windows[longest->window];
     if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < longest->bytes) {
         return false; /* so are all that follow */
     }
-    uint64_t page_bytes = pages->config.page_bytes;
+    uint64_t page_bytes = longest->pages->config.page_bytes;
     uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
-    places_t places = places_of(pages, hole->offset_bytes, hole->size_bytes);
     uint64_t run_bytes = 0;
-    for (uint32_t place = places.first; place < places.end && place < pages->mapped_end; place++) {
+    for (uint64_t place = hole->offset_bytes / page_bytes;
+         place * page_bytes < hole_end && place < window->mapped_end; place++) {
         uint64_t begin = place * page_bytes, end = begin + page_bytes;
         begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
         end = end > hole_end ? hole_end : end;
-        run_bytes = pages->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
+        run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
         longest->bytes = run_bytes > longest->bytes ? run_bytes : longest->bytes;
     }
     return true;
 }
 
-uint64_t dao_pages_largest_hole(const dao_pages_t *pages, const dao_range_t *range)
+uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const dao_range_t *range)
 {
-    longest_t longest = {.pages = pages};
+    longest_t longest = {.pages = pages, .window = window};
     dao_range_walk_holes(range, measure_hole, &longest);
     return longest.bytes;
 }
@@ -473,27 +619,44 @@ uint64_t dao_pages_largest_hole(const dao_pages_t *pages, const dao_range_t *ran
 static bool block_is_mapped(const dao_range_block_t *block, void *user)
 {
     longest_t *checked = user;
-    bool is_mapped =
-        block->is_free || dao_pages_missing(checked->pages, block->offset_bytes, block->size_bytes) == 0;
+    bool is_mapped = block->is_free || dao_pages_missing(checked->pages, checked->window, block->offset_bytes,
+                                                         block->size_bytes) == 0;
     checked->bytes += is_mapped ? 0 : 1;
     return is_mapped;
 }
 
-bool dao_pages_is_valid(const dao_pages_t *pages, const dao_range_t *range)
+/* Checks one window against the table of pages and its range. */
+static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_range_t *range)
+{
+    const window_t *window = &pages->windows[w];
+    for (uint32_t local = 0; local < pages->config.place_count; local++) {
+        uint32_t index = window->page_at[local];
+        bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
+        if (has_bit != (index != NONE) ||
+            (index != NONE && (local >= window->mapped_end ||
+                               pages->table[index].place != w * pages->config.place_count + local))) {
+            return false;
+        }
+    }
+    longest_t unmapped = {.pages = pages, .window = w};
+    dao_range_walk(range, block_is_mapped, &unmapped);
+    return unmapped.bytes == 0;
+}
+
+bool dao_pages_is_valid(const dao_pages_t *pages, const dao_pages_ranges_t *ranges)
 {
     uint32_t mapped = 0, idle = 0, queued = 0;
     for (uint32_t i = 0; i < pages->config.page_count; i++) {
         const page_t *page = &pages->table[i];
         if (page->home != NONE || page->fresh || (page->handle == NULL && page->place != NONE) ||
-            (page->place != NONE && pages->page_at[page->place] != i)) {
+            (page->place != NONE && page_at(pages, page->place) != i)) {
             return false;
         }
         mapped += page->place != NONE;
         idle += page->handle != NULL && page->place == NONE;
     }
-    for (uint32_t place = 0; place < pages->config.place_count; place++) {
-        uint32_t index = pages->page_at[place];
-        if (index != NONE && (place >= pages->mapped_end || pages->table[index].place != place)) {
+    for (uint32_t w = 0; w < pages->window_count; w++) {
+        if (!window_is_valid(pages, w, ranges->ranges[w])) {
             return false;
         }
     }
@@ -503,58 +666,101 @@ bool dao_pages_is_valid(const dao_pages_t *pages, const dao_range_t *range)
         }
         queued++;
     }
-    longest_t unmapped = {.pages = pages};
-    dao_range_walk(range, block_is_mapped, &unmapped);
-    return unmapped.bytes == 0 && mapped == pages->mapped_count && idle == pages->idle_count &&
-           dao_buddy_is_valid(pages->buddy) &&
+    return mapped == pages->mapped_count && idle == pages->idle_count && dao_buddy_is_valid(pages->buddy) &&
            mapped + idle + dao_buddy_free_count(pages->buddy) == pages->config.page_count;
 }
 
 /* ---- create, destroy ---- */
 
-/* Makes the tables; dao_pages_destroy() takes what there is of them. */
-static dao_status_t create_tables(dao_pages_t *pages)
-{
-    const dao_pages_config_t *config = &pages->config;
-    pages->table = dao_host_calloc(config->page_count, sizeof(*pages->table));
-    pages->page_at = dao_host_calloc(config->place_count, sizeof(*pages->page_at));
-    if (pages->table == NULL || pages->page_at == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of %" PRIu32 " pages",
-                         config->page_count);
-    }
-    for (uint32_t i = 0; i < config->page_count; i++) {
-        pages->table[i] = (page_t){.place = NONE, .home = NONE, .next = NONE};
-    }
-    for (uint32_t place = 0; place < config->place_count; place++) {
-        pages->page_at[place] = NONE;
-    }
-    return dao_buddy_create(config->page_count, &pages->buddy);
-}
-
 dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **out_pages)
 {
     DAO_ASSERT(config->page_count > 0 && config->place_count >= config->page_count);
+    DAO_ASSERT((config->page_bytes & (config->page_bytes - 1)) == 0);
     dao_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
     if (pages == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of pages");
     }
     pages->config = *config;
-    dao_status_t status = create_tables(pages);
-    if (status == DAO_OK) {
-        void *address = NULL;
-        status =
-            config->ops->address_reserve(config->device, config->place_count * config->page_bytes, &address);
-        pages->address = address;
-    }
-    if (status != DAO_OK) {
+    dao_status_t status = dao_buddy_create(config->page_count, &pages->buddy);
+    pages->table = status == DAO_OK ? dao_host_calloc(config->page_count, sizeof(*pages->table)) : NULL;
+    if (pages->table == NULL) {
+        status = status != DAO_OK
+                     ? status
+                     : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " pages",
+                                 config->page_count);
         dao_pages_destroy(pages);
         return status;
+    }
+    for (uint32_t i = 0; i < config->page_count; i++) {
+        pages->table[i] = (page_t){.place = NONE, .home = NONE, .next = NONE};
     }
     *out_pages = pages;
     return DAO_OK;
 }
 
-/* Gives every page and the addresses back; a refusal has nobody left to be told. */
+static void window_finish(dao_pages_t *pages, window_t *window)
+{
+    const dao_pages_config_t *config = &pages->config;
+    if (window->address != NULL) {
+        (void)config->ops->address_release(config->device, window->address,
+                                           config->place_count *
+                                               config->page_bytes); /* nobody is left to be told */
+    }
+    dao_host_free(window->page_at);
+    dao_host_free(window->mapped);
+    dao_host_free(window->surveyed);
+    *window = (window_t){0};
+}
+
+dao_status_t dao_pages_window_add(dao_pages_t *pages, uint32_t *out_window)
+{
+    const dao_pages_config_t *config = &pages->config;
+    if (pages->window_count == DAO_PAGES_WINDOW_MAX) {
+        return dao_error(DAO_ERR_LIMIT, "there are %u windows of addresses already", DAO_PAGES_WINDOW_MAX);
+    }
+    window_t *window = &pages->windows[pages->window_count];
+    uint32_t word_count = (config->place_count + WORD_BITS - 1) / WORD_BITS;
+    window->page_at = dao_host_calloc(config->place_count, sizeof(*window->page_at));
+    window->mapped = dao_host_calloc(word_count, sizeof(*window->mapped));
+    window->surveyed = dao_host_calloc(word_count, sizeof(*window->surveyed));
+    dao_status_t status = DAO_OK;
+    if (window->page_at == NULL || window->mapped == NULL || window->surveyed == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " places",
+                           config->place_count);
+    } else {
+        void *address = NULL;
+        status =
+            config->ops->address_reserve(config->device, config->place_count * config->page_bytes, &address);
+        window->address = address;
+    }
+    if (status != DAO_OK) {
+        window_finish(pages, window);
+        return status;
+    }
+    for (uint32_t local = 0; local < config->place_count; local++) {
+        window->page_at[local] = NONE;
+    }
+    *out_window = pages->window_count++;
+    return DAO_OK;
+}
+
+void dao_pages_window_drop(dao_pages_t *pages)
+{
+    DAO_ASSERT(pages->window_count > 0 && pages->windows[pages->window_count - 1].mapped_end == 0);
+    window_finish(pages, &pages->windows[--pages->window_count]);
+}
+
+uint64_t dao_pages_bytes_for(const dao_backend_ops_t *ops, const dao_device_info_t *info)
+{
+    if (!dao_backend_has_pages(ops) || info->page_bytes == 0 ||
+        (info->page_bytes & (info->page_bytes - 1)) != 0) {
+        return 0;
+    }
+    uint64_t page_bytes = info->page_bytes > DAO_PAGE_BYTES ? info->page_bytes : DAO_PAGE_BYTES;
+    return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
+}
+
+/* Gives every page back; a refusal has nobody left to be told. */
 static void give_back_all(dao_pages_t *pages)
 {
     const dao_pages_config_t *config = &pages->config;
@@ -568,8 +774,6 @@ static void give_back_all(dao_pages_t *pages)
         }
         (void)config->ops->pages_destroy(config->device, page->handle);
     }
-    (void)config->ops->address_release(config->device, pages->address,
-                                       config->place_count * config->page_bytes);
 }
 
 void dao_pages_destroy(dao_pages_t *pages)
@@ -577,11 +781,13 @@ void dao_pages_destroy(dao_pages_t *pages)
     if (pages == NULL) {
         return;
     }
-    if (pages->address != NULL) {
+    if (pages->table != NULL) {
         give_back_all(pages);
     }
+    for (uint32_t w = 0; w < pages->window_count; w++) {
+        window_finish(pages, &pages->windows[w]);
+    }
     dao_buddy_destroy(pages->buddy);
-    dao_host_free(pages->page_at);
     dao_host_free(pages->table);
     dao_host_free(pages);
 }

@@ -272,7 +272,7 @@ dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_
     if (pinned == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
-    pinned->base.ops = &pinned_ops;
+    pinned->base = (dao_allocator_t){.ops = &pinned_ops, .ledger = &pinned->ledger};
     pinned->ops = ops;
     pinned->device = device;
     dao_mutex_init(&pinned->lock, DAO_RANK_ALLOCATOR);

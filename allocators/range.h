@@ -1,11 +1,15 @@
 /* Placement of blocks over offsets [0, capacity): touches no memory that it manages. Good fit over bins with a bitmap,
    lowest address among the first that fit; free neighbours are merged at once. Not thread-safe: the owner locks.
 
-   Design: prior measurements put this rule 3 to 7 % below best fit and TLSF on tensor sizes. */
+   Design: prior measurements put this rule 3 to 7 % below best fit and TLSF on tensor sizes.
+
+   A block may be freed while streams still use it: its free part then carries a hold (holds.h). Neighbours whose holds name
+   the same streams are merged; others stay apart until their holds are settled or dao_range_join() is asked for, so that
+   what one stream holds does not spread to what others could have. */
 #ifndef DAO_ALLOCATORS_RANGE_H
 #define DAO_ALLOCATORS_RANGE_H
 
-#include <dao/status.h>
+#include "allocators/holds.h"
 
 /* Offsets and sizes are multiples of this many bytes. */
 #define DAO_RANGE_GRANULE 256u
@@ -15,37 +19,84 @@
 
 typedef struct dao_range dao_range_t;
 
-/* A free or used part of the range. Neighbours are never both free. */
+/* How a hole is chosen. */
+typedef enum dao_range_fit {
+    DAO_RANGE_FIT_GOOD = 0, /* the lowest of the first few that fit; O(1) */
+    DAO_RANGE_FIT_BEST = 1, /* the smallest that fits, the lowest among equals; O(holes of a bin) */
+} dao_range_fit_t;
+
+typedef struct dao_range_config {
+    uint64_t capacity_bytes; /* a multiple of the granule, at least one, at most DAO_RANGE_CAPACITY_MAX */
+    uint64_t base; /* address of offset 0, a multiple of the granule: alignments are those of addresses */
+    dao_range_fit_t fit;
+    bool is_indexed; /* finds the block around any offset quickly; costs about a tenth of each call */
+} dao_range_config_t;
+
+typedef struct dao_range_request {
+    uint64_t size_bytes;      /* at least 1; rounded up to the granule */
+    uint64_t alignment_bytes; /* a power of two; 0 is the granule */
+    uint64_t user;            /* the owner's own number */
+    uint32_t stream;          /* takes parts that only this stream holds; 0: parts that nobody holds */
+    bool takes_held;          /* takes parts that others hold, too, where nothing else fits */
+} dao_range_request_t;
+
+typedef struct dao_range_grant {
+    uint64_t offset_bytes;
+    dao_hold_t hold; /* who held it, request.stream among them */
+} dao_range_grant_t;
+
+/* A free or used part of the range. */
 typedef struct dao_range_block {
     uint64_t offset_bytes;
     uint64_t size_bytes;
     uint64_t user; /* the owner's own number; 0 while free */
+    uint32_t id;   /* of this part, until the next change of the range */
     bool is_free;
+    dao_hold_t hold; /* free: who still holds it; used: the streams marked on it */
 } dao_range_block_t;
 
-/* capacity_bytes: at least one granule, at most DAO_RANGE_CAPACITY_MAX; a multiple of the granule. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_range_create(uint64_t capacity_bytes, dao_range_t **out_range);
+/* DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range);
 void dao_range_destroy(dao_range_t *range); /* NULL is allowed */
 
-/* Takes a block of size_bytes rounded up to the granule, at a multiple of alignment_bytes (a power of two; 0 is the
-   granule). Answers DAO_ERR_LIMIT if no hole is large enough, without a message; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, uint64_t size_bytes, uint64_t alignment_bytes,
-                                           uint64_t user, uint64_t *out_offset_bytes);
+/* Takes a block. Answers DAO_ERR_LIMIT if no hole is large enough, without a message; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *request,
+                                           dao_range_grant_t *out_grant);
 
-/* Takes exactly [offset, offset + size), both multiples of the granule. DAO_ERR_LIMIT if any of it is used;
-   DAO_ERR_NO_HOST_MEMORY. */
+/* Takes exactly [offset, offset + size), both multiples of the granule, if nobody holds any of it. DAO_ERR_LIMIT if any of
+   it is used or held; DAO_ERR_NO_HOST_MEMORY. O(1) if the range is indexed, else O(blocks). */
 DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint64_t size_bytes,
                                               uint64_t user);
 
-/* Gives back the used block that starts at an offset. DAO_ERR_DOUBLE_FREE: the offset lies in free space;
-   DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is not in the range. Never needs memory. */
-dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes);
+/* As dao_range_alloc_at(), in O(1), for the free part with that id, which contains it. */
+DAO_NODISCARD dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset_bytes,
+                                              uint64_t size_bytes, uint64_t user);
 
-/* As dao_range_free(), and tells what the block was, in one look-up. */
-dao_status_t dao_range_free_block(dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block);
+/* Gives back the used block that starts at an offset, and tells what it was. `hold`, if not NULL, says who may still use
+   it; streams that were marked on the block are added to it. DAO_ERR_DOUBLE_FREE: the offset lies in free space;
+   DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is not in the range. Never needs
+   memory. */
+dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_t *hold,
+                            dao_range_block_t *out_block);
 
-/* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(blocks) is allowed
-   for an interior offset, O(1) for the start of a used block. */
+/* Marks the used block that starts at an offset as used by one more stream. The statuses of dao_range_free(). */
+dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream);
+
+/* Tells whether any free part is held. */
+bool dao_range_has_holds(const dao_range_t *range);
+
+/* Forgets the holds that have ended, as is_done() says, and merges what they kept apart. O(blocks). */
+typedef bool (*dao_range_is_done_t)(const dao_hold_t *hold, void *user);
+void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user);
+
+/* Merges all free neighbours, whatever holds them: each merged part carries the holds of all its parts. O(blocks). */
+void dao_range_join(dao_range_t *range);
+
+/* Gives the union of all holds. O(blocks). */
+dao_hold_t dao_range_all_holds(const dao_range_t *range);
+
+/* Finds the block, free or used, that an offset lies in. DAO_ERR_FOREIGN_POINTER outside of the range. O(1) for the start of
+   a used block; for others O(1) if the range is indexed, else O(blocks). */
 dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block);
 
 /* Sees all blocks, free and used, in order of address; stops when `visit` answers false. */
@@ -54,6 +105,10 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 
 /* Sees the free blocks, larger ones first, but for those that differ by less than a sixteenth: they come in any order. */
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user);
+
+/* Sees the free blocks from a size on, smaller ones first, but for those that differ by less than a sixteenth. */
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user);
 
 uint64_t dao_range_capacity(const dao_range_t *range);
 uint64_t dao_range_used(const dao_range_t *range);         /* bytes of used blocks */

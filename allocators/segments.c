@@ -36,21 +36,36 @@ static uint64_t offset_in(const dao_segment_t *segment, const void *address)
     return (uint64_t)((uintptr_t)address - (uintptr_t)segment->address);
 }
 
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address)
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold)
 {
     uint64_t offset_bytes = offset_in(segment, address);
     dao_range_block_t block;
-    dao_status_t status = dao_range_free_block(segment->range, offset_bytes, &block);
+    dao_status_t status = dao_range_free(segment->range, offset_bytes, hold, &block);
     if (status == DAO_OK) {
         segment->bound_bytes = segment->size_bytes;
-        dao_ledger_count_free(ledger, address, dao_word_requested_bytes(block.user),
-                              (size_t)block.size_bytes);
+        dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
     } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
         status = dao_range_query(segment->range, offset_bytes, &block);
         DAO_ASSERT(status == DAO_OK && block.is_free);
         status = block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
     }
     return status;
+}
+
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream)
+{
+    uint64_t offset_bytes = offset_in(segment, address);
+    dao_range_block_t block;
+    dao_status_t status = dao_range_query(segment->range, offset_bytes, &block);
+    if (status != DAO_OK || block.is_free) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    if (block.offset_bytes != offset_bytes) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    return dao_word_stream(block.user) == 0 ? DAO_ERR_UNSUPPORTED
+                                            : dao_range_mark(segment->range, offset_bytes, stream);
 }
 
 static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_t *block)
@@ -60,7 +75,9 @@ static dao_block_t describe(const dao_segment_t *segment, const dao_range_block_
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
                          .stream = dao_word_stream(block->user),
-                         .state = block->is_free ? DAO_BLOCK_STATE_FREE : DAO_BLOCK_STATE_LIVE};
+                         .state = !block->is_free                   ? DAO_BLOCK_STATE_LIVE
+                                  : dao_hold_is_empty(&block->hold) ? DAO_BLOCK_STATE_FREE
+                                                                    : DAO_BLOCK_STATE_PENDING};
 }
 
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
@@ -109,6 +126,66 @@ void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit,
 {
     walk_t walk = {.segment = segment, .visit = visit, .user = user};
     dao_range_walk(segment->range, walk_any_block, &walk);
+}
+
+typedef struct mapped_walk {
+    const dao_segment_t *segment;
+    const uint64_t *mapped;
+    uint32_t page_shift;
+    dao_block_visit_t visit;
+    void *user;
+    const char *end; /* of the block before; NULL at first */
+} mapped_walk_t;
+
+static void walk_piece(mapped_walk_t *walk, dao_block_t block)
+{
+    block.begins_segment = block.address != walk->end;
+    walk->end = (const char *)block.address + block.block_bytes;
+    walk->visit(&block, walk->user);
+}
+
+/* Gives the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
+static uint64_t page_from(const mapped_walk_t *walk, uint64_t page, uint64_t end, bool is_mapped)
+{
+    while (page < end && (walk->mapped[page / 64] >> page % 64 & 1) != is_mapped) {
+        bool is_word_alike = page % 64 == 0 && walk->mapped[page / 64] == (is_mapped ? 0 : UINT64_MAX);
+        page += is_word_alike ? 64 : 1;
+    }
+    return page < end ? page : end;
+}
+
+/* Sees a live block, or the mapped parts of a free one. */
+static void walk_mapped(const dao_block_t *block, void *user)
+{
+    mapped_walk_t *walk = user;
+    if (block->state == DAO_BLOCK_STATE_LIVE) {
+        walk_piece(walk, *block);
+        return;
+    }
+    uint64_t first_byte = offset_in(walk->segment, block->address);
+    uint64_t end_byte = first_byte + block->block_bytes;
+    uint64_t end_page = ((end_byte - 1) >> walk->page_shift) + 1;
+    uint64_t page = page_from(walk, first_byte >> walk->page_shift, end_page, true);
+    while (page < end_page) {
+        uint64_t after = page_from(walk, page, end_page, false);
+        uint64_t begin = page << walk->page_shift;
+        uint64_t end = after << walk->page_shift;
+        begin = begin < first_byte ? first_byte : begin;
+        end = end > end_byte ? end_byte : end;
+        dao_block_t piece = *block;
+        piece.address = walk->segment->address + begin;
+        piece.block_bytes = (size_t)(end - begin);
+        walk_piece(walk, piece);
+        page = page_from(walk, after, end_page, true);
+    }
+}
+
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user)
+{
+    mapped_walk_t walk = {
+        .segment = segment, .mapped = mapped, .page_shift = page_shift, .visit = visit, .user = user};
+    dao_segment_walk_all(segment, walk_mapped, &walk);
 }
 
 static bool recount_block(const dao_range_block_t *block, void *user)
@@ -264,23 +341,38 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the list of segments");
     }
     dao_segment_t segment = {.size_bytes = size_bytes, .bound_bytes = size_bytes};
-    dao_status_t status = dao_range_create(size_bytes, &segment.range);
-    if (status != DAO_OK) {
-        return status;
-    }
     void *address = NULL;
-    status = segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
+    dao_status_t status =
+        segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
     if (status != DAO_OK) {
-        dao_range_destroy(segment.range);
         return status;
     }
     segment.address = address;
+    dao_range_config_t config = {.capacity_bytes = size_bytes, .base = (uintptr_t)address};
+    status = dao_range_create(&config, &segment.range);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        (void)segments->config.upstream.give(segments->config.upstream.user, address,
+                                             size_bytes); /* it was taken just now */
+        return dao_error_restore(&record);
+    }
     size_t index = index_after(segments, address);
     memmove(&segments->list[index + 1], &segments->list[index], (segments->count - index) * sizeof(segment));
     segments->list[index] = segment;
     segments->count++;
     dao_stats_count_grow(&segments->ledger->stats, size_bytes);
     return DAO_OK;
+}
+
+dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes)
+{
+    if (size_bytes > DAO_RANGE_CAPACITY_MAX) {
+        return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
+    }
+    uint64_t segment_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_segments_make_room(segments, segment_bytes);
+    return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
 static bool is_out_of_memory(dao_status_t status)
@@ -318,16 +410,17 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *request, uint64_t block_bytes,
                           void **out_address)
 {
+    dao_range_request_t wish = {
+        .size_bytes = block_bytes, .alignment_bytes = request->alignment_bytes, .user = dao_word_of(request)};
     for (size_t i = 0; i < segments->count; i++) {
         dao_segment_t *segment = &segments->list[i];
         if (block_bytes > segment->bound_bytes) {
             continue;
         }
-        uint64_t offset_bytes = 0;
-        dao_status_t status = dao_range_alloc(segment->range, block_bytes, request->alignment_bytes,
-                                              dao_word_of(request), &offset_bytes);
+        dao_range_grant_t grant;
+        dao_status_t status = dao_range_alloc(segment->range, &wish, &grant);
         if (status == DAO_OK) {
-            *out_address = segment->address + offset_bytes;
+            *out_address = segment->address + grant.offset_bytes;
             return DAO_OK;
         }
         if (status != DAO_ERR_LIMIT) {
@@ -341,7 +434,23 @@ static dao_status_t place(dao_segments_t *segments, const dao_block_request_t *r
 }
 
 static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_request_t *request,
-                                  void **out_address)
+                                  uint64_t block_bytes, void **out_address)
+{
+    dao_status_t status = place(segments, request, block_bytes, out_address);
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    uint64_t slack_bytes =
+        request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes - DAO_RANGE_GRANULE : 0;
+    if (slack_bytes > DAO_RANGE_CAPACITY_MAX - block_bytes) {
+        return dao_error(segments->config.full_status, "a block and its alignment have at most 1 TiB");
+    }
+    status = grow(segments, block_bytes + slack_bytes);
+    return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
+}
+
+static dao_status_t charge_and_place(dao_segments_t *segments, const dao_block_request_t *request,
+                                     void **out_address)
 {
     size_t size_bytes = request->size_bytes;
     if (size_bytes > PTRDIFF_MAX) {
@@ -351,12 +460,15 @@ static dao_status_t place_or_grow(dao_segments_t *segments, const dao_block_requ
     if (block_bytes > DAO_RANGE_CAPACITY_MAX) {
         return dao_error(segments->config.full_status, "a block has at most 1 TiB");
     }
-    dao_status_t status = place(segments, request, block_bytes, out_address);
-    if (status != DAO_ERR_LIMIT) {
+    dao_status_t status = dao_ledger_charge(segments->ledger, request, block_bytes);
+    if (status != DAO_OK) {
         return status;
     }
-    status = grow(segments, block_bytes);
-    return status != DAO_OK ? status : place(segments, request, block_bytes, out_address);
+    status = place_or_grow(segments, request, block_bytes, out_address);
+    if (status != DAO_OK) {
+        dao_ledger_refund(segments->ledger, request, block_bytes);
+    }
+    return status;
 }
 
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
@@ -364,12 +476,11 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
 {
     size_t size_bytes = request->size_bytes;
     DAO_ASSERT(size_bytes > 0);
-    dao_status_t status = place_or_grow(segments, request, out_address);
+    dao_status_t status = charge_and_place(segments, request, out_address);
     if (status != DAO_OK) {
         return dao_ledger_fail(segments->ledger, status, size_bytes, dao_segments_largest_hole(segments));
     }
-    dao_stats_count_alloc(&segments->ledger->stats, size_bytes,
-                          (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
     return DAO_OK;
 }
 
@@ -380,7 +491,7 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address)
         return dao_ledger_freed_lately(segments->ledger, address) ? DAO_ERR_DOUBLE_FREE
                                                                   : DAO_ERR_FOREIGN_POINTER;
     }
-    return dao_segment_free(segment, segments->ledger, address);
+    return dao_segment_free(segment, segments->ledger, address, NULL);
 }
 
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block)

@@ -16,7 +16,11 @@ typedef struct dao_segment {
 } dao_segment_t;
 
 /* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
-dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address);
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold);
+
+/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark, without a message. */
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream);
 
 /* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block);
@@ -26,6 +30,11 @@ void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, voi
 
 /* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
 void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
+/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of them is shown as a
+   segment; every live block is mapped. */
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user);
 
 /* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
@@ -58,6 +67,10 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
 
 /* Gives everything back, live blocks too; zeroed memory is allowed. */
 void dao_segments_finish(dao_segments_t *segments);
+
+/* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT; config.full_status;
+   DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
+DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
 /* As the members of dao_allocator_ops_t; free and query without a message. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,

@@ -78,16 +78,20 @@ static bool reserve(dao_small_t *small)
 
 dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address)
 {
-    size_t size_bytes = request->size_bytes;
-    size_t block_bytes = dao_small_block_bytes(size_bytes);
+    size_t block_bytes = dao_small_block_bytes(request->size_bytes);
+    dao_status_t status = dao_ledger_charge(small->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
     void *address = reserve(small) ? dao_host_aligned(block_bytes, DAO_SMALL_ALIGNMENT_BYTES) : NULL;
     if (address == NULL) {
+        dao_ledger_refund(small->ledger, request, block_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses");
     }
     *probe(small, address) = (dao_small_entry_t){.address = address, .word = dao_word_of(request)};
     small->count++;
     dao_stats_count_grow(&small->ledger->stats, block_bytes);
-    dao_stats_count_alloc(&small->ledger->stats, size_bytes, block_bytes);
+    dao_ledger_count_alloc(small->ledger, request, block_bytes);
     *out_address = address;
     return DAO_OK;
 }
@@ -101,9 +105,8 @@ dao_status_t dao_small_free(dao_small_t *small, const void *address)
     dao_small_entry_t freed = *entry;
     erase(small, entry);
     dao_host_free(freed.address);
-    size_t requested_bytes = dao_word_requested_bytes(freed.word);
-    size_t block_bytes = dao_small_block_bytes(requested_bytes);
-    dao_ledger_count_free(small->ledger, address, requested_bytes, block_bytes);
+    size_t block_bytes = dao_small_block_bytes(dao_word_requested_bytes(freed.word));
+    dao_ledger_count_free(small->ledger, address, freed.word, block_bytes);
     dao_stats_count_shrink(&small->ledger->stats, block_bytes);
     return DAO_OK;
 }

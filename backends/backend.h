@@ -92,6 +92,11 @@ typedef struct dao_backend_ops {
     dao_status_t (*pages_map)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
     dao_status_t (*pages_unmap)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
     size_t (*pages_size)(const dao_backend_pages_t *pages);
+
+    /* Optional, beside the seven: pages_create and pages_map in one call, for page_count handles of page_bytes each, one
+       behind the other from `address`. All or nothing. NULL: the core makes the calls one by one. */
+    dao_status_t (*pages_create_mapped)(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
+                                        void *address, dao_backend_pages_t **out_pages);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

@@ -83,6 +83,20 @@ void *dao_host_map(size_t size_bytes, size_t alignment_bytes)
     return address;
 }
 
+bool dao_host_map_at(void *address, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (mapped != address) {
+        return false;
+    }
+    (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
+    return true;
+}
+
 bool dao_host_move(void *from, void *to, size_t size_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {

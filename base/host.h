@@ -27,6 +27,9 @@ void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
    NULL if refused. */
 void *dao_host_map(size_t size_bytes, size_t alignment_bytes);
 
+/* Puts zeroed pages behind a part of what dao_host_reserve() gave. False if the system refuses: nothing is changed. */
+bool dao_host_map_at(void *address, size_t size_bytes);
+
 /* Moves pages with their bytes from what dao_host_map() gave to a part of what dao_host_reserve() gave, and gives up the old
    addresses. False if the system refuses: nothing is changed. */
 bool dao_host_move(void *from, void *to, size_t size_bytes);

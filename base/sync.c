@@ -33,28 +33,16 @@ unsigned dao_mutex_held_count(void)
     return (unsigned)__builtin_popcount(held_ranks);
 }
 
-static void rank_take(const dao_mutex_t *mutex)
+void dao_rank_take(dao_rank_t rank)
 {
-    DAO_ASSERT(held_ranks >> mutex->rank == 0); /* nothing of this rank or a later one is held */
-    held_ranks |= 1u << mutex->rank;
+    DAO_ASSERT(held_ranks >> rank == 0);
+    held_ranks |= 1u << rank;
 }
 
-static void rank_give(const dao_mutex_t *mutex)
+void dao_rank_give(dao_rank_t rank)
 {
-    DAO_ASSERT((held_ranks >> mutex->rank & 1u) != 0);
-    held_ranks &= ~(1u << mutex->rank);
-}
-
-#else
-
-static void rank_take(const dao_mutex_t *mutex)
-{
-    (void)mutex;
-}
-
-static void rank_give(const dao_mutex_t *mutex)
-{
-    (void)mutex;
+    DAO_ASSERT((held_ranks >> rank & 1u) != 0);
+    held_ranks &= ~(1u << rank);
 }
 
 #endif
@@ -79,14 +67,52 @@ void dao_mutex_finish(dao_mutex_t *mutex)
 
 void dao_mutex_lock(dao_mutex_t *mutex)
 {
-    rank_take(mutex);
+    dao_rank_take(mutex->rank);
     must(pthread_mutex_lock(&mutex->handle));
 }
 
 void dao_mutex_unlock(dao_mutex_t *mutex)
 {
     must(pthread_mutex_unlock(&mutex->handle));
-    rank_give(mutex);
+    dao_rank_give(mutex->rank);
+}
+
+/* How long a spinning lock is looked at before the processor is given to others, and how often that is tried. */
+#define SPIN_COUNT    64
+#define YIELD_COUNT   64
+#define SPIN_SLEEP_NS 20000
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void dao_spin_init(dao_spin_t *spin, dao_rank_t rank)
+{
+    atomic_init(&spin->is_taken, 0);
+    spin->rank = rank;
+}
+
+void dao_spin_wait(dao_spin_t *spin)
+{
+    for (uint64_t round = 0;; round++) {
+        for (int i = 0; i < SPIN_COUNT; i++) {
+            if (atomic_load_explicit(&spin->is_taken, memory_order_relaxed) == 0 &&
+                dao_spin_try_beside(spin)) {
+                return;
+            }
+            pause_briefly();
+        }
+        if (round < YIELD_COUNT) {
+            dao_thread_yield();
+        } else {
+            dao_sleep_until(dao_clock_ns() + SPIN_SLEEP_NS);
+        }
+    }
 }
 
 void dao_cond_init(dao_cond_t *cond)

@@ -7,6 +7,7 @@
 #include <dao/status.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,14 +19,22 @@ typedef enum dao_rank {
     DAO_RANK_LAYER = 4, /* an allocator around another one */
     DAO_RANK_ALLOCATOR = 5,
     DAO_RANK_UPSTREAM = 6, /* an allocator that another allocator takes from */
-    DAO_RANK_BACKEND = 7,
-    DAO_RANK_LEAF = 8, /* nothing is taken under it */
+    DAO_RANK_HOLDS = 7,    /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 8,
+    DAO_RANK_LEAF = 9, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {
     pthread_mutex_t handle;
     dao_rank_t rank;
 } dao_mutex_t;
+
+/* A lock for a few instructions: taking it free costs one atomic exchange, giving it back a store. Whoever finds it taken
+   spins, then yields, then sleeps. It may be held over longer work that happens seldom. */
+typedef struct dao_spin {
+    _Atomic uint32_t is_taken;
+    dao_rank_t rank;
+} dao_spin_t;
 
 typedef struct dao_cond {
     pthread_cond_t handle;
@@ -51,6 +60,66 @@ void dao_mutex_unlock(dao_mutex_t *mutex);
     {                                                                                                        \
         .handle = PTHREAD_COND_INITIALIZER                                                                   \
     }
+
+void dao_spin_init(dao_spin_t *spin, dao_rank_t rank);
+
+/* What is behind dao_spin_lock() where the lock is taken. */
+void dao_spin_wait(dao_spin_t *spin);
+
+#if defined(DAO_ASSERTS)
+void dao_rank_take(dao_rank_t rank); /* asserts that nothing of this rank or a later one is held */
+void dao_rank_give(dao_rank_t rank);
+#else
+static inline void dao_rank_take(dao_rank_t rank)
+{
+    (void)rank;
+}
+static inline void dao_rank_give(dao_rank_t rank)
+{
+    (void)rank;
+}
+#endif
+
+/* Takes a lock that another lock of its rank is held beside: the caller takes such locks in one order everywhere. */
+static inline bool dao_spin_try_beside(dao_spin_t *spin)
+{
+    return atomic_exchange_explicit(&spin->is_taken, 1, memory_order_acquire) == 0;
+}
+
+static inline void dao_spin_lock_beside(dao_spin_t *spin)
+{
+    if (!dao_spin_try_beside(spin)) {
+        dao_spin_wait(spin);
+    }
+}
+
+static inline void dao_spin_unlock_beside(dao_spin_t *spin)
+{
+    atomic_store_explicit(&spin->is_taken, 0, memory_order_release);
+}
+
+/* Takes a lock if it is free. */
+static inline bool dao_spin_try(dao_spin_t *spin)
+{
+    dao_rank_take(spin->rank);
+    bool is_mine = dao_spin_try_beside(spin);
+    if (!is_mine) {
+        dao_rank_give(spin->rank);
+    }
+    return is_mine;
+}
+
+static inline void dao_spin_lock(dao_spin_t *spin)
+{
+    dao_rank_take(spin->rank);
+    dao_spin_lock_beside(spin);
+}
+
+static inline void dao_spin_unlock(dao_spin_t *spin)
+{
+    dao_spin_unlock_beside(spin);
+    dao_rank_give(spin->rank);
+}
 
 void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/context_internal.h"
 #include "runtime/event_ring.h"
+#include "runtime/tag_internal.h"
 
 /* In this file they are functions. */
 #undef dao_alloc
@@ -80,11 +81,29 @@ static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **o
     return allocator_peek_slowly(place, out_allocator, out_runtime);
 }
 
+dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t **out_allocator,
+                                 dao_runtime_t **out_runtime)
+{
+    return starts ? allocator_find(place, out_allocator, out_runtime)
+                  : allocator_peek(place, out_allocator, out_runtime);
+}
+
 /* ---- alloc ---- */
+
+static inline dao_status_t allocator_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                           void **out_address)
+{
+    dao_block_grant_t grant;
+    dao_status_t status = allocator->ops->alloc(allocator, request, &grant);
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    }
+    return status;
+}
 
 /* Frees that still wait for a stream are memory, too: waits for them and tries once more. */
 static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, dao_allocator_t *allocator,
-                                dao_status_t status, size_t size_bytes, void **out_address)
+                                dao_status_t status, const dao_block_request_t *request, void **out_address)
 {
     bool is_short =
         status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
@@ -92,43 +111,45 @@ static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, d
         return status;
     }
     dao_runtime_drain_all(runtime);
-    return dao_allocator_alloc(allocator, size_bytes, out_address);
+    return allocator_alloc(allocator, request, out_address);
 }
 
-static inline dao_status_t place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
-                                       dao_runtime_t **out_runtime)
+static inline dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
+                                       void **out_address, dao_runtime_t **out_runtime)
 {
     dao_allocator_t *allocator;
     dao_status_t status = allocator_find(place, &allocator, out_runtime);
     if (status != DAO_OK) {
         return status;
     }
-    if (size_bytes == 0) {
+    if (request->size_bytes == 0) {
         *out_address = NULL;
         return DAO_OK;
     }
     if (*out_runtime != NULL) {
         dao_runtime_drain(*out_runtime);
     }
-    status = dao_allocator_alloc(allocator, size_bytes, out_address);
+    status = allocator_alloc(allocator, request, out_address);
     if (__builtin_expect(status != DAO_OK, 0)) {
-        status = alloc_again(*out_runtime, place.kind, allocator, status, size_bytes, out_address);
+        status = alloc_again(*out_runtime, place.kind, allocator, status, request, out_address);
     }
-    dao_events_note_alloc(place, &(dao_block_request_t){.size_bytes = size_bytes}, *out_address, status);
+    dao_events_note_alloc(place, request, *out_address, status);
     return status;
 }
 
 dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                              dao_runtime_t **out_runtime)
 {
-    return place_alloc(place, size_bytes, out_address, out_runtime);
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
+    return place_alloc(place, &request, out_address, out_runtime);
 }
 
 static inline void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
     dao_runtime_t *runtime;
-    return place_alloc(place, size_bytes, &address, &runtime) == DAO_OK ? address : NULL;
+    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
 }
 
 void *dao_alloc(dao_place_t place, size_t size_bytes)
@@ -149,6 +170,30 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
+}
+
+static dao_status_t options_check(const dao_alloc_options_t *options)
+{
+    if ((options->alignment_bytes & (options->alignment_bytes - 1)) != 0) {
+        return dao_error(DAO_ERR_INVALID, "dao_alloc_with: an alignment of %zu bytes is no power of two",
+                         options->alignment_bytes);
+    }
+    return options->tag == 0 ? DAO_OK : dao_tag_check("dao_alloc_with", options->tag);
+}
+
+void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_options_t *options)
+{
+    static const dao_alloc_options_t defaults;
+    options = options != NULL ? options : &defaults;
+    if (options_check(options) != DAO_OK) {
+        return NULL;
+    }
+    dao_block_request_t request = {.size_bytes = size_bytes,
+                                   .alignment_bytes = options->alignment_bytes,
+                                   .tag = options->tag != 0 ? options->tag : dao_tag_of_thread};
+    void *address = NULL;
+    dao_runtime_t *runtime;
+    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
 }
 
 /* ---- free ---- */
@@ -185,9 +230,11 @@ static bool owner_find(const dao_core_t *core, dao_place_t named, const void *ad
     return false;
 }
 
-/* A place has refused an address, or is not there: names the place that the address belongs to, if there is one. */
-static dao_status_t refused_error(dao_place_t place, const void *address, dao_status_t status)
+dao_status_t dao_free_error(const char *function, dao_place_t place, const void *address, dao_status_t status)
 {
+    if (status != DAO_ERR_FOREIGN_POINTER && status != DAO_ERR_DOUBLE_FREE && status != DAO_ERR_NO_DEVICE) {
+        return status; /* it is not elsewhere */
+    }
     dao_core_t *core;
     dao_error_record_t record;
     dao_error_save(&record, status);
@@ -195,9 +242,9 @@ static dao_status_t refused_error(dao_place_t place, const void *address, dao_st
     if (dao_context_enter(&core) == DAO_OK && owner_find(core, place, address, &owner)) {
         char named_text[DAO_PLACE_TEXT_BYTES];
         char owner_text[DAO_PLACE_TEXT_BYTES];
-        return dao_error(DAO_ERR_WRONG_PLACE,
-                         "dao_free: %p was given for %s but belongs to %s; nothing was freed", address,
-                         dao_place_format(place, named_text), dao_place_format(owner, owner_text));
+        return dao_error(DAO_ERR_WRONG_PLACE, "%s: %p was given for %s but belongs to %s; nothing was freed",
+                         function, address, dao_place_format(place, named_text),
+                         dao_place_format(owner, owner_text));
     }
     return dao_error_restore(&record);
 }
@@ -223,9 +270,7 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
             dao_error(DAO_ERR_FOREIGN_POINTER, "dao_free: %p was not handed out at %s, which was never used",
                       address, dao_place_format(place, text));
     }
-    bool may_be_elsewhere =
-        status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_DOUBLE_FREE || status == DAO_ERR_NO_DEVICE;
-    return may_be_elsewhere ? refused_error(place, address, status) : status;
+    return status == DAO_OK ? DAO_OK : dao_free_error("dao_free", place, address, status);
 }
 
 dao_status_t dao_free(dao_place_t place, void *address)
@@ -250,8 +295,7 @@ dao_status_t dao_free_device(dao_device_place_t place, void *address)
 
 /* ---- what a place holds ---- */
 
-/* Carries out the frees that wait, as far as they can be. */
-static void place_drain(dao_place_t place, dao_runtime_t *runtime)
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime)
 {
     if (runtime != NULL) {
         dao_runtime_drain(runtime);
@@ -266,7 +310,7 @@ dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator)
     dao_runtime_t *runtime;
     dao_status_t status = allocator_peek(place, out_allocator, &runtime);
     if (status == DAO_OK && *out_allocator != NULL) {
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
     }
     return status;
 }
@@ -284,7 +328,7 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     }
     dao_stats_t stats = {0};
     if (allocator != NULL) {
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         allocator->ops->stats_get(allocator, &stats);
         stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     }
@@ -298,7 +342,7 @@ dao_status_t dao_stats_reset_peaks(dao_place_t place)
     dao_runtime_t *runtime;
     dao_status_t status = allocator_peek(place, &allocator, &runtime);
     if (status == DAO_OK && allocator != NULL) {
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         allocator->ops->stats_reset_peaks(allocator);
     }
     return status;
@@ -311,7 +355,7 @@ static size_t used_at(dao_place_t place)
     if (allocator_peek(place, &allocator, &runtime) != DAO_OK || allocator == NULL) {
         return 0;
     }
-    place_drain(place, runtime);
+    dao_place_drain(place, runtime);
     return (size_t)allocator->ops->used_get(allocator);
 }
 
@@ -343,9 +387,9 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
     size_t released_bytes = 0;
     if (status == DAO_OK && allocator != NULL) {
         if (runtime != NULL) {
-            dao_runtime_drain_all(runtime);
+            (void)dao_runtime_wait_frees(runtime, place.kind);
         }
-        place_drain(place, runtime);
+        dao_place_drain(place, runtime);
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
         dao_events_note_trim(place, released_bytes);
     }
@@ -363,11 +407,10 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
     if (status != DAO_OK) {
         return status;
     }
-    place_drain(place, runtime);
+    dao_place_drain(place, runtime);
     status = allocator->ops->limit_set(allocator, limit_bytes);
-    if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_deferred_count(runtime, place.kind) > 0) {
-        dao_runtime_drain_all(runtime); /* frees that wait for a stream are no live blocks */
-        status = allocator->ops->limit_set(allocator, limit_bytes);
+    if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_wait_frees(runtime, place.kind)) {
+        status = allocator->ops->limit_set(allocator, limit_bytes); /* such frees are no live blocks */
     }
     return status;
 }

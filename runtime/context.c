@@ -394,7 +394,7 @@ dao_status_t dao_context_enter(dao_core_t **out_core)
 /* Waits for a device's work and carries out what waited for it, so that only what the program forgot is reported. */
 static void runtime_settle(dao_runtime_t *runtime)
 {
-    if (runtime->ops->device_synchronize(runtime->device) != DAO_OK) {
+    if (dao_runtime_synchronize(runtime) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 " at shutdown: %s", runtime->device_index,
                 dao_last_message());
     }
@@ -613,7 +613,7 @@ dao_status_t dao_device_synchronize(int32_t device_index)
     if (status != DAO_OK) {
         return status;
     }
-    status = runtime->ops->device_synchronize(runtime->device);
+    status = dao_runtime_synchronize(runtime);
     dao_error_record_t record;
     dao_error_save(&record, status);
     dao_runtime_drain(runtime);

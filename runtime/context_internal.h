@@ -104,11 +104,18 @@ static inline void dao_runtime_drain(dao_runtime_t *runtime)
 /* Carries out all deferred frees, waiting for their events. */
 void dao_runtime_drain_all(dao_runtime_t *runtime);
 
+/* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and those in stream
+   order. Tells whether there were any. */
+bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind);
+
 /* Gives the number of deferred frees of a kind of memory. */
 uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind);
 
 /* Frees a block that nothing uses. Pinned memory goes through the queue if this thread's current device is another one. */
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address);
+
+/* Waits for all work on the device. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime);
 
 /* Waits for the work on a stream so far. */
 DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stream);
@@ -116,6 +123,25 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 /* A reference to a stream for a handle, and its end: stream.c. A device's own streams are not counted. */
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
+
+/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a device that was not
+   used yet is started; without, *out_allocator is NULL for it: alloc.c. */
+DAO_NODISCARD dao_status_t dao_place_allocator(dao_place_t place, bool starts,
+                                               dao_allocator_t **out_allocator, dao_runtime_t **out_runtime);
+
+/* Carries out the frees of a place that wait, as far as they can be; NULL is allowed: alloc.c. */
+void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
+
+/* Waits for a stream's work, and learns from it what was freed behind that: stream_order.c. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_stream_order_synchronize(dao_stream_t *stream);
+
+/* Ends what a stream has in its runtime's holds, before it is destroyed: stream_order.c. Waits for the stream's work. */
+void dao_stream_order_end(dao_stream_t *stream);
+
+/* Gives the error of a free that was refused with `status`, naming the place that the address belongs to, if there is one:
+   alloc.c. */
+dao_status_t dao_free_error(const char *function, dao_place_t place, const void *address,
+                            dao_status_t status);
 
 /* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,

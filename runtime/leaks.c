@@ -6,7 +6,6 @@
 #include "base/log.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* Room for the copy, and what was copied. */
 typedef struct block_list {
@@ -40,8 +39,8 @@ static void tags_report(const block_list_t *list, uint64_t count, const char *pl
     for (uint32_t tag = 1; tag < DAO_TAG_COUNT_MAX && sums != NULL; tag++) {
         if (sums[tag].block_count > 0) {
             dao_log(DAO_LOG_LEVEL_WARNING,
-                    "live at shutdown: tag %" PRIu32 " at %s: %" PRIu64 " blocks, %" PRIu64 " bytes", tag,
-                    place_text, sums[tag].block_count, sums[tag].block_bytes);
+                    "live at shutdown: tag \"%s\" at %s: %" PRIu64 " blocks, %" PRIu64 " bytes",
+                    dao_tag_names_get(tag), place_text, sums[tag].block_count, sums[tag].block_bytes);
         }
     }
     dao_host_free(sums);
@@ -49,12 +48,11 @@ static void tags_report(const block_list_t *list, uint64_t count, const char *pl
 
 static void block_report(const dao_block_t *block, const char *place_text)
 {
-    char tag_text[24] = "";
-    if (block->tag != 0) {
-        (void)snprintf(tag_text, sizeof(tag_text), ", tag %" PRIu32, block->tag);
-    }
-    dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p%s",
-            block->block_bytes, block->requested_bytes, place_text, block->address, tag_text);
+    bool has_tag = block->tag != 0;
+    dao_log(DAO_LOG_LEVEL_WARNING,
+            "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p%s%s%s",
+            block->block_bytes, block->requested_bytes, place_text, block->address, has_tag ? ", tag \"" : "",
+            has_tag ? dao_tag_names_get(block->tag) : "", has_tag ? "\"" : "");
 }
 
 static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)

@@ -57,6 +57,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device_memory != NULL) {
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
+    dao_holds_destroy(runtime->holds);
     if (runtime->bytes_stream != NULL) {
         runtime->ops->stream_destroy(runtime->bytes_stream);
     }
@@ -106,8 +107,11 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_status_t status = dao_caching_create(runtime->ops, runtime->device, dao_place_format(place, text),
-                                             &runtime->device_memory);
+    dao_caching_config_t config = {.ops = runtime->ops,
+                                   .device = runtime->device,
+                                   .holds = runtime->holds,
+                                   .name = dao_place_format(place, text)};
+    dao_status_t status = dao_caching_create(&config, &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
@@ -144,6 +148,9 @@ dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_index, dao_runt
     dao_status_t status = core->ops->device_open(core->backend, device_index, &runtime->device);
     if (status == DAO_OK) {
         status = core->ops->device_query(runtime->device, &runtime->info);
+    }
+    if (status == DAO_OK) {
+        status = dao_holds_create(runtime->ops, runtime->device, &runtime->holds);
     }
     if (status == DAO_OK) {
         status = allocators_create(runtime);
@@ -251,6 +258,16 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
         status = wait_for_stream(runtime, stream, status); /* the caller may let go of the memory now */
     }
     dao_runtime_event_give(runtime, event);
+    return status;
+}
+
+dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
+{
+    uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
+    dao_status_t status = runtime->ops->device_synchronize(runtime->device);
+    if (status == DAO_OK) {
+        dao_holds_finished(runtime->holds, 0, epoch);
+    }
     return status;
 }
 
@@ -372,4 +389,20 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
         carry_out(runtime, deferred);
     }
     (void)dao_error_restore(&record);
+}
+
+bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind)
+{
+    dao_hold_t pending = dao_holds_pending(runtime->holds);
+    bool has_deferred = dao_runtime_deferred_count(runtime, kind) > 0;
+    if (has_deferred) {
+        dao_runtime_drain_all(runtime);
+    }
+    if (!dao_hold_is_empty(&pending)) {
+        dao_error_record_t record;
+        dao_error_save(&record, dao_last_status());
+        (void)dao_holds_wait(runtime->holds, &pending); /* an error is an end, too */
+        (void)dao_error_restore(&record);
+    }
+    return has_deferred || !dao_hold_is_empty(&pending);
 }

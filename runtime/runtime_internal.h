@@ -3,6 +3,7 @@
 #define DAO_RUNTIME_RUNTIME_INTERNAL_H
 
 #include "allocators/allocator.h"
+#include "allocators/holds.h"
 #include "backends/backend.h"
 #include "base/sync.h"
 
@@ -15,6 +16,7 @@ struct dao_stream {
     dao_backend_stream_t *backend;
     _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
     bool is_own;                      /* one of the runtime's own: lives and dies with it */
+    _Atomic uint32_t number;          /* in the runtime's holds; 0: it has none yet. See stream_order.c */
 };
 
 /* One device: its allocators and its streams. Lives until the context and every handle have let go of it. */
@@ -23,6 +25,7 @@ struct dao_runtime {
     dao_backend_device_t *device;
     int32_t device_index;
     dao_device_info_t info; /* as of the start; free_bytes is not kept up */
+    dao_holds_t *holds;     /* streams that allocate and free in stream order; outlives the allocators */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
     dao_backend_stream_t *bytes_stream; /* by which a hardened place reaches its bytes; else NULL */

@@ -98,6 +98,7 @@ void dao_stream_release(dao_stream_t *stream)
     if (before == 1) {
         dao_runtime_t *runtime = stream->runtime;
         made_stream_t *made = (made_stream_t *)(void *)stream; /* its first member */
+        dao_stream_order_end(stream);
         runtime->ops->stream_destroy(stream->backend);
         dao_host_free(made);
         dao_runtime_release(runtime);
@@ -160,7 +161,7 @@ dao_status_t dao_stream_synchronize(dao_stream_t *stream)
     if (status != DAO_OK) {
         return status;
     }
-    status = stream->runtime->ops->stream_synchronize(stream->backend);
+    status = dao_stream_order_synchronize(stream);
     dao_runtime_drain(stream->runtime); /* leaves the message as it is */
     return status;
 }

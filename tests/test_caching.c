@@ -12,6 +12,7 @@
 
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
+static dao_caching_config_t caching_config = {.name = "device:0"};
 
 /* ---- the contract, on both ---- */
 
@@ -21,8 +22,9 @@ static dao_status_t create_on(uint64_t page_bytes, dao_allocator_t **out_allocat
     if (heap == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    dao_status_t status =
-        dao_caching_create(heap_backend_ops(heap), heap_backend_device(heap), "device:0", out_allocator);
+    caching_config.ops = heap_backend_ops(heap);
+    caching_config.device = heap_backend_device(heap);
+    dao_status_t status = dao_caching_create(&caching_config, out_allocator);
     if (status != DAO_OK) {
         CU_ASSERT_TRUE(heap_backend_destroy(heap));
     }
@@ -280,6 +282,7 @@ static dao_status_t grow_and_move(heap_call_t call, uint64_t n, uint64_t *fired)
         before.failed_count++;
         before.grow_count =
             after.grow_count; /* a page that could not be given back at once has been counted */
+        before.driver_call_count = after.driver_call_count;
         CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
     } else {
         give(wide);
@@ -416,6 +419,68 @@ static void steady_segments_make_no_backend_calls(void)
     CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), calls);
 }
 
+/* ---- what a config says ---- */
+
+static void config_end(void)
+{
+    caching_config = (dao_caching_config_t){.name = "device:0"};
+}
+
+static void the_first_memory_is_taken_at_once(void)
+{
+    for (size_t paged = 0; paged < 2; paged++) {
+        caching_config.initial_bytes = 40 * MIB;
+        CU_ASSERT_EQUAL_FATAL(create_on(paged ? PAGE : 0, &allocator), DAO_OK);
+        dao_stats_t stats = stats_now();
+        CU_ASSERT_EQUAL(stats.reserved_bytes, 40 * MIB);
+        CU_ASSERT_EQUAL(stats.largest_hole_bytes, 40 * MIB);
+        CU_ASSERT_EQUAL(stats.grow_count, 1);
+        CU_ASSERT_EQUAL(stats.alloc_count, 0);
+        uint64_t calls = heap_backend_calls(heap, HEAP_CALL_COUNT);
+        give(take(40 * MIB));
+        CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), calls);
+        CU_ASSERT_EQUAL(trim(0), 40 * MIB);
+        caching_destroy(allocator);
+    }
+}
+
+static void first_memory_that_cannot_be_had_is_an_error(void)
+{
+    for (size_t paged = 0; paged < 2; paged++) {
+        dao_allocator_t *none = NULL;
+        caching_config.initial_bytes = CAPACITY_BYTES + 1;
+        CU_ASSERT_EQUAL(create_on(paged ? PAGE : 0, &none), DAO_ERR_NO_DEVICE_MEMORY);
+        caching_config.limit_bytes = 8 * MIB;
+        caching_config.initial_bytes = 9 * MIB;
+        CU_ASSERT_EQUAL(create_on(paged ? PAGE : 0, &none), DAO_ERR_LIMIT);
+        caching_config.initial_bytes = 8 * MIB;
+        CU_ASSERT_EQUAL_FATAL(create_on(paged ? PAGE : 0, &allocator), DAO_OK);
+        CU_ASSERT_EQUAL(stats_now().limit_bytes, 8 * MIB);
+        CU_ASSERT_EQUAL(try_take(8 * MIB + 1, &(void *){NULL}), DAO_ERR_LIMIT);
+        caching_destroy(allocator);
+        caching_config.limit_bytes = 0;
+    }
+}
+
+static void pages_can_be_left_unused(void)
+{
+    caching_config.no_page_mapping = true;
+    caching_config.segment_bytes = 6 * MIB;
+    CU_ASSERT_EQUAL_FATAL(create_on(PAGE, &allocator), DAO_OK);
+    give(take(1 * MIB));
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 6 * MIB);
+    CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_COUNT), 1);
+    CU_ASSERT_EQUAL(heap_backend_calls(heap, HEAP_CALL_MEMORY_ALLOC), 1);
+    caching_destroy(allocator);
+}
+
+static CU_TestInfo config_tests[] = {
+    {"the first memory is taken at once", the_first_memory_is_taken_at_once},
+    {"first memory that cannot be had is an error", first_memory_that_cannot_be_had_is_an_error},
+    {"pages can be left unused", pages_can_be_left_unused},
+    CU_TEST_INFO_NULL,
+};
+
 static CU_TestInfo paged_tests[] = {
     {"growth takes just the pages that are missing", growth_takes_just_the_pages_that_are_missing},
     {"a page is given back when nothing lives in it", a_page_is_given_back_when_nothing_lives_in_it},
@@ -441,7 +506,8 @@ static CU_TestInfo segmented_tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"caching with pages, contract", NULL, NULL, paged_contract_begin,
+    CU_SuiteInfo suites[] = {{"caching, its config", NULL, NULL, NULL, config_end, config_tests},
+                             {"caching with pages, contract", NULL, NULL, paged_contract_begin,
                               allocator_contract_end, allocator_contract_tests},
                              {"caching with pages", NULL, NULL, paged_begin, end, paged_tests},
                              {"caching with segments, contract", NULL, NULL, segmented_contract_begin,

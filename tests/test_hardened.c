@@ -116,7 +116,8 @@ static dao_status_t over_caching_create(dao_allocator_t **out_allocator)
         status = dao_backend_ops()->device_open(backend, 0, &device);
     }
     if (status == DAO_OK) {
-        status = dao_caching_create(dao_backend_ops(), device, "device:0", &inner);
+        dao_caching_config_t caching = {.ops = dao_backend_ops(), .device = device, .name = "device:0"};
+        status = dao_caching_create(&caching, &inner);
     }
     if (status == DAO_OK) {
         status = harden(EVERYTHING, CONTRACT_QUARANTINE_BYTES, inner, out_allocator);

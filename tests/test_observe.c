@@ -692,10 +692,13 @@ static uint32_t lines_with(const lines_t *lines, const char *text)
 
 static void leaks_are_listed_and_summed_up_by_tag(void)
 {
-    static const dao_block_request_t requests[] = {{.size_bytes = 1000, .tag = 7},
-                                                   {.size_bytes = 2000, .tag = 7},
-                                                   {.size_bytes = 3000, .tag = 1023},
-                                                   {.size_bytes = 100}};
+    uint32_t first_tag, second_tag;
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("weights", &first_tag), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_tag_create("gradients", &second_tag), DAO_OK);
+    const dao_block_request_t requests[] = {{.size_bytes = 1000, .tag = first_tag},
+                                            {.size_bytes = 2000, .tag = first_tag},
+                                            {.size_bytes = 3000, .tag = second_tag},
+                                            {.size_bytes = 100}};
     static lines_t lines;
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     dao_config_t config = {.cpu = {.device_count = 1},
@@ -714,10 +717,10 @@ static void leaks_are_listed_and_summed_up_by_tag(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(lines.count, 6);
     CU_ASSERT_EQUAL(lines_with(&lines, "block of 1024 bytes (1000 asked for) at device:0"), 1);
-    CU_ASSERT_EQUAL(lines_with(&lines, ", tag 7"), 2);
-    CU_ASSERT_EQUAL(lines_with(&lines, ", tag 1023"), 1);
-    CU_ASSERT_EQUAL(lines_with(&lines, "tag 7 at device:0: 2 blocks, 3072 bytes"), 1);
-    CU_ASSERT_EQUAL(lines_with(&lines, "tag 1023 at device:0: 1 blocks, 3072 bytes"), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, ", tag \"weights\""), 2);
+    CU_ASSERT_EQUAL(lines_with(&lines, ", tag \"gradients\""), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, "tag \"weights\" at device:0: 2 blocks, 3072 bytes"), 1);
+    CU_ASSERT_EQUAL(lines_with(&lines, "tag \"gradients\" at device:0: 1 blocks, 3072 bytes"), 1);
     begin();
 }
 

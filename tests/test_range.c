@@ -11,9 +11,57 @@
 
 static dao_range_t *range;
 
+/* The tests run on a plain range, on one with an index, and on one with best fit. */
+static dao_range_config_t kind;
+
+static dao_status_t create(uint64_t capacity_bytes, dao_range_t **out_range)
+{
+    dao_range_config_t config = kind;
+    config.capacity_bytes = capacity_bytes;
+    return dao_range_create(&config, out_range);
+}
+
+static dao_status_t alloc_in(dao_range_t *from, uint64_t size_bytes, uint64_t alignment_bytes, uint64_t user,
+                             uint64_t *out_offset_bytes)
+{
+    dao_range_request_t request = {
+        .size_bytes = size_bytes, .alignment_bytes = alignment_bytes, .user = user};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(from, &request, &grant);
+    if (status == DAO_OK) {
+        CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+        *out_offset_bytes = grant.offset_bytes;
+    }
+    return status;
+}
+
+static dao_status_t free_in(dao_range_t *from, uint64_t offset_bytes)
+{
+    dao_range_block_t block;
+    return dao_range_free(from, offset_bytes, NULL, &block);
+}
+
 static int range_1m_create(void)
 {
-    return dao_range_create(1 * MIB, &range) == DAO_OK ? 0 : 1;
+    return create(1 * MIB, &range) == DAO_OK ? 0 : 1;
+}
+
+static int plain_create(void)
+{
+    kind = (dao_range_config_t){0};
+    return range_1m_create();
+}
+
+static int indexed_create(void)
+{
+    kind = (dao_range_config_t){.is_indexed = true};
+    return range_1m_create();
+}
+
+static int best_fit_create(void)
+{
+    kind = (dao_range_config_t){.fit = DAO_RANGE_FIT_BEST};
+    return range_1m_create();
 }
 
 static int range_1m_destroy(void)
@@ -26,14 +74,14 @@ static int range_1m_destroy(void)
 static uint64_t take(uint64_t size_bytes)
 {
     uint64_t offset_bytes = UINT64_MAX;
-    CU_ASSERT_EQUAL(dao_range_alloc(range, size_bytes, 0, size_bytes, &offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(range, size_bytes, 0, size_bytes, &offset_bytes), DAO_OK);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
     return offset_bytes;
 }
 
 static void give(uint64_t offset_bytes)
 {
-    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(range, offset_bytes), DAO_OK);
     CU_ASSERT_TRUE(dao_range_is_valid(range));
 }
 
@@ -46,7 +94,7 @@ static void an_empty_range_is_one_hole(void)
     CU_ASSERT_EQUAL(all, 0);
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 0);
     uint64_t offset_bytes = 77;
-    CU_ASSERT_EQUAL(dao_range_alloc(range, 1, 0, 0, &offset_bytes), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(alloc_in(range, 1, 0, 0, &offset_bytes), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(offset_bytes, 77);
     give(all);
     CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
@@ -120,15 +168,15 @@ static void any_power_of_two_is_an_alignment(void)
     uint64_t first = take(UNIT);
     for (uint64_t alignment = 1; alignment <= 512 * KIB; alignment *= 2) {
         uint64_t offset_bytes = 1;
-        CU_ASSERT_EQUAL_FATAL(dao_range_alloc(range, 3 * UNIT, alignment, 0, &offset_bytes), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(alloc_in(range, 3 * UNIT, alignment, 0, &offset_bytes), DAO_OK);
         CU_ASSERT_EQUAL(offset_bytes % alignment, 0);
         CU_ASSERT_EQUAL(offset_bytes % UNIT, 0);
         give(offset_bytes);
     }
     uint64_t offset_bytes = 1;
-    CU_ASSERT_EQUAL(dao_range_alloc(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(alloc_in(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_ERR_LIMIT);
     give(first);
-    CU_ASSERT_EQUAL(dao_range_alloc(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_OK);
     give(offset_bytes);
 }
 
@@ -151,26 +199,26 @@ static void an_exact_place_is_taken_or_refused(void)
 static void bad_frees_are_told_apart(void)
 {
     uint64_t block = take(4 * KIB);
-    CU_ASSERT_EQUAL(dao_range_free(range, block + UNIT), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_range_free(range, block + 1), DAO_ERR_INTERIOR_POINTER);
-    CU_ASSERT_EQUAL(dao_range_free(range, block + 4 * KIB), DAO_ERR_DOUBLE_FREE);
-    CU_ASSERT_EQUAL(dao_range_free(range, 1 * MIB), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_range_free(range, UINT64_MAX), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, block + UNIT), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, block + 1), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, block + 4 * KIB), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(free_in(range, 1 * MIB), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, UINT64_MAX), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(dao_range_used(range), 4 * KIB);
     give(block);
-    CU_ASSERT_EQUAL(dao_range_free(range, block), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(free_in(range, block), DAO_ERR_DOUBLE_FREE);
 }
 
 static void a_block_remembers_its_number(void)
 {
     uint64_t offset_bytes = 0;
-    CU_ASSERT_EQUAL(dao_range_alloc(range, 1000, 0, UINT64_MAX, &offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(range, 1000, 0, UINT64_MAX, &offset_bytes), DAO_OK);
     dao_range_block_t block;
     CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes + 999, &block), DAO_OK);
     CU_ASSERT_EQUAL(block.user, UINT64_MAX);
     CU_ASSERT_EQUAL(block.size_bytes, 1024);
     CU_ASSERT_FALSE(block.is_free);
-    CU_ASSERT_EQUAL(dao_range_free_block(range, offset_bytes, &block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, NULL, &block), DAO_OK);
     CU_ASSERT_EQUAL(block.user, UINT64_MAX);
     CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes, &block), DAO_OK);
     CU_ASSERT_TRUE(block.is_free);
@@ -182,11 +230,11 @@ static void a_block_remembers_its_number(void)
 static void the_largest_range_works(void)
 {
     dao_range_t *large = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_range_create(DAO_RANGE_CAPACITY_MAX, &large), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(create(DAO_RANGE_CAPACITY_MAX, &large), DAO_OK);
     CU_ASSERT_EQUAL(dao_range_largest_hole(large), DAO_RANGE_CAPACITY_MAX);
     uint64_t offset_bytes = 1;
-    CU_ASSERT_EQUAL(dao_range_alloc(large, DAO_RANGE_CAPACITY_MAX, 0, 1, &offset_bytes), DAO_OK);
-    CU_ASSERT_EQUAL(dao_range_free(large, offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(large, DAO_RANGE_CAPACITY_MAX, 0, 1, &offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(large, offset_bytes), DAO_OK);
     uint64_t last = DAO_RANGE_CAPACITY_MAX - UNIT;
     CU_ASSERT_EQUAL(dao_range_alloc_at(large, last, UNIT, 1), DAO_OK);
     CU_ASSERT_EQUAL(dao_range_alloc_at(large, 0, last, 1), DAO_OK);
@@ -195,8 +243,8 @@ static void the_largest_range_works(void)
     dao_range_block_t block;
     CU_ASSERT_EQUAL(dao_range_query(large, last - 1, &block), DAO_OK);
     CU_ASSERT_EQUAL(block.offset_bytes, 0);
-    CU_ASSERT_EQUAL(dao_range_free(large, last), DAO_OK);
-    CU_ASSERT_EQUAL(dao_range_free(large, 0), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(large, last), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(large, 0), DAO_OK);
     CU_ASSERT_TRUE(dao_range_is_valid(large));
     dao_range_destroy(large);
 }
@@ -207,7 +255,7 @@ static void the_largest_range_works(void)
 static dao_status_t fill_once(void)
 {
     dao_range_t *filled = NULL;
-    dao_status_t status = dao_range_create(1 * MIB, &filled);
+    dao_status_t status = create(1 * MIB, &filled);
     for (uint64_t i = 0; status == DAO_OK && i < 100; i++) {
         uint64_t used_bytes = dao_range_used(filled);
         uint64_t hole_bytes = dao_range_largest_hole(filled);
@@ -219,7 +267,7 @@ static dao_status_t fill_once(void)
         }
     }
     for (uint64_t i = 0; filled != NULL && i < 100; i++) {
-        (void)dao_range_free(filled, 2 * i * UNIT); /* those that were not taken are refused */
+        (void)free_in(filled, 2 * i * UNIT); /* those that were not taken are refused */
     }
     CU_ASSERT_TRUE(filled == NULL || dao_range_used(filled) == 0);
     dao_range_destroy(filled);
@@ -319,7 +367,7 @@ static void random_alloc(model_t *model, uint64_t *seed)
                                << (dao_test_random(seed) % 4 == 0 ? dao_test_random(seed) % 9 : 0);
     uint64_t user = dao_test_random(seed);
     uint64_t offset_bytes = 0;
-    dao_status_t status = dao_range_alloc(range, size_bytes, alignment_bytes, user, &offset_bytes);
+    dao_status_t status = alloc_in(range, size_bytes, alignment_bytes, user, &offset_bytes);
     if (status == DAO_OK) {
         CU_ASSERT_EQUAL(offset_bytes % alignment_bytes, 0);
         model_add(model, offset_bytes, size_bytes, user);
@@ -383,7 +431,7 @@ static void random_operations_agree_with_the_model(void)
     model_t *model = calloc(1, sizeof(*model));
     CU_ASSERT_PTR_NOT_NULL_FATAL(model);
     dao_range_destroy(range);
-    CU_ASSERT_EQUAL_FATAL(dao_range_create(MODEL_UNITS * UNIT, &range), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(create(MODEL_UNITS * UNIT, &range), DAO_OK);
     for (size_t i = 0; i < 12000; i++) {
         uint64_t dice = dao_test_random(&seed) % 16;
         bool grows = i / 1500 % 2 == 0; /* fills up and drains in turn */
@@ -396,7 +444,7 @@ static void random_operations_agree_with_the_model(void)
         } else if (model->count > 0) {
             size_t victim = dao_test_random(&seed) % model->count;
             dao_range_block_t block = {0};
-            CU_ASSERT_EQUAL(dao_range_free_block(range, model->blocks[victim].offset_bytes, &block), DAO_OK);
+            CU_ASSERT_EQUAL(dao_range_free(range, model->blocks[victim].offset_bytes, NULL, &block), DAO_OK);
             CU_ASSERT_EQUAL(block.user, model->blocks[victim].user);
             CU_ASSERT_EQUAL(block.size_bytes, model->blocks[victim].size_bytes);
             model_remove(model, victim);
@@ -429,9 +477,208 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+/* ---- holds ---- */
+
+/* Holds outlive a test: each begins with a new range. */
+static void hold_test_begin(void)
+{
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(create(1 * MIB, &range), DAO_OK);
+}
+
+static dao_hold_t hold_of(uint32_t stream, uint64_t epoch)
+{
+    return (dao_hold_t){.streams = UINT64_C(1) << stream, .epoch = epoch};
+}
+
+static void give_held(uint64_t offset_bytes, uint32_t stream, uint64_t epoch)
+{
+    dao_hold_t hold = hold_of(stream, epoch);
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, &hold, &block), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+}
+
+/* Takes for a stream; gives UINT64_MAX if there is nothing that it may take. */
+static uint64_t take_for(uint64_t size_bytes, uint32_t stream, bool takes_held, dao_hold_t *out_hold)
+{
+    dao_range_request_t request = {
+        .size_bytes = size_bytes, .user = 1, .stream = stream, .takes_held = takes_held};
+    dao_range_grant_t grant = {.offset_bytes = UINT64_MAX};
+    dao_status_t status = dao_range_alloc(range, &request, &grant);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    *out_hold = grant.hold;
+    return status == DAO_OK ? grant.offset_bytes : UINT64_MAX;
+}
+
+static bool ends_at_epoch_5(const dao_hold_t *hold, void *user)
+{
+    (void)user;
+    return hold->epoch <= 5;
+}
+
+static void what_a_stream_holds_is_its_own(void)
+{
+    uint64_t all = take(1 * MIB);
+    give_held(all, 3, 7);
+    CU_ASSERT_TRUE(dao_range_has_holds(range));
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(UNIT, 0, false, &hold), UINT64_MAX);
+    CU_ASSERT_EQUAL(take_for(UNIT, 4, false, &hold), UINT64_MAX);
+    uint64_t own = take_for(UNIT, 3, false, &hold);
+    CU_ASSERT_EQUAL(own, 0);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
+    uint64_t others = take_for(UNIT, 4, true, &hold);
+    CU_ASSERT_EQUAL(others, UNIT);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
+    CU_ASSERT_EQUAL(hold.epoch, 7);
+    give_held(own, 3, 8);
+    give_held(others, 4, 9);
+}
+
+static void a_hold_does_not_spread_to_free_neighbours(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
+    give(first);
+    give_held(second, 1, 1);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 12 * KIB);
+    give_held(third, 2, 2);
+    dao_hold_t hold;
+    uint64_t clean = take_for(4 * KIB, 5, false, &hold);
+    CU_ASSERT_EQUAL(clean, first);
+    give(clean);
+    dao_hold_t all = dao_range_all_holds(range);
+    CU_ASSERT_EQUAL(all.streams, 1u << 1 | 1u << 2);
+    CU_ASSERT_EQUAL(all.epoch, 2);
+}
+
+static void what_one_stream_freed_is_merged(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB);
+    uint64_t rest = take(dao_range_largest_hole(range));
+    give_held(second, 1, 2);
+    give_held(first, 1, 1);
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
+    CU_ASSERT_EQUAL(hold.epoch, 2);
+    give(first);
+    give(rest);
+}
+
+static void settled_holds_are_forgotten_and_merged(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
+    give_held(first, 1, 5);
+    give_held(second, 2, 6);
+    give_held(third, 3, 4);
+    dao_range_settle(range, ends_at_epoch_5, NULL);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 8 * KIB);
+    dao_hold_t all = dao_range_all_holds(range);
+    CU_ASSERT_EQUAL(all.streams, 1u << 2);
+}
+
+static void joined_parts_carry_all_their_users(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB);
+    uint64_t rest = take(dao_range_largest_hole(range));
+    give_held(first, 1, 1);
+    give(second);
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), UINT64_MAX);
+    dao_range_join(range);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 1);
+    give(first);
+    give(rest);
+}
+
+static void marked_streams_hold_a_freed_block(void)
+{
+    uint64_t block = take(4 * KIB);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 9), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 11), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block + UNIT, 9), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block + 8 * KIB, 9), DAO_ERR_DOUBLE_FREE);
+    dao_hold_t hold = hold_of(1, 3);
+    dao_range_block_t freed;
+    CU_ASSERT_EQUAL(dao_range_free(range, block, &hold, &freed), DAO_OK);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 1 | 1u << 9 | 1u << 11);
+    block = take(1 * MIB - 4 * KIB);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 2), DAO_OK);
+    give(block); /* by someone who has waited */
+    dao_range_settle(range, ends_at_epoch_5, NULL);
+    CU_ASSERT_FALSE(dao_range_has_holds(range));
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+}
+
+/* Each granule of a free part is held by those who freed it last, or by more. */
+static void random_holds_never_get_lost(void)
+{
+    enum { BLOCKS = 64 };
+    uint64_t seed = dao_test_seed("range holds", 1);
+    uint64_t offsets[BLOCKS], sizes[BLOCKS];
+    static uint64_t held[MODEL_UNITS];
+    memset(held, 0, sizeof(held));
+    size_t count = 0;
+    for (size_t i = 0; i < 4000; i++) {
+        uint32_t stream = (uint32_t)(dao_test_random(&seed) % 4);
+        if (count < BLOCKS && dao_test_random(&seed) % 2 == 0) {
+            dao_hold_t hold;
+            uint64_t size_bytes = (1 + dao_test_random(&seed) % 256) * UNIT;
+            uint64_t offset_bytes = take_for(size_bytes, stream, stream != 0 && i % 3 == 0, &hold);
+            for (uint64_t unit = offset_bytes / UNIT;
+                 offset_bytes != UINT64_MAX && unit < (offset_bytes + size_bytes) / UNIT; unit++) {
+                uint64_t own = stream != 0 ? UINT64_C(1) << stream : 0;
+                CU_ASSERT_EQUAL(held[unit] & ~own & ~hold.streams, 0);
+                held[unit] = 0;
+            }
+            if (offset_bytes != UINT64_MAX) {
+                offsets[count] = offset_bytes;
+                sizes[count++] = size_bytes;
+            }
+        } else if (count > 0) {
+            size_t victim = dao_test_random(&seed) % count;
+            dao_hold_t hold = stream != 0 ? hold_of(stream, i) : (dao_hold_t){0};
+            dao_range_block_t block;
+            CU_ASSERT_EQUAL(dao_range_free(range, offsets[victim], &hold, &block), DAO_OK);
+            for (uint64_t unit = offsets[victim] / UNIT; unit < (offsets[victim] + sizes[victim]) / UNIT;
+                 unit++) {
+                held[unit] = hold.streams;
+            }
+            offsets[victim] = offsets[--count];
+            sizes[victim] = sizes[count];
+        }
+        if (i % 97 == 0) {
+            dao_range_join(range);
+        }
+        CU_ASSERT_TRUE_FATAL(dao_range_is_valid(range));
+    }
+    while (count > 0) {
+        give(offsets[--count]);
+    }
+}
+
+static CU_TestInfo hold_tests[] = {
+    {"what a stream holds is its own", what_a_stream_holds_is_its_own},
+    {"a hold does not spread to free neighbours", a_hold_does_not_spread_to_free_neighbours},
+    {"what one stream freed is merged", what_one_stream_freed_is_merged},
+    {"settled holds are forgotten and merged", settled_holds_are_forgotten_and_merged},
+    {"joined parts carry all their users", joined_parts_carry_all_their_users},
+    {"marked streams hold a freed block", marked_streams_hold_a_freed_block},
+    {"random holds never get lost", random_holds_never_get_lost},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"range", range_1m_create, range_1m_destroy, NULL, NULL, tests},
-                             CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {
+        {"range", plain_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, indexed", indexed_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, best fit", best_fit_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, holds", plain_create, range_1m_destroy, hold_test_begin, NULL, hold_tests},
+        CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -80,6 +80,10 @@ DOING(fill, (dao_backend_stream_t * stream, void *dst, uint8_t value, size_t byt
 DOING(address_reserve, (dao_backend_device_t * device, size_t bytes, void **out), (device, bytes, out))
 DOING(pages_create, (dao_backend_device_t * device, size_t bytes, dao_backend_pages_t **out),
       (device, bytes, out))
+DOING(pages_create_mapped,
+      (dao_backend_device_t * device, size_t page_bytes, size_t count, void *address,
+       dao_backend_pages_t **out),
+      (device, page_bytes, count, address, out))
 DOING(pages_map, (dao_backend_device_t * device, dao_backend_pages_t *pages, void *address),
       (device, pages, address))
 WAITING(event_synchronize, dao_backend_event_t)
@@ -96,6 +100,7 @@ static dao_status_t start(void)
     TAKE(event_synchronize), TAKE(stream_synchronize);
     if (dao_backend_has_pages(&table)) {
         TAKE(address_reserve), TAKE(pages_create), TAKE(pages_map);
+        table.pages_create_mapped = table.pages_create_mapped != NULL ? failing_pages_create_mapped : NULL;
     }
 #undef TAKE
     table.close = counting_close;

@@ -138,6 +138,7 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .address_reserve = dao_cpu_address_reserve,
     .address_release = dao_cpu_address_release,
     .pages_create = dao_cpu_pages_create,
+    .pages_create_mapped = dao_cpu_pages_create_mapped,
     .pages_destroy = dao_cpu_pages_destroy,
     .pages_map = dao_cpu_pages_map,
     .pages_unmap = dao_cpu_pages_unmap,

@@ -66,6 +66,8 @@ dao_status_t dao_cpu_pinned_alloc(dao_backend_device_t *device, size_t size_byte
 dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_cpu_address_release(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
+                                         void *address, dao_backend_pages_t **out_pages);
 dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_bytes,
                                   dao_backend_pages_t **out_pages);
 dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);

@@ -191,6 +191,52 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
     return DAO_OK;
 }
 
+/* Makes handles without pages; none if there is no memory for all. */
+static bool make_handles(size_t page_bytes, size_t page_count, dao_backend_pages_t **out_pages)
+{
+    for (size_t i = 0; i < page_count; i++) {
+        out_pages[i] = dao_host_calloc(1, sizeof(*out_pages[i]));
+        if (out_pages[i] == NULL) {
+            while (i > 0) {
+                dao_host_free(out_pages[--i]);
+            }
+            return false;
+        }
+        out_pages[i]->size_bytes = page_bytes;
+        out_pages[i]->is_mapped = true;
+    }
+    return true;
+}
+
+dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
+                                         void *address, dao_backend_pages_t **out_pages)
+{
+    DAO_ASSERT(page_bytes % DAO_CPU_PAGE_BYTES == 0 && (uintptr_t)address % DAO_CPU_PAGE_BYTES == 0);
+    size_t size_bytes = page_bytes * page_count;
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK) {
+        status = take_capacity(device, size_bytes);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    bool has_handles = make_handles(page_bytes, page_count, out_pages);
+    if (!has_handles || !dao_host_map_at(address, size_bytes)) {
+        for (size_t i = 0; has_handles && i < page_count; i++) {
+            dao_host_free(out_pages[i]);
+        }
+        give_capacity(device, size_bytes);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                         "the system refused %zu bytes of pages for virtual device %" PRId32, size_bytes,
+                         device->index);
+    }
+    for (size_t i = 0; i < page_count; i++) {
+        out_pages[i]->address = (char *)address + i * page_bytes;
+    }
+    count_page_handle(device, (int32_t)page_count);
+    return DAO_OK;
+}
+
 dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
     dao_status_t status = dao_cpu_check_thread();

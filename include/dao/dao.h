@@ -6,6 +6,7 @@
 #define DAO_DAO_H
 
 #include <dao/api.h>
+#include <dao/async.h>
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/memory.h>
@@ -15,6 +16,7 @@
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/tag.h>
 #include <dao/tensor.h>
 
 #endif

@@ -6,6 +6,7 @@
 #define DAO_MEMORY_H
 
 #include <dao/place.h>
+#include <dao/tag.h>
 
 DAO_BEGIN_DECLS
 
@@ -28,6 +29,24 @@ DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes); /**< dao_
 DAO_API void *dao_alloc_pinned(dao_pinned_place_t place,
                                size_t size_bytes); /**< dao_alloc() in pinned memory */
 DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**< dao_alloc() on a device */
+
+/** How a block is wanted. All zero means as dao_alloc(). */
+typedef struct dao_alloc_options {
+    size_t
+        alignment_bytes; /**< of the address, a power of two; 0, or less than the place's own, is the place's own */
+    dao_tag_t tag;       /**< whom the block is counted for; 0: this thread's current tag */
+} dao_alloc_options_t;
+
+/**
+ * Allocates memory at a place, aligned and counted as wanted. dao_free() takes it.
+ *
+ * @param options  Borrowed for the call; NULL is all zero.
+ * @return As dao_alloc(); besides, NULL with dao_last_status() DAO_ERR_INVALID for an alignment that is no power of two
+ *         and for a number that is no tag, and DAO_ERR_LIMIT for the limit of the tag.
+ *
+ * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
+ */
+DAO_API void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_options_t *options);
 
 /**
  * Frees what dao_alloc() gave. The bytes stay with the place for the next request; see dao_trim().

@@ -19,7 +19,8 @@ dao_status_t dao_arena_init(dao_arena_t *arena, void *address, uint64_t capacity
 {
     memset(arena, 0, sizeof(*arena));
     arena->address = address;
-    return dao_range_create(capacity_bytes, &arena->range);
+    dao_range_config_t config = {.capacity_bytes = capacity_bytes, .is_indexed = true};
+    return dao_range_create(&config, &arena->range);
 }
 
 void dao_arena_finish(dao_arena_t *arena)
@@ -41,7 +42,12 @@ dao_status_t dao_arena_take(dao_arena_t *arena, uint64_t size_bytes, uint64_t us
                             uint64_t *out_offset_bytes)
 {
     DAO_ASSERT(user != 0);
-    dao_status_t status = dao_range_alloc(arena->range, size_bytes, 0, user, out_offset_bytes);
+    dao_range_request_t request = {.size_bytes = size_bytes, .user = user};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(arena->range, &request, &grant);
+    if (status == DAO_OK) {
+        *out_offset_bytes = grant.offset_bytes;
+    }
     note_peak(arena);
     return status;
 }
@@ -85,7 +91,7 @@ dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64
             status = dao_timeline_wait(timeline, fence);
         }
     }
-    dao_status_t free_status = dao_range_free(arena->range, offset_bytes);
+    dao_status_t free_status = dao_range_free(arena->range, offset_bytes, NULL, &block);
     DAO_ASSERT(free_status == DAO_OK);
     (void)free_status;
     return status;

@@ -1,6 +1,7 @@
 /* The contract of allocators/allocator.h, sentence by sentence. */
 #include "tests/contract/allocator_contract.h"
 
+#include "allocators/ledger.h"
 #include "base/fault.h"
 #include "base/sync.h"
 
@@ -373,6 +374,103 @@ static void random_operations_keep_blocks_apart(void)
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
 }
 
+/* ---- tags ---- */
+
+#define TAG_COUNT 3u
+
+static uint32_t tag_named(uint32_t index)
+{
+    static const char *const names[TAG_COUNT] = {"contract a", "contract b", "contract c"};
+    uint32_t tag = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_tag_names_add(names[index], &tag), DAO_OK);
+    return tag;
+}
+
+static dao_status_t take_tagged(size_t size_bytes, uint32_t tag, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = tag};
+    dao_block_grant_t grant;
+    dao_status_t status = allocator->ops->alloc(allocator, &request, &grant);
+    *out_address = status == DAO_OK ? grant.address : NULL;
+    return status;
+}
+
+typedef struct tag_sum {
+    uint32_t tag;
+    uint64_t used_bytes;
+    uint64_t live_count;
+} tag_sum_t;
+
+static void sum_tagged(const dao_block_t *block, void *user)
+{
+    tag_sum_t *sum = user;
+    sum->used_bytes += block->tag == sum->tag ? block->block_bytes : 0;
+    sum->live_count += block->tag == sum->tag;
+}
+
+static void check_tags(void)
+{
+    CU_ASSERT_PTR_NOT_NULL_FATAL(allocator->ledger);
+    for (uint32_t i = 0; i < TAG_COUNT; i++) {
+        tag_sum_t sum = {.tag = tag_named(i)};
+        allocator->ops->walk(allocator, sum_tagged, &sum);
+        dao_tag_stats_t stats;
+        dao_tags_stats_get(allocator->ledger->tags, sum.tag, &stats);
+        CU_ASSERT_EQUAL(stats.used_bytes, sum.used_bytes);
+        CU_ASSERT_EQUAL(stats.live_count, sum.live_count);
+    }
+    CU_ASSERT_TRUE(dao_tags_is_valid(allocator->ledger->tags));
+}
+
+static void blocks_are_counted_for_their_tags(void)
+{
+    void *addresses[48];
+    size_t count = sizeof(addresses) / sizeof(addresses[0]);
+    uint64_t state = dao_test_seed("blocks are counted for their tags", 7);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = (uint32_t)(dao_test_random(&state) % (TAG_COUNT + 1));
+        uint32_t tag = index == TAG_COUNT ? 0 : tag_named(index);
+        size_t size_bytes = (size_t)(dao_test_random(&state) % (96 * KIB)) + 1;
+        CU_ASSERT_EQUAL_FATAL(take_tagged(size_bytes, tag, &addresses[i]), DAO_OK);
+    }
+    check_tags();
+    for (size_t i = 0; i < count; i += 2) {
+        give(addresses[i]);
+    }
+    check_tags();
+    for (size_t i = 1; i < count; i += 2) {
+        give(addresses[i]);
+    }
+    check_tags();
+}
+
+static void the_limit_of_a_tag_holds_exactly(void)
+{
+    uint32_t tag = tag_named(0);
+    dao_tags_t *tags = allocator->ledger->tags;
+    for (size_t size_bytes = 512; size_bytes <= 128 * KIB; size_bytes *= 256) {
+        CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 2 * (size_bytes + contract->extra_bytes)), DAO_OK);
+        void *addresses[3];
+        CU_ASSERT_EQUAL_FATAL(take_tagged(size_bytes, tag, &addresses[0]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(take_tagged(size_bytes, tag, &addresses[1]), DAO_OK);
+        dao_stats_t before = stats_now();
+        CU_ASSERT_EQUAL(take_tagged(1, tag, &addresses[2]), DAO_ERR_LIMIT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "\"contract a\""));
+        CU_ASSERT_EQUAL(stats_now().used_bytes, before.used_bytes);
+        CU_ASSERT_EQUAL(stats_now().failed_count, before.failed_count + 1);
+        check_tags();
+        CU_ASSERT_EQUAL_FATAL(take_tagged(1, tag_named(1), &addresses[2]),
+                              DAO_OK); /* it is no limit of others */
+        CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 2 * (size_bytes + contract->extra_bytes) - 1),
+                        DAO_ERR_LIMIT);
+        for (int i = 0; i < 3; i++) {
+            give(addresses[i]);
+        }
+        CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 0), DAO_OK);
+    }
+    check_tags();
+}
+
 /* ---- threads ---- */
 
 typedef struct hammer {
@@ -441,6 +539,7 @@ static dao_status_t scenario(void)
         if (status != DAO_OK) {
             dao_stats_t after = stats_now();
             before.failed_count++;
+            before.driver_call_count = after.driver_call_count; /* there and back */
             CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(after)), 0);
         }
         check();
@@ -485,6 +584,8 @@ CU_TestInfo allocator_contract_tests[] = {
     {"the largest hole can be had without growing", the_largest_hole_can_be_had_without_growing},
     {"destroy takes live blocks along", destroy_takes_live_blocks_along},
     {"random operations keep blocks apart", random_operations_keep_blocks_apart},
+    {"blocks are counted for their tags", blocks_are_counted_for_their_tags},
+    {"the limit of a tag holds exactly", the_limit_of_a_tag_holds_exactly},
     {"two threads do not harm each other", two_threads_do_not_harm_each_other},
 #if defined(DAO_FAULTS)
     {"every lack of host memory is survived", every_lack_of_host_memory_is_survived},

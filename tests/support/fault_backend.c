@@ -366,6 +366,18 @@ static dao_status_t fault_pages_create(dao_backend_device_t *device, size_t size
     return status == DAO_OK ? count_created(inner->pages_create(device, size_bytes, out_pages)) : status;
 }
 
+static dao_status_t fault_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
+                                              size_t page_count, void *address,
+                                              dao_backend_pages_t **out_pages)
+{
+    dao_status_t status = count_call(FAULT_CALL_PAGES_CREATE);
+    if (status == DAO_OK) {
+        status = inner->pages_create_mapped(device, page_bytes, page_count, address, out_pages);
+    }
+    atomic_fetch_add(&live_count, status == DAO_OK ? (int64_t)page_count : 0);
+    return status;
+}
+
 static dao_status_t fault_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
     return count_destroyed(inner->pages_destroy(device, pages));
@@ -397,6 +409,7 @@ static void fill_pages(void)
     table.address_reserve = fault_address_reserve;
     table.address_release = fault_address_release;
     table.pages_create = fault_pages_create;
+    table.pages_create_mapped = inner->pages_create_mapped != NULL ? fault_pages_create_mapped : NULL;
     table.pages_destroy = fault_pages_destroy;
     table.pages_map = fault_pages_map;
     table.pages_unmap = inner->pages_unmap;

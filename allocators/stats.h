@@ -3,30 +3,30 @@
        requested_bytes <= used_bytes <= reserved_bytes
        alloc_count - free_count == live_count
        each peak is at least what it is the peak of */
-#include "allocators/allocator.h"
+#ifndef DAO_ALLOCATORS_STATS_H
+#define DAO_ALLOCATORS_STATS_H
+
+#include <dao/stats.h>
 
 #include "base/assert.h"
 
-static void raise_peak(uint64_t *peak, uint64_t value)
+static inline void dao_stats_raise(uint64_t *peak, uint64_t value)
 {
-    if (value > *peak) {
-        *peak = value;
-    }
+    *peak = value > *peak ? value : *peak;
 }
 
-void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)
+static inline void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)
 {
     DAO_ASSERT(requested_bytes <= block_bytes);
     stats->requested_bytes += requested_bytes;
     stats->used_bytes += block_bytes;
     stats->live_count++;
     stats->alloc_count++;
-    raise_peak(&stats->peak_requested_bytes, stats->requested_bytes);
-    raise_peak(&stats->peak_used_bytes, stats->used_bytes);
-    DAO_ASSERT(stats->used_bytes <= stats->reserved_bytes);
+    dao_stats_raise(&stats->peak_requested_bytes, stats->requested_bytes);
+    dao_stats_raise(&stats->peak_used_bytes, stats->used_bytes);
 }
 
-void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)
+static inline void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)
 {
     DAO_ASSERT(stats->live_count > 0);
     DAO_ASSERT(stats->requested_bytes >= requested_bytes && stats->used_bytes >= block_bytes);
@@ -37,24 +37,26 @@ void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t blo
     DAO_ASSERT(stats->alloc_count - stats->free_count == stats->live_count);
 }
 
-void dao_stats_count_grow(dao_stats_t *stats, size_t bytes)
+static inline void dao_stats_count_grow(dao_stats_t *stats, size_t bytes)
 {
     stats->reserved_bytes += bytes;
     stats->grow_count++;
-    raise_peak(&stats->peak_reserved_bytes, stats->reserved_bytes);
+    dao_stats_raise(&stats->peak_reserved_bytes, stats->reserved_bytes);
     DAO_ASSERT(stats->limit_bytes == 0 || stats->reserved_bytes <= stats->limit_bytes);
 }
 
-void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes)
+static inline void dao_stats_count_shrink(dao_stats_t *stats, size_t bytes)
 {
     DAO_ASSERT(stats->reserved_bytes >= bytes);
     stats->reserved_bytes -= bytes;
     stats->shrink_count++;
 }
 
-void dao_stats_peaks_to_now(dao_stats_t *stats)
+static inline void dao_stats_peaks_to_now(dao_stats_t *stats)
 {
     stats->peak_requested_bytes = stats->requested_bytes;
     stats->peak_used_bytes = stats->used_bytes;
     stats->peak_reserved_bytes = stats->reserved_bytes;
 }
+
+#endif

@@ -1,0 +1,15 @@
+/* Device memory with page mapping: arenas that place blocks in windows of addresses, over pages that go where they are
+   needed. caching.h chooses it where the device has pages. */
+#ifndef DAO_ALLOCATORS_PAGED_H
+#define DAO_ALLOCATORS_PAGED_H
+
+#include "allocators/caching.h"
+
+/* Most arenas that threads share among them. */
+#define DAO_PAGED_ARENA_MAX 8u
+
+/* As dao_caching_create(), for a device that dao_pages_bytes_for() is not 0 for. */
+DAO_NODISCARD dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+                                            dao_allocator_t **out_allocator);
+
+#endif

@@ -1,0 +1,156 @@
+/* Looking into a range: the block around an offset, with the index or without it; walking; the largest hole. */
+#include "allocators/range_internal.h"
+
+#define NONE DAO_RANGE_NONE
+
+/* ---- the index of first starts ---- */
+
+static uint32_t page_of(const dao_range_t *range, uint32_t index)
+{
+    return range->nodes[index].offset_units >> PAGE_UNIT_SHIFT;
+}
+
+static bool page_has_start(const dao_range_t *range, uint32_t page)
+{
+    return (range->page_words[page / WORD_BITS] >> page % WORD_BITS & 1) != 0;
+}
+
+void dao_range_index_add(dao_range_t *range, uint32_t index)
+{
+    uint32_t page = page_of(range, index);
+    if (!page_has_start(range, page) ||
+        range->nodes[range->firsts[page]].offset_units > range->nodes[index].offset_units) {
+        range->firsts[page] = index;
+        range->page_words[page / WORD_BITS] |= UINT64_C(1) << page % WORD_BITS;
+    }
+}
+
+void dao_range_index_drop(dao_range_t *range, uint32_t index)
+{
+    uint32_t page = page_of(range, index);
+    if (range->firsts[page] != index || !page_has_start(range, page)) {
+        return;
+    }
+    uint32_t after = range->nodes[index].after;
+    if (after != NONE && page_of(range, after) == page) {
+        range->firsts[page] = after;
+    } else {
+        range->page_words[page / WORD_BITS] &= ~(UINT64_C(1) << page % WORD_BITS);
+    }
+}
+
+/* Gives the last page up to `page` that a block starts in; page 0 always is one. */
+static uint32_t page_with_start(const dao_range_t *range, uint32_t page)
+{
+    uint32_t word = page / WORD_BITS;
+    uint64_t bits = range->page_words[word] & UINT64_MAX >> (WORD_BITS - 1 - page % WORD_BITS);
+    while (bits == 0) {
+        DAO_ASSERT(word > 0);
+        bits = range->page_words[--word];
+    }
+    return word * WORD_BITS + 63u - (uint32_t)__builtin_clzll(bits);
+}
+
+uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
+{
+    uint32_t index = dao_range_first(range);
+    if (range->firsts != NULL) {
+        index = range->firsts[page_with_start(range, offset_units >> PAGE_UNIT_SHIFT)];
+        if (range->nodes[index].offset_units > offset_units) {
+            return range->nodes[index].before;
+        }
+    }
+    while (offset_units - range->nodes[index].offset_units >= range->nodes[index].size_units) {
+        index = range->nodes[index].after;
+    }
+    return index;
+}
+
+/* ---- looking ---- */
+
+dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t index)
+{
+    const dao_range_node_t *node = &range->nodes[index];
+    bool is_free = dao_range_is_free(range, index);
+    bool has_hold = node->state == NODE_HELD || node->state == NODE_MARKED;
+    return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
+                               .size_bytes = node->size_units << UNIT_SHIFT,
+                               .user = is_free ? 0 : range->users[index],
+                               .id = index,
+                               .is_free = is_free,
+                               .hold = has_hold ? range->holds[index] : (dao_hold_t){0}};
+}
+
+dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
+{
+    if (offset_bytes >= range->config.capacity_bytes) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    uint32_t entry = dao_range_find_used(range, offset_bytes);
+    uint32_t index = entry != DAO_RANGE_NO_ENTRY
+                         ? dao_range_entry_node(range, entry)
+                         : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    *out_block = dao_range_describe(range, index);
+    return DAO_OK;
+}
+
+void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
+        dao_range_block_t block = dao_range_describe(range, index);
+        if (!visit(&block, user)) {
+            return;
+        }
+    }
+}
+
+void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (uint32_t bin = dao_range_previous_bin(range, BIN_COUNT); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_previous_bin(range, bin)) {
+        for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
+            dao_range_block_t block = dao_range_describe(range, index);
+            if (!visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user)
+{
+    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    for (uint32_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_next_bin(range, bin + 1)) {
+        for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
+            dao_range_block_t block = dao_range_describe(range, index);
+            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+uint64_t dao_range_capacity(const dao_range_t *range)
+{
+    return range->config.capacity_bytes;
+}
+
+uint64_t dao_range_used(const dao_range_t *range)
+{
+    return range->used_units << UNIT_SHIFT;
+}
+
+uint64_t dao_range_largest_hole(const dao_range_t *range)
+{
+    uint64_t largest_units = 0;
+    uint32_t bin = dao_range_previous_bin(range, BIN_COUNT);
+    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? range->bins[bin] : NONE; i != NONE;
+         i = range->nodes[i].bin_after) {
+        if (range->nodes[i].size_units > largest_units) {
+            largest_units = range->nodes[i].size_units;
+        }
+    }
+    return largest_units << UNIT_SHIFT;
+}

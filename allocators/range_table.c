@@ -1,0 +1,134 @@
+/* The tables of a range: creating them, making room in them, giving them up. */
+#include "allocators/range_internal.h"
+
+#include "base/error.h"
+#include "base/host.h"
+
+#include <inttypes.h>
+
+#define NODES_MIN 16u
+#define MAP_MIN   16u
+
+/* Makes room for more nodes, and chains them as unused ones. */
+static bool nodes_grow(dao_range_t *range)
+{
+    if (range->node_count > UINT32_MAX / 4) {
+        return false;
+    }
+    uint32_t count = range->node_count * 2 + NODES_MIN;
+    dao_range_node_t *nodes = dao_host_realloc(range->nodes, count, sizeof(*nodes));
+    range->nodes = nodes != NULL ? nodes : range->nodes;
+    uint64_t *users = nodes != NULL ? dao_host_realloc(range->users, count, sizeof(*users)) : NULL;
+    range->users = users != NULL ? users : range->users;
+    dao_hold_t *holds = users != NULL ? dao_host_realloc(range->holds, count, sizeof(*holds)) : NULL;
+    range->holds = holds != NULL ? holds : range->holds;
+    if (holds == NULL) {
+        return false; /* some have more room than node_count says, which harms nothing */
+    }
+    for (uint32_t index = count - 1; index >= range->node_count && index > DAO_RANGE_NONE; index--) {
+        dao_range_node_give(range, index);
+    }
+    if (range->node_count == 0) {
+        range->nodes[DAO_RANGE_NONE] = (dao_range_node_t){.state = NODE_USED};
+    }
+    range->node_count = count;
+    return true;
+}
+
+/* Makes an empty map the range's: entry_count is a power of two. */
+static void map_set(dao_range_t *range, dao_range_entry_t *map, uint32_t entry_count)
+{
+    range->map = map;
+    range->map_mask = entry_count - 1;
+    range->map_shift = 32u - (uint32_t)__builtin_ctz(entry_count);
+    range->map_room = dao_range_map_limit(range);
+}
+
+static bool map_grow(dao_range_t *range)
+{
+    uint64_t entry_count = (uint64_t)range->map_mask + 1;
+    if (entry_count > UINT32_MAX / 2) {
+        return false;
+    }
+    dao_range_entry_t *old = range->map;
+    dao_range_entry_t *map = dao_host_calloc(entry_count * 2, sizeof(*map));
+    if (map == NULL) {
+        return false;
+    }
+    map_set(range, map, (uint32_t)entry_count * 2);
+    for (uint64_t i = 0; i < entry_count; i++) {
+        if (old[i] != 0) {
+            dao_range_map_insert(range, (uint32_t)old[i], (uint32_t)(old[i] >> 32));
+            range->map_room--;
+        }
+    }
+    dao_host_free(old);
+    return true;
+}
+
+dao_status_t dao_range_reserve(dao_range_t *range)
+{
+    if ((!dao_range_has_nodes(range) && !nodes_grow(range)) || (range->map_room == 0 && !map_grow(range))) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " blocks",
+                         range->node_count);
+    }
+    return DAO_OK;
+}
+
+static bool index_create(dao_range_t *range)
+{
+    if (!range->config.is_indexed) {
+        return true;
+    }
+    range->page_count = (uint32_t)(((range->capacity_units - 1) >> PAGE_UNIT_SHIFT) + 1);
+    range->firsts = dao_host_calloc(range->page_count, sizeof(*range->firsts));
+    range->page_words =
+        dao_host_calloc((range->page_count + WORD_BITS - 1) / WORD_BITS, sizeof(*range->page_words));
+    return range->firsts != NULL && range->page_words != NULL;
+}
+
+dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range)
+{
+    DAO_ASSERT(config->capacity_bytes >= DAO_RANGE_GRANULE &&
+               config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX);
+    DAO_ASSERT(config->capacity_bytes % DAO_RANGE_GRANULE == 0 && config->base % DAO_RANGE_GRANULE == 0);
+    dao_range_t *range = dao_host_calloc(1, sizeof(*range));
+    if (range == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    range->config = *config;
+    range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
+    range->base_units = config->base >> UNIT_SHIFT;
+    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
+    dao_range_entry_t *map = dao_host_calloc(MAP_MIN, sizeof(*map));
+    map_set(range, map, MAP_MIN);
+    if (map == NULL || !nodes_grow(range) || !index_create(range)) {
+        dao_range_destroy(range);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    uint32_t all = dao_range_node_take(range);
+    range->nodes[all] = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
+    range->nodes[DAO_RANGE_NONE].before = all;
+    range->nodes[DAO_RANGE_NONE].after = all;
+    dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, all);
+    }
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    *out_range = range;
+    return DAO_OK;
+}
+
+void dao_range_destroy(dao_range_t *range)
+{
+    if (range == NULL) {
+        return;
+    }
+    dao_host_free(range->map);
+    dao_host_free(range->holds);
+    dao_host_free(range->users);
+    dao_host_free(range->nodes);
+    dao_host_free(range->page_words);
+    dao_host_free(range->firsts);
+    dao_host_free(range);
+}

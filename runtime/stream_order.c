@@ -1,0 +1,191 @@
+/* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream(). The order itself is kept by
+   the device's table of holds (allocators/holds.h), and by the allocators, whose free blocks carry holds; here a public
+   stream is given its number in that table, and the calls are made in the order that makes them safe:
+
+       alloc   number -> allocator gives block and hold -> the stream waits for the hold, on the device
+       free    number -> epoch is drawn -> allocator takes block and hold -> events are recorded behind it
+       record  number -> the stream is called shared -> allocator marks the block
+
+   A stream has a number from its first such call until it is destroyed. */
+#include <dao/async.h>
+
+#include "base/error.h"
+#include "runtime/context_internal.h"
+#include "runtime/event_ring.h"
+#include "runtime/tag_internal.h"
+
+#include <inttypes.h>
+
+/* In this file they are functions. */
+#undef dao_alloc_async
+#undef dao_free_async
+#undef dao_record_stream
+
+/* What a call is about. */
+typedef struct order {
+    dao_runtime_t *runtime; /* borrowed */
+    dao_allocator_t *allocator;
+    uint32_t number; /* of the stream */
+} order_t;
+
+/* Gives a stream its number. */
+static dao_status_t number_find(dao_stream_t *stream, uint32_t *out_number)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
+        dao_holds_t *holds = stream->runtime->holds;
+        uint32_t added;
+        dao_status_t status = dao_holds_stream_add(holds, stream->backend, &added);
+        if (status != DAO_OK) {
+            return status;
+        }
+        if (atomic_compare_exchange_strong(&stream->number, &number, added)) {
+            number = added;
+        } else {
+            dao_holds_stream_remove(holds,
+                                    added); /* another thread was faster; nothing was freed under this one */
+        }
+    }
+    *out_number = number;
+    return DAO_OK;
+}
+
+dao_status_t dao_stream_order_synchronize(dao_stream_t *stream)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    dao_runtime_t *runtime = stream->runtime;
+    uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
+    dao_status_t status = runtime->ops->stream_synchronize(stream->backend);
+    if (status == DAO_OK && number != 0) {
+        dao_holds_finished(runtime->holds, number, epoch);
+    }
+    return status;
+}
+
+void dao_stream_order_end(dao_stream_t *stream)
+{
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
+        return;
+    }
+    dao_runtime_t *runtime = stream->runtime;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    if (runtime->ops->stream_synchronize(stream->backend) != DAO_OK) {
+        (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
+    }
+    (void)dao_error_restore(&record);
+    dao_holds_stream_remove(runtime->holds, number);
+}
+
+/* Checks place and stream, and finds what a call needs; a device that was not used yet is started. */
+static dao_status_t order_find(const char *function, dao_place_t place, dao_stream_t *stream,
+                               order_t *out_order)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_status_t status = dao_place_allocator(place, true, &out_order->allocator, &out_order->runtime);
+    dao_runtime_t *runtime = out_order->runtime;
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (runtime == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "%s: host memory follows no stream; use dao_alloc() and dao_free()", function);
+    }
+    stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
+    if (stream->runtime != runtime) {
+        return dao_error(DAO_ERR_INVALID, "%s: a stream of device:%" PRId32 "%s for memory at %s", function,
+                         stream->runtime->device_index,
+                         stream->runtime->device_index == place.index ? " before dao_finalize()" : "",
+                         dao_place_format(place, text));
+    }
+    if (out_order->allocator->ops->stream_mark == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "%s: the %s allocator of %s knows no streams", function,
+                         out_order->allocator->ops->name, dao_place_format(place, text));
+    }
+    return number_find(stream, &out_order->number);
+}
+
+/* Gives a block back that its stream could not be made to wait for: whoever held it holds it still, and this stream does if
+   it held it before. */
+static void give_back(const order_t *order, const dao_block_grant_t *grant)
+{
+    dao_hold_t hold = dao_holds_mark(order->runtime->holds, order->number);
+    dao_hold_join(&hold, &grant->hold);
+    (void)order->allocator->ops->free(order->allocator, grant->address,
+                                      &hold); /* it was allocated just now */
+}
+
+static dao_status_t order_alloc(const order_t *order, dao_place_kind_t kind, size_t size_bytes,
+                                void **out_address)
+{
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->number};
+    dao_block_grant_t grant;
+    dao_runtime_drain(order->runtime);
+    dao_status_t status = order->allocator->ops->alloc(order->allocator, &request, &grant);
+    bool is_short =
+        status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
+    if (is_short && dao_runtime_deferred_count(order->runtime, kind) > 0) {
+        dao_runtime_drain_all(order->runtime); /* what the allocator itself holds it has waited for */
+        status = order->allocator->ops->alloc(order->allocator, &request, &grant);
+    }
+    dao_place_t place = {kind, order->runtime->device_index};
+    if (status != DAO_OK) {
+        dao_events_note_alloc(place, &request, NULL, status);
+        return status;
+    }
+    if (!dao_hold_is_own(&grant.hold, order->number)) {
+        status = dao_holds_wait_on(order->runtime->holds, &grant.hold, order->number);
+    }
+    dao_events_note_alloc(place, &request, grant.address, status);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        give_back(order, &grant);
+        return dao_error_restore(&record);
+    }
+    *out_address = grant.address;
+    return DAO_OK;
+}
+
+void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
+{
+    order_t order;
+    void *address = NULL;
+    if (order_find("dao_alloc_async", place, stream, &order) != DAO_OK || size_bytes == 0) {
+        return NULL;
+    }
+    return order_alloc(&order, place.kind, size_bytes, &address) == DAO_OK ? address : NULL;
+}
+
+dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
+{
+    if (address == NULL) {
+        return DAO_OK;
+    }
+    order_t order;
+    dao_status_t status = order_find("dao_free_async", place, stream, &order);
+    if (status == DAO_OK) {
+        dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
+        uint64_t ticks = dao_events_ticks();
+        status = order.allocator->ops->free(order.allocator, address, &hold);
+        if (status == DAO_OK) {
+            dao_events_note_free(NULL, place, address, ticks);
+            dao_holds_record(order.runtime->holds, &hold);
+            return DAO_OK;
+        }
+    }
+    return dao_free_error("dao_free_async", place, address, status);
+}
+
+dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *stream)
+{
+    order_t order;
+    dao_status_t status = order_find("dao_record_stream", place, stream, &order);
+    if (status == DAO_OK) {
+        dao_holds_share(order.runtime->holds, order.number);
+        status = order.allocator->ops->stream_mark(order.allocator, address, order.number);
+    }
+    return status;
+}
