@@ -85,6 +85,11 @@ typedef struct dao_allocator_ops {
 
     /* Gives everything back, live blocks too. */
     void (*destroy)(dao_allocator_t *allocator);
+
+    /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of frees, for callers
+       that must not take the lock, and carries them out: see pinned.h. */
+    void (*free_deferred)(dao_allocator_t *allocator, void *address);
+    void (*drain)(dao_allocator_t *allocator);
 } dao_allocator_ops_t;
 
 struct dao_ledger;

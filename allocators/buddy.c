@@ -20,6 +20,7 @@
 #include "base/host.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define NONE        UINT32_MAX
 #define ORDER_COUNT (DAO_BUDDY_ORDER_MAX + 1)
@@ -197,6 +198,16 @@ dao_status_t dao_buddy_split(dao_buddy_t *buddy, uint32_t page, uint32_t order)
     return DAO_OK;
 }
 
+uint32_t dao_buddy_page_count(const dao_buddy_t *buddy)
+{
+    return buddy->page_count;
+}
+
+bool dao_buddy_is_free_run(const dao_buddy_t *buddy, uint32_t page)
+{
+    return page < buddy->page_count && (buddy->tags[page] & TAG_FREE) != 0;
+}
+
 uint32_t dao_buddy_free_count(const dao_buddy_t *buddy)
 {
     return buddy->free_count;
@@ -217,10 +228,11 @@ static uint32_t run_length(const dao_buddy_t *buddy, uint32_t page)
         return 0;
     }
     uint32_t length = 1u << order;
-    for (uint32_t i = 1; i < length; i++) {
-        if (buddy->tags[page + i] != 0) {
-            return 0;
-        }
+    const uint8_t *inside = &buddy->tags[page + 1];
+    bool has_tags_inside =
+        length > 1 && (inside[0] != 0 || memcmp(inside, inside + 1, length - 2) != 0); /* 0, then all alike */
+    if (has_tags_inside) {
+        return 0;
     }
     uint32_t other = page ^ length;
     bool unmerged =

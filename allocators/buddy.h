@@ -1,5 +1,5 @@
-/* Binary buddy over page numbers [0, page_count): runs of 2^k pages, aligned to their length, merged by one xor. It owns
-   pages, where powers of two are right, and never places payloads. Not thread-safe: the owner locks. */
+/* Binary buddy over page numbers [0, page_count): runs of 2^k pages, aligned to their length, merged by one xor. What a
+   page is, the owner says. Its tables are touched where runs begin, and nowhere else. Not thread-safe: the owner locks. */
 #ifndef DAO_ALLOCATORS_BUDDY_H
 #define DAO_ALLOCATORS_BUDDY_H
 
@@ -9,7 +9,7 @@
 #define DAO_PAGE_BYTES (UINT64_C(2) << 20)
 
 /* Largest order: runs of up to 2^DAO_BUDDY_ORDER_MAX pages. */
-#define DAO_BUDDY_ORDER_MAX 20
+#define DAO_BUDDY_ORDER_MAX 26
 
 typedef struct dao_buddy dao_buddy_t;
 
@@ -28,8 +28,10 @@ dao_status_t dao_buddy_free(dao_buddy_t *buddy, uint32_t page, uint32_t order);
    dao_buddy_free(). O(2^order). */
 dao_status_t dao_buddy_split(dao_buddy_t *buddy, uint32_t page, uint32_t order);
 
-uint32_t dao_buddy_free_count(const dao_buddy_t *buddy);         /* free pages */
-uint32_t dao_buddy_largest_free_order(const dao_buddy_t *buddy); /* UINT32_MAX if nothing is free */
+uint32_t dao_buddy_page_count(const dao_buddy_t *buddy);
+uint32_t dao_buddy_free_count(const dao_buddy_t *buddy);             /* free pages */
+uint32_t dao_buddy_largest_free_order(const dao_buddy_t *buddy);     /* UINT32_MAX if nothing is free */
+bool dao_buddy_is_free_run(const dao_buddy_t *buddy, uint32_t page); /* a free run begins there */
 bool dao_buddy_is_valid(const dao_buddy_t *buddy);
 
 #endif

@@ -16,7 +16,6 @@
 
 #include "allocators/buddy.h"
 #include "allocators/paged.h"
-#include "allocators/pages.h"
 #include "allocators/segments.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -204,7 +203,8 @@ static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
     return caching->ops->memory_free(caching->device, address, size_bytes);
 }
 
-static dao_status_t segmented_create(const dao_caching_config_t *config, dao_allocator_t **out_allocator)
+static dao_status_t segmented_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+                                     dao_allocator_t **out_allocator)
 {
     caching_t *caching = dao_host_calloc(1, sizeof(*caching));
     if (caching == NULL) {
@@ -218,10 +218,12 @@ static dao_status_t segmented_create(const dao_caching_config_t *config, dao_all
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
                                                                                   : DAO_CACHING_SEGMENT_BYTES,
+                                      .fit = config->fit,
                                       .full_status = DAO_ERR_NO_DEVICE_MEMORY};
     dao_segments_init(&caching->segments, &segments, &caching->ledger);
     dao_status_t status = dao_ledger_init(&caching->ledger, config->name);
     caching->ledger.stats.limit_bytes = config->limit_bytes;
+    caching->ledger.capacity_bytes = info->total_bytes;
     if (status == DAO_OK && config->initial_bytes != 0) {
         status = dao_segments_take_initial(&caching->segments, config->initial_bytes);
     }
@@ -241,7 +243,7 @@ dao_status_t dao_caching_create(const dao_caching_config_t *config, dao_allocato
     if (status != DAO_OK) {
         return status;
     }
-    bool has_pages = !config->no_page_mapping && dao_pages_bytes_for(config->ops, &info) != 0;
+    bool has_pages = !config->no_page_mapping && dao_paged_page_bytes(config->ops, &info) != 0;
     return has_pages ? dao_paged_create(config, &info, out_allocator)
-                     : segmented_create(config, out_allocator);
+                     : segmented_create(config, &info, out_allocator);
 }

@@ -4,6 +4,7 @@
 #define DAO_ALLOCATORS_CACHING_H
 
 #include "allocators/allocator.h"
+#include "allocators/range.h"
 #include "backends/backend.h"
 
 typedef struct dao_caching_config {
@@ -11,6 +12,7 @@ typedef struct dao_caching_config {
     dao_backend_device_t *device; /* borrowed; outlives the allocator */
     const char *name;             /* the place, for messages; copied */
     dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: no stream order */
+    dao_range_fit_t fit;          /* how a hole is chosen */
     size_t segment_bytes;         /* smallest segment without page mapping; 0: DAO_CACHING_SEGMENT_BYTES */
     size_t initial_bytes;         /* taken at once, as one segment or run of pages */
     size_t limit_bytes;           /* as for limit_set */

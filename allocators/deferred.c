@@ -26,6 +26,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/log.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -145,4 +146,45 @@ uint32_t dao_deferred_take(dao_deferred_t *deferred)
     }
     atomic_fetch_sub_explicit(&deferred->pending_count, count, memory_order_relaxed);
     return first;
+}
+
+uint32_t dao_deferred_carry_out(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
+                                void *owner)
+{
+    uint32_t wrong = DAO_DEFERRED_NONE;
+    uint32_t next = DAO_DEFERRED_NONE;
+    for (uint32_t index = dao_deferred_take(deferred); index != DAO_DEFERRED_NONE; index = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
+        next = atomic_load(&slot->next);
+        slot->status = give(owner, slot->address);
+        if (slot->status == DAO_OK) {
+            dao_deferred_give(deferred, index);
+        } else {
+            atomic_store(&slot->next, wrong);
+            wrong = index;
+        }
+    }
+    return wrong;
+}
+
+void dao_deferred_report(dao_deferred_t *deferred, uint32_t wrong, const char *name)
+{
+    for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(deferred, wrong);
+        next = atomic_load(&slot->next);
+        void *address = slot->address;
+        dao_status_t status = slot->status;
+        dao_deferred_give(deferred, wrong); /* first: the callback may call this allocator */
+        dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
+                dao_status_text(status));
+    }
+    if (atomic_load_explicit(&deferred->lost_count, memory_order_relaxed) == 0) {
+        return;
+    }
+    uint64_t lost_count = atomic_exchange(&deferred->lost_count, 0);
+    if (lost_count > 0) {
+        dao_log(DAO_LOG_LEVEL_ERROR,
+                "%s: %" PRIu64 " deferred frees were lost, because more than %u wrong addresses were waiting",
+                name, lost_count, DAO_DEFERRED_SPARE_COUNT);
+    }
 }

@@ -668,6 +668,7 @@ static void hardened_finish(hardened_t *hardened)
 {
     dao_descriptors_finish(&hardened->descriptors);
     dao_host_free(hardened->queue);
+    hardened->ledger.budget = NULL;
     dao_ledger_finish(&hardened->ledger);
     dao_cond_finish(&hardened->changed);
     dao_mutex_finish(&hardened->lock);
@@ -721,6 +722,9 @@ dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_alloca
         hardened_finish(hardened);
         return status;
     }
+    hardened->ledger.budget = inner->ledger->budget; /* for questions: the inner allocator takes from it */
+    hardened->ledger.capacity_bytes = inner->ledger->capacity_bytes;
+    hardened->ledger.maps_pages = inner->ledger->maps_pages;
     *out_allocator = &hardened->base;
     return DAO_OK;
 }

@@ -48,8 +48,8 @@ static void unlock(host_t *host)
 
 static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
-    size_t size_bytes = request->size_bytes;
-    dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(size_bytes));
+    dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(request->size_bytes));
+
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
@@ -58,9 +58,9 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
         dao_segments_trim(&host->segments, 0, &released_bytes) == DAO_OK && released_bytes > 0) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    return status == DAO_OK ? DAO_OK
-                            : dao_ledger_fail(&host->ledger, status, size_bytes,
-                                              dao_segments_largest_hole(&host->segments));
+    return status == DAO_OK
+               ? DAO_OK
+               : dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
 }
 
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -235,21 +235,36 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
     return DAO_OK;
 }
 
-dao_status_t dao_host_allocator_create(const char *name, dao_allocator_t **out_allocator)
+/* Makes an empty allocator what its config says. */
+static dao_status_t host_start(host_t *host, const dao_host_config_t *config)
+{
+    dao_status_t status = dao_ledger_init(&host->ledger, config->name);
+    if (status != DAO_OK) {
+        return status;
+    }
+    host->ledger.stats.limit_bytes = config->limit_bytes;
+    host->ledger.budget = config->budget;
+    return config->initial_bytes != 0 ? dao_segments_take_initial(&host->segments, config->initial_bytes)
+                                      : DAO_OK;
+}
+
+dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allocator_t **out_allocator)
 {
     host_t *host = dao_host_calloc(1, sizeof(*host));
     if (host == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     host->base = (dao_allocator_t){.ops = &host_ops, .ledger = &host->ledger};
     dao_mutex_init(&host->lock, DAO_RANK_ALLOCATOR);
     dao_small_init(&host->small, &host->ledger);
-    dao_segments_config_t config = {.upstream = {.take = take_region, .give = give_region},
-                                    .unit_bytes = DAO_PAGE_BYTES,
-                                    .minimum_bytes = DAO_HOST_REGION_BYTES,
-                                    .full_status = DAO_ERR_NO_HOST_MEMORY};
-    dao_segments_init(&host->segments, &config, &host->ledger);
-    dao_status_t status = dao_ledger_init(&host->ledger, name);
+    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region},
+                                      .unit_bytes = DAO_PAGE_BYTES,
+                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
+                                                                                  : DAO_HOST_REGION_BYTES,
+                                      .fit = config->fit,
+                                      .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_segments_init(&host->segments, &segments, &host->ledger);
+    dao_status_t status = host_start(host, config);
     if (status != DAO_OK) {
         host_destroy(&host->base);
         return status;

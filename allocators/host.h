@@ -3,14 +3,26 @@
 #define DAO_ALLOCATORS_HOST_H
 
 #include "allocators/allocator.h"
+#include "allocators/budget.h"
+#include "allocators/range.h"
 
 /* Requests up to this many bytes go to malloc. */
 #define DAO_HOST_SMALL_BYTES (UINT64_C(32) << 10)
 
-/* Smallest region that is taken from the system. */
-#define DAO_HOST_REGION_BYTES (UINT64_C(64) << 20)
+/* Smallest region that is taken from the system, if the config does not say. */
+#define DAO_HOST_REGION_BYTES ((size_t)64 << 20)
 
-/* DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_host_allocator_create(const char *name, dao_allocator_t **out_allocator);
+typedef struct dao_host_config {
+    const char *name;     /* the place, for messages; copied */
+    dao_budget_t *budget; /* of all host memory; borrowed; NULL: none */
+    dao_range_fit_t fit;  /* how a hole is chosen */
+    size_t segment_bytes; /* smallest region; 0: DAO_HOST_REGION_BYTES */
+    size_t initial_bytes; /* taken at once, as one region */
+    size_t limit_bytes;   /* as for limit_set */
+} dao_host_config_t;
+
+/* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT if initial_bytes are more. */
+DAO_NODISCARD dao_status_t dao_host_allocator_create(const dao_host_config_t *config,
+                                                     dao_allocator_t **out_allocator);
 
 #endif

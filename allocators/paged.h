@@ -8,7 +8,10 @@
 /* Most arenas that threads share among them. */
 #define DAO_PAGED_ARENA_MAX 8u
 
-/* As dao_caching_create(), for a device that dao_pages_bytes_for() is not 0 for. */
+/* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
+uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
+
+/* As dao_caching_create(), for a device that dao_paged_page_bytes() is not 0 for. */
 DAO_NODISCARD dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
                                             dao_allocator_t **out_allocator);
 

@@ -750,16 +750,6 @@ void dao_pages_window_drop(dao_pages_t *pages)
     window_finish(pages, &pages->windows[--pages->window_count]);
 }
 
-uint64_t dao_pages_bytes_for(const dao_backend_ops_t *ops, const dao_device_info_t *info)
-{
-    if (!dao_backend_has_pages(ops) || info->page_bytes == 0 ||
-        (info->page_bytes & (info->page_bytes - 1)) != 0) {
-        return 0;
-    }
-    uint64_t page_bytes = info->page_bytes > DAO_PAGE_BYTES ? info->page_bytes : DAO_PAGE_BYTES;
-    return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
-}
-
 /* Gives every page back; a refusal has nobody left to be told. */
 static void give_back_all(dao_pages_t *pages)
 {

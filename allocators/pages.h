@@ -32,9 +32,6 @@ typedef struct dao_pages_ranges {
     uint32_t count;
 } dao_pages_ranges_t;
 
-/* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
-uint64_t dao_pages_bytes_for(const dao_backend_ops_t *ops, const dao_device_info_t *info);
-
 /* Without a window. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **out_pages);
 

@@ -19,10 +19,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/log.h"
 #include "base/sync.h"
-
-#include <inttypes.h>
 
 typedef struct pinned {
     dao_allocator_t base;
@@ -49,25 +46,18 @@ static bool is_valid_locked(const pinned_t *pinned)
                (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
 }
 
-/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock(). */
+static dao_status_t free_locked(void *owner, void *address)
+{
+    pinned_t *pinned = owner;
+    return dao_segments_free(&pinned->segments, address);
+}
+
+/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report(). */
 static uint32_t lock_and_drain(pinned_t *pinned)
 {
     dao_mutex_lock(&pinned->lock);
     DAO_ASSERT_HEAVY(is_valid_locked(pinned));
-    uint32_t wrong = DAO_DEFERRED_NONE;
-    uint32_t next = DAO_DEFERRED_NONE;
-    for (uint32_t index = dao_deferred_take(&pinned->deferred); index != DAO_DEFERRED_NONE; index = next) {
-        dao_deferred_slot_t *slot = dao_deferred_slot(&pinned->deferred, index);
-        next = atomic_load(&slot->next);
-        slot->status = dao_segments_free(&pinned->segments, slot->address);
-        if (slot->status == DAO_OK) {
-            dao_deferred_give(&pinned->deferred, index);
-        } else {
-            atomic_store(&slot->next, wrong);
-            wrong = index;
-        }
-    }
-    return wrong;
+    return dao_deferred_carry_out(&pinned->deferred, free_locked, pinned);
 }
 
 /* Gives the lock up, then logs the wrong addresses. */
@@ -75,24 +65,7 @@ static void unlock_and_report(pinned_t *pinned, uint32_t wrong)
 {
     DAO_ASSERT_HEAVY(is_valid_locked(pinned));
     dao_mutex_unlock(&pinned->lock);
-    for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
-        dao_deferred_slot_t *slot = dao_deferred_slot(&pinned->deferred, wrong);
-        next = atomic_load(&slot->next);
-        void *address = slot->address;
-        dao_status_t status = slot->status;
-        dao_deferred_give(&pinned->deferred, wrong); /* first: the callback may call this allocator */
-        dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", pinned->ledger.name,
-                address, dao_status_text(status));
-    }
-    if (atomic_load_explicit(&pinned->deferred.lost_count, memory_order_relaxed) == 0) {
-        return;
-    }
-    uint64_t lost_count = atomic_exchange(&pinned->deferred.lost_count, 0);
-    if (lost_count > 0) {
-        dao_log(DAO_LOG_LEVEL_ERROR,
-                "%s: %" PRIu64 " deferred frees were lost, because more than %u wrong addresses were waiting",
-                pinned->ledger.name, lost_count, DAO_DEFERRED_SPARE_COUNT);
-    }
+    dao_deferred_report(&pinned->deferred, wrong, pinned->ledger.name);
 }
 
 static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -106,8 +79,8 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     if (status == DAO_OK) {
         status = dao_segments_alloc(&pinned->segments, request, &out_grant->address);
     } else {
-        status = dao_ledger_fail(&pinned->ledger, status, request->size_bytes,
-                                 dao_segments_largest_hole(&pinned->segments));
+        status =
+            dao_ledger_fail(&pinned->ledger, status, request, dao_segments_largest_hole(&pinned->segments));
     }
     unlock_and_report(pinned, wrong);
     return status;
@@ -218,6 +191,17 @@ static void pinned_destroy(dao_allocator_t *allocator)
     dao_host_free(pinned);
 }
 
+static void pinned_free_deferred(dao_allocator_t *allocator, void *address)
+{
+    dao_deferred_push(&pinned_of(allocator)->deferred, address);
+}
+
+static void pinned_drain(dao_allocator_t *allocator)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    unlock_and_report(pinned, lock_and_drain(pinned));
+}
+
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
@@ -232,24 +216,20 @@ static const dao_allocator_ops_t pinned_ops = {
     .walk_all = pinned_walk_all,
     .is_valid = pinned_is_valid,
     .destroy = pinned_destroy,
+    .free_deferred = pinned_free_deferred,
+    .drain = pinned_drain,
 };
-
-bool dao_is_pinned(const dao_allocator_t *allocator)
-{
-    return allocator->ops == &pinned_ops;
-}
 
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address)
 {
-    DAO_ASSERT(dao_is_pinned(allocator));
-    dao_deferred_push(&pinned_of(allocator)->deferred, address);
+    DAO_ASSERT(allocator->ops->free_deferred != NULL);
+    allocator->ops->free_deferred(allocator, address);
 }
 
 void dao_pinned_drain(dao_allocator_t *allocator)
 {
-    if (dao_is_pinned(allocator)) {
-        pinned_t *pinned = pinned_of(allocator);
-        unlock_and_report(pinned, lock_and_drain(pinned));
+    if (allocator->ops->drain != NULL) {
+        allocator->ops->drain(allocator);
     }
 }
 
@@ -265,27 +245,41 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
     return pinned->ops->pinned_free(pinned->device, address, size_bytes);
 }
 
-dao_status_t dao_pinned_create(const dao_backend_ops_t *ops, dao_backend_device_t *device, const char *name,
-                               dao_allocator_t **out_allocator)
+/* Makes an empty allocator what its config says. */
+static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *config)
+{
+    dao_status_t status = dao_ledger_init(&pinned->ledger, config->name);
+    if (status != DAO_OK) {
+        return status;
+    }
+    pinned->ledger.stats.limit_bytes = config->limit_bytes;
+    pinned->ledger.budget = config->budget;
+    status = dao_deferred_reserve(&pinned->deferred, 0);
+    if (status == DAO_OK && config->initial_bytes != 0) {
+        status = dao_segments_take_initial(&pinned->segments, config->initial_bytes);
+    }
+    return status;
+}
+
+dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_t **out_allocator)
 {
     pinned_t *pinned = dao_host_calloc(1, sizeof(*pinned));
     if (pinned == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     pinned->base = (dao_allocator_t){.ops = &pinned_ops, .ledger = &pinned->ledger};
-    pinned->ops = ops;
-    pinned->device = device;
+    pinned->ops = config->ops;
+    pinned->device = config->device;
     dao_mutex_init(&pinned->lock, DAO_RANK_ALLOCATOR);
     dao_deferred_init(&pinned->deferred);
-    dao_segments_config_t config = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
-                                    .unit_bytes = DAO_PAGE_BYTES,
-                                    .minimum_bytes = DAO_PINNED_REGION_BYTES,
-                                    .full_status = DAO_ERR_NO_HOST_MEMORY};
-    dao_segments_init(&pinned->segments, &config, &pinned->ledger);
-    dao_status_t status = dao_ledger_init(&pinned->ledger, name);
-    if (status == DAO_OK) {
-        status = dao_deferred_reserve(&pinned->deferred, 0);
-    }
+    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
+                                      .unit_bytes = DAO_PAGE_BYTES,
+                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
+                                                                                  : DAO_PINNED_REGION_BYTES,
+                                      .fit = config->fit,
+                                      .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_segments_init(&pinned->segments, &segments, &pinned->ledger);
+    dao_status_t status = pinned_start(pinned, config);
     if (status != DAO_OK) {
         pinned_destroy(&pinned->base);
         return status;

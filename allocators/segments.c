@@ -267,7 +267,7 @@ static dao_status_t give_segment(dao_segments_t *segments, size_t index)
     dao_range_destroy(segment.range);
     segments->count--;
     memmove(&segments->list[index], &segments->list[index + 1], (segments->count - index) * sizeof(segment));
-    dao_stats_count_shrink(&segments->ledger->stats, segment.size_bytes);
+    dao_ledger_count_shrink(segments->ledger, segment.size_bytes);
     return DAO_OK;
 }
 
@@ -313,7 +313,7 @@ dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_byte
         return DAO_OK;
     }
     if (free_segment_bytes(segments) < size_bytes - room_bytes) {
-        return dao_error(DAO_ERR_LIMIT, "the limit is reached; raise it or free blocks");
+        return dao_ledger_limit_error(segments->ledger, size_bytes);
     }
     uint64_t released_bytes = 0;
     return release(segments, size_bytes - room_bytes, &released_bytes);
@@ -334,6 +334,28 @@ static bool list_reserve(dao_segments_t *segments)
     return true;
 }
 
+/* Takes addresses from the upstream and makes a range over them. */
+static dao_status_t take_range(dao_segments_t *segments, dao_segment_t *segment)
+{
+    const dao_upstream_t *upstream = &segments->config.upstream;
+    void *address = NULL;
+    dao_status_t status = upstream->take(upstream->user, segment->size_bytes, &address);
+    if (status != DAO_OK) {
+        return status;
+    }
+    segment->address = address;
+    dao_range_config_t config = {
+        .capacity_bytes = segment->size_bytes, .base = (uintptr_t)address, .fit = segments->config.fit};
+    status = dao_range_create(&config, &segment->range);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        (void)upstream->give(upstream->user, address, segment->size_bytes); /* it was taken just now */
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
+}
+
 /* Takes one segment of a size from the upstream. */
 static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
 {
@@ -341,27 +363,20 @@ static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the list of segments");
     }
     dao_segment_t segment = {.size_bytes = size_bytes, .bound_bytes = size_bytes};
-    void *address = NULL;
-    dao_status_t status =
-        segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
+    dao_status_t status = dao_ledger_grow_begin(segments->ledger, size_bytes);
     if (status != DAO_OK) {
         return status;
     }
-    segment.address = address;
-    dao_range_config_t config = {.capacity_bytes = size_bytes, .base = (uintptr_t)address};
-    status = dao_range_create(&config, &segment.range);
+    status = take_range(segments, &segment);
     if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        (void)segments->config.upstream.give(segments->config.upstream.user, address,
-                                             size_bytes); /* it was taken just now */
-        return dao_error_restore(&record);
+        dao_ledger_grow_cancel(segments->ledger, size_bytes);
+        return status;
     }
-    size_t index = index_after(segments, address);
+    size_t index = index_after(segments, segment.address);
     memmove(&segments->list[index + 1], &segments->list[index], (segments->count - index) * sizeof(segment));
     segments->list[index] = segment;
     segments->count++;
-    dao_stats_count_grow(&segments->ledger->stats, size_bytes);
+    dao_ledger_count_grow(segments->ledger, size_bytes);
     return DAO_OK;
 }
 
@@ -375,13 +390,15 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
+/* Whether less, or giving something back, may help; a limit: of the budget, which others have taken from since the look. */
 static bool is_out_of_memory(dao_status_t status)
 {
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY;
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
 }
 
 /* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of just the block; last of
-   all after giving back what is free. */
+   all after giving back what is free. Of a budget that has no room for the usual size it takes no more than the block needs:
+   the rest is for those who share it. */
 static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 {
     dao_status_t status = dao_segments_make_room(segments, block_bytes);
@@ -389,11 +406,14 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
         return status;
     }
     uint64_t room_bytes = dao_ledger_room(segments->ledger) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
-    uint64_t wanted_bytes = round_up(block_bytes, segments->config.unit_bytes);
-    wanted_bytes =
-        wanted_bytes < segments->config.minimum_bytes ? segments->config.minimum_bytes : wanted_bytes;
+    uint64_t unit_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    uint64_t minimum_bytes = segments->config.minimum_bytes;
+    uint64_t wanted_bytes = unit_bytes < minimum_bytes ? minimum_bytes : unit_bytes;
+    wanted_bytes = wanted_bytes > dao_ledger_budget_room(segments->ledger) ? unit_bytes : wanted_bytes;
     wanted_bytes = wanted_bytes > room_bytes ? room_bytes : wanted_bytes;
     wanted_bytes = wanted_bytes > DAO_RANGE_CAPACITY_MAX ? DAO_RANGE_CAPACITY_MAX : wanted_bytes;
+    wanted_bytes =
+        wanted_bytes < block_bytes ? block_bytes : wanted_bytes; /* others took from the budget just now */
     status = take_segment(segments, (size_t)wanted_bytes);
     if (is_out_of_memory(status) && wanted_bytes > block_bytes) {
         status = take_segment(segments, (size_t)block_bytes);
@@ -478,7 +498,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     DAO_ASSERT(size_bytes > 0);
     dao_status_t status = charge_and_place(segments, request, out_address);
     if (status != DAO_OK) {
-        return dao_ledger_fail(segments->ledger, status, size_bytes, dao_segments_largest_hole(segments));
+        return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
     }
     dao_ledger_count_alloc(segments->ledger, request, (size_t)round_up(size_bytes, DAO_RANGE_GRANULE));
     return DAO_OK;

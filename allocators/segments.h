@@ -51,6 +51,7 @@ typedef struct dao_segments_config {
     dao_upstream_t upstream;
     size_t unit_bytes;    /* segments are multiples of this many bytes, if the limit allows; a power of two */
     size_t minimum_bytes; /* and at least this large, if limit and upstream allow */
+    dao_range_fit_t fit;  /* how a hole is chosen */
     dao_status_t full_status; /* for requests that no segment can hold */
 } dao_segments_config_t;
 

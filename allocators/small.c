@@ -76,6 +76,20 @@ static bool reserve(dao_small_t *small)
     return true;
 }
 
+static dao_status_t take(dao_small_t *small, size_t block_bytes, void **out_address)
+{
+    dao_status_t status = dao_ledger_grow_begin(small->ledger, block_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_address = reserve(small) ? dao_host_aligned(block_bytes, DAO_SMALL_ALIGNMENT_BYTES) : NULL;
+    if (*out_address == NULL) {
+        dao_ledger_grow_cancel(small->ledger, block_bytes);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses");
+    }
+    return DAO_OK;
+}
+
 dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address)
 {
     size_t block_bytes = dao_small_block_bytes(request->size_bytes);
@@ -83,14 +97,15 @@ dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *requ
     if (status != DAO_OK) {
         return status;
     }
-    void *address = reserve(small) ? dao_host_aligned(block_bytes, DAO_SMALL_ALIGNMENT_BYTES) : NULL;
-    if (address == NULL) {
+    void *address = NULL;
+    status = take(small, block_bytes, &address);
+    if (status != DAO_OK) {
         dao_ledger_refund(small->ledger, request, block_bytes);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses");
+        return status;
     }
     *probe(small, address) = (dao_small_entry_t){.address = address, .word = dao_word_of(request)};
     small->count++;
-    dao_stats_count_grow(&small->ledger->stats, block_bytes);
+    dao_ledger_count_grow(small->ledger, block_bytes);
     dao_ledger_count_alloc(small->ledger, request, block_bytes);
     *out_address = address;
     return DAO_OK;
@@ -107,7 +122,7 @@ dao_status_t dao_small_free(dao_small_t *small, const void *address)
     dao_host_free(freed.address);
     size_t block_bytes = dao_small_block_bytes(dao_word_requested_bytes(freed.word));
     dao_ledger_count_free(small->ledger, address, freed.word, block_bytes);
-    dao_stats_count_shrink(&small->ledger->stats, block_bytes);
+    dao_ledger_count_shrink(small->ledger, block_bytes);
     return DAO_OK;
 }
 

@@ -29,7 +29,7 @@ void dao_small_finish(dao_small_t *small);
 /* Gives what a request takes, roundings included. */
 size_t dao_small_block_bytes(size_t size_bytes);
 
-/* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT of the request's tag. The owner has seen to the limit of the place. */
+/* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT of the request's tag or of the budget. The owner has seen to the limit of the place. */
 dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address);
 
 /* DAO_ERR_FOREIGN_POINTER, without a message, if no block begins there. O(1), and never needs memory. */

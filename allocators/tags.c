@@ -147,6 +147,11 @@ void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
     count(&tags->entries[tag].free_count);
 }
 
+uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag)
+{
+    return dao_budget_room(&tags->entries[tag].bytes);
+}
+
 dao_status_t dao_tags_limit_set(dao_tags_t *tags, uint32_t tag, uint64_t limit_bytes)
 {
     DAO_ASSERT(dao_tag_names_get(tag) != NULL);

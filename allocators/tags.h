@@ -38,6 +38,9 @@ void dao_tags_count_alloc(dao_tags_t *tags, uint32_t tag);
 /* The block was freed: takes its charge back. */
 void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
 
+/* Bytes that could be charged now; UINT64_MAX without a limit. */
+uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag);
+
 /* 0 is no limit. DAO_ERR_LIMIT, with a message, if live blocks hold more: the limit stays as it was. */
 DAO_NODISCARD dao_status_t dao_tags_limit_set(dao_tags_t *tags, uint32_t tag, uint64_t limit_bytes);
 

@@ -5,7 +5,7 @@
 #include <dao/status.h>
 
 /* Most bytes of a message, the closing zero included; longer ones are cut. */
-#define DAO_ERROR_MESSAGE_BYTES 512
+#define DAO_ERROR_MESSAGE_BYTES 1024
 
 /* Stores a failure for this thread and gives `status` back: `return dao_error(DAO_ERR_INVALID, "size is %zu", size);`.
    The vendor's code is reset to 0. `status` is not DAO_OK. */

@@ -130,6 +130,20 @@ void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex)
     must(pthread_cond_wait(&cond->handle, &mutex->handle));
 }
 
+static struct timespec timespec_of(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / NS_PER_SECOND),
+                             .tv_nsec = (long)(time_ns % NS_PER_SECOND)};
+}
+
+bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns)
+{
+    struct timespec until = timespec_of(time_ns);
+    int result = pthread_cond_clockwait(&cond->handle, &mutex->handle, CLOCK_MONOTONIC, &until);
+    must(result == ETIMEDOUT ? 0 : result);
+    return result != ETIMEDOUT;
+}
+
 void dao_cond_signal(dao_cond_t *cond)
 {
     must(pthread_cond_signal(&cond->handle));
@@ -227,8 +241,7 @@ uint64_t dao_ticks_to_ns(uint64_t ticks)
 
 void dao_sleep_until(uint64_t time_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(time_ns / NS_PER_SECOND),
-                             .tv_nsec = (long)(time_ns % NS_PER_SECOND)};
+    struct timespec until = timespec_of(time_ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
 }

@@ -124,6 +124,10 @@ static inline void dao_spin_unlock(dao_spin_t *spin)
 void dao_cond_init(dao_cond_t *cond);
 void dao_cond_finish(dao_cond_t *cond);
 void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);
+
+/* As dao_cond_wait(), until dao_clock_ns() is time_ns at the latest. False if that time has come. */
+bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns);
+
 void dao_cond_signal(dao_cond_t *cond);
 void dao_cond_broadcast(dao_cond_t *cond);
 

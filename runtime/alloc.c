@@ -4,10 +4,11 @@
 #include <dao/memory.h>
 #include <dao/stats.h>
 
+#include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
-#include "runtime/context_internal.h"
 #include "runtime/event_ring.h"
+#include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 
 /* In this file they are functions. */
@@ -15,10 +16,26 @@
 #undef dao_free
 #undef dao_used
 
-/* Gives a place's allocator, starting its device if need be. */
+/* Gives the host's allocator, starting its place if need be, or says why a place is none. */
+static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, place);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    *out_allocator = atomic_load_explicit(&core->host_memory, memory_order_acquire);
+    return *out_allocator != NULL ? DAO_OK : dao_core_host_start(core, out_allocator);
+}
+
+/* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
+    *out_runtime = NULL;
     if (place.kind == DAO_PLACE_KIND_PINNED || place.kind == DAO_PLACE_KIND_DEVICE) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime == NULL) {
@@ -32,19 +49,10 @@ static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **o
             place.kind == DAO_PLACE_KIND_PINNED ? runtime->pinned_memory : runtime->device_memory;
         return DAO_OK;
     }
-    dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
-    if (status == DAO_OK) {
-        *out_allocator = core->host_memory;
-        *out_runtime = NULL;
-    }
-    return status;
+    return host_find(place, out_allocator);
 }
 
-/* allocator_peek() where the device was not used yet, and for the host. */
+/* allocator_peek() where the place was not used yet, and for the host. */
 static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
@@ -57,7 +65,7 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
         return status;
     }
     *out_runtime = NULL;
-    *out_allocator = core->host_memory;
+    *out_allocator = atomic_load(&core->host_memory);
     if (place.kind != DAO_PLACE_KIND_CPU) {
         *out_runtime = dao_runtime_started(place.index);
         *out_allocator = *out_runtime != NULL ? dao_runtime_allocator(*out_runtime, place.kind) : NULL;
@@ -65,7 +73,7 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
     return DAO_OK;
 }
 
-/* As allocator_find(), but a device that was not used yet is left alone: *out_allocator is NULL then. */
+/* As allocator_find(), but a place that was not used yet is left alone: *out_allocator is NULL then. */
 static inline dao_status_t allocator_peek(dao_place_t place, dao_allocator_t **out_allocator,
                                           dao_runtime_t **out_runtime)
 {
@@ -90,30 +98,6 @@ dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t
 
 /* ---- alloc ---- */
 
-static inline dao_status_t allocator_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
-                                           void **out_address)
-{
-    dao_block_grant_t grant;
-    dao_status_t status = allocator->ops->alloc(allocator, request, &grant);
-    if (status == DAO_OK) {
-        *out_address = grant.address;
-    }
-    return status;
-}
-
-/* Frees that still wait for a stream are memory, too: waits for them and tries once more. */
-static dao_status_t alloc_again(dao_runtime_t *runtime, dao_place_kind_t kind, dao_allocator_t *allocator,
-                                dao_status_t status, const dao_block_request_t *request, void **out_address)
-{
-    bool is_short =
-        status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-    if (!is_short || runtime == NULL || dao_runtime_deferred_count(runtime, kind) == 0) {
-        return status;
-    }
-    dao_runtime_drain_all(runtime);
-    return allocator_alloc(allocator, request, out_address);
-}
-
 static inline dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
                                        void **out_address, dao_runtime_t **out_runtime)
 {
@@ -129,9 +113,18 @@ static inline dao_status_t place_alloc(dao_place_t place, const dao_block_reques
     if (*out_runtime != NULL) {
         dao_runtime_drain(*out_runtime);
     }
-    status = allocator_alloc(allocator, request, out_address);
-    if (__builtin_expect(status != DAO_OK, 0)) {
-        status = alloc_again(*out_runtime, place.kind, allocator, status, request, out_address);
+    dao_block_grant_t grant;
+    status = allocator->ops->alloc(allocator, request, &grant);
+    if (dao_pressure_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = allocator,
+                                    .runtime = *out_runtime,
+                                    .request = request,
+                                    .out_grant = &grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    if (status == DAO_OK) {
+        *out_address = grant.address;
     }
     dao_events_note_alloc(place, request, *out_address, status);
     return status;
@@ -201,7 +194,7 @@ void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_optio
 /* Tells whether a place that was used already has a live block at an address. */
 static bool place_owns(const dao_core_t *core, dao_place_t place, const void *address)
 {
-    dao_allocator_t *allocator = core->host_memory;
+    dao_allocator_t *allocator = atomic_load(&core->host_memory);
     if (place.kind != DAO_PLACE_KIND_CPU) {
         dao_runtime_t *runtime = dao_runtime_started(place.index);
         if (runtime == NULL) {
@@ -210,7 +203,7 @@ static bool place_owns(const dao_core_t *core, dao_place_t place, const void *ad
         allocator = dao_runtime_allocator(runtime, place.kind);
     }
     dao_block_t block;
-    return allocator->ops->query(allocator, address, &block) == DAO_OK;
+    return allocator != NULL && allocator->ops->query(allocator, address, &block) == DAO_OK;
 }
 
 /* Looks for another place than the one that was named, to which an address belongs. */
@@ -264,6 +257,7 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
         uint64_t ticks = dao_events_ticks();
         status = dao_allocator_free(allocator, address);
         dao_events_note_free(NULL, place, address, status == DAO_OK ? ticks : 0);
+        dao_pressure_note_free();
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];
         status =
@@ -329,7 +323,10 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
     dao_stats_t stats = {0};
     if (allocator != NULL) {
         dao_place_drain(place, runtime);
+        uint64_t cured_count =
+            atomic_load(&allocator->ledger->cured_count); /* first: it is not above failed_count */
         allocator->ops->stats_get(allocator, &stats);
+        stats.failed_count -= cured_count;
         stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     }
     *out_stats = stats;
@@ -412,5 +409,6 @@ dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes)
     if (status == DAO_ERR_LIMIT && runtime != NULL && dao_runtime_wait_frees(runtime, place.kind)) {
         status = allocator->ops->limit_set(allocator, limit_bytes); /* such frees are no live blocks */
     }
+    dao_pressure_note_free();
     return status;
 }

@@ -14,7 +14,6 @@
    all calls, without a lock, exactly while the state is STARTED. */
 #include "runtime/context_internal.h"
 
-#include "allocators/host.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -22,6 +21,8 @@
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/leaks.h"
+#include "runtime/place_start.h"
+#include "runtime/pressure_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,8 +95,9 @@ dao_core_t *dao_core_retain(dao_core_t *core)
 
 static void core_destroy(dao_core_t *core)
 {
-    if (core->host_memory != NULL) {
-        core->host_memory->ops->destroy(core->host_memory);
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
+    if (host_memory != NULL) {
+        host_memory->ops->destroy(host_memory);
     }
     if (core->backend != NULL) {
         core->ops->close(core->backend);
@@ -159,10 +161,25 @@ static dao_status_t backend_open(dao_core_t *core, const dao_config_t *config)
     return status;
 }
 
+/* Says for every place that nothing was said about it. */
+static void configs_reset(dao_core_t *core, dao_strategy_t device_strategy)
+{
+    core->device_strategy = device_strategy;
+    core->host_config.strategy = DAO_STRATEGY_GOOD_FIT;
+    for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        core->pinned_configs[i].strategy = DAO_STRATEGY_GOOD_FIT;
+        core->device_configs[i].strategy = device_strategy;
+    }
+}
+
 static dao_status_t core_create(const dao_config_t *config, const dao_backend_ops_t *ops,
                                 dao_core_t **out_core)
 {
-    dao_status_t status = dao_backend_ops_check(ops);
+    dao_strategy_t device_strategy;
+    dao_status_t status = dao_strategy_find(config->device_strategy, &device_strategy);
+    if (status == DAO_OK) {
+        status = dao_backend_ops_check(ops);
+    }
     if (status != DAO_OK) {
         return status;
     }
@@ -179,20 +196,20 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     core->fork_count = atomic_load(&context.fork_count);
     atomic_init(&core->reference_count, 1);
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
+    configs_reset(core, device_strategy);
     status = backend_open(core, config);
+    uint64_t host_limit_bytes = 0;
     if (status == DAO_OK) {
         status = dao_hardening_find(config, core);
     }
     if (status == DAO_OK) {
-        status = dao_host_allocator_create("cpu", &core->host_memory);
-    }
-    if (status == DAO_OK) {
-        status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &core->host_memory);
+        status = dao_host_limit_find(config, &host_limit_bytes);
     }
     if (status != DAO_OK) {
         core_destroy(core);
         return status;
     }
+    atomic_init(&core->host_budget.limit_bytes, host_limit_bytes);
     *out_core = core;
     return DAO_OK;
 }
@@ -415,6 +432,7 @@ static uint64_t stop(void)
         }
     }
     started_clear(); /* before anything is logged: the callback may call the library */
+    dao_pressure_clear();
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }
@@ -475,6 +493,59 @@ dao_status_t dao_finalize(void)
 {
     dao_mutex_lock(&context.lock);
     dao_status_t status = finalize_locked();
+    dao_mutex_unlock(&context.lock);
+    return status;
+}
+
+/* ---- what places are to be ---- */
+
+static dao_place_config_t *config_of(dao_core_t *core, dao_place_t place)
+{
+    return place.kind == DAO_PLACE_KIND_CPU      ? &core->host_config
+           : place.kind == DAO_PLACE_KIND_PINNED ? &core->pinned_configs[place.index]
+                                                 : &core->device_configs[place.index];
+}
+
+/* Tells whether a place has started, or is starting now. */
+static bool has_started_locked(const dao_core_t *core, dao_place_t place)
+{
+    return place.kind == DAO_PLACE_KIND_CPU
+               ? atomic_load(&core->host_memory) != NULL
+               : dao_runtime_started(place.index) != NULL || context.device_starters[place.index] != 0;
+}
+
+dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place, const dao_place_config_t *config)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_mutex_lock(&context.lock);
+    bool is_busy = has_started_locked(core, place);
+    if (!is_busy) {
+        *config_of(core, place) = *config;
+    }
+    dao_mutex_unlock(&context.lock);
+    return is_busy ? dao_error(DAO_ERR_BUSY,
+                               "dao_place_configure: %s is in use already; configure it before its first use",
+                               dao_place_format(place, text))
+                   : DAO_OK;
+}
+
+dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator)
+{
+    dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+    dao_allocator_t *host_memory = NULL;
+    dao_status_t status = DAO_OK;
+    dao_mutex_lock(&context.lock);
+    if (atomic_load(&core->host_memory) == NULL) {
+        dao_place_origin_t origin = {.budget = &core->host_budget};
+        status = dao_place_start(host, &core->host_config, &origin, &host_memory);
+        if (status == DAO_OK &&
+            (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
+            host_memory->ops->destroy(host_memory);
+            host_memory = NULL;
+        }
+        atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
+    }
+    *out_allocator = atomic_load(&core->host_memory);
     dao_mutex_unlock(&context.lock);
     return status;
 }

@@ -2,8 +2,11 @@
 #ifndef DAO_RUNTIME_CONTEXT_INTERNAL_H
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
+#include "allocators/budget.h"
 #include "runtime/handle.h"
 #include "runtime/runtime_internal.h"
+
+#include <dao/place_config.h>
 
 /* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it lives. */
 typedef struct dao_live {
@@ -24,12 +27,18 @@ typedef struct dao_core {
     const dao_backend_ops_t *ops;
     dao_backend_t *backend;
     int32_t device_count;
-    uint32_t fork_count; /* forks before the start */
-    dao_allocator_t *host_memory;
+    uint32_t fork_count;                    /* forks before the start */
+    dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
+    _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     dao_event_rings_t *event_rings;
     uint32_t hardening;      /* of dao_hardening_t, for every place */
     size_t quarantine_bytes; /* of each */
     _Atomic uint32_t reference_count;
+    dao_strategy_t device_strategy; /* where a config names none */
+    /* guarded by the context's lock; a place's own does not change any more once it has started */
+    dao_place_config_t host_config;
+    dao_place_config_t pinned_configs[DAO_DEVICE_COUNT_MAX];
+    dao_place_config_t device_configs[DAO_DEVICE_COUNT_MAX];
     dao_mutex_t lock; /* rank leaf; guards the list */
     dao_live_t *first_live;
 } dao_core_t;
@@ -45,6 +54,21 @@ extern dao_started_t dao_started;
 /* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and the errors
    of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
+
+/* Gives the strategy that is in effect for a kind of place where a config names `strategy`. */
+static inline dao_strategy_t dao_core_strategy(const dao_core_t *core, dao_place_kind_t kind,
+                                               dao_strategy_t strategy)
+{
+    dao_strategy_t fallback = kind == DAO_PLACE_KIND_DEVICE ? core->device_strategy : DAO_STRATEGY_GOOD_FIT;
+    return strategy != DAO_STRATEGY_DEFAULT ? strategy : fallback;
+}
+
+/* Keeps a checked config, in which the strategy is named, for a place that the core has. DAO_ERR_BUSY if it has started. */
+DAO_NODISCARD dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place,
+                                                 const dao_place_config_t *config);
+
+/* Makes sure that the host's place is started, and gives its allocator. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator);
 
 /* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise. */
 DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
@@ -124,7 +148,10 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
 
-/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a device that was not
+/* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c. DAO_ERR_INVALID. */
+DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes);
+
+/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a place that was not
    used yet is started; without, *out_allocator is NULL for it: alloc.c. */
 DAO_NODISCARD dao_status_t dao_place_allocator(dao_place_t place, bool starts,
                                                dao_allocator_t **out_allocator, dao_runtime_t **out_runtime);

@@ -121,7 +121,11 @@ static uint64_t handles_report(dao_core_t *core)
 uint64_t dao_leaks_report(dao_core_t *core, dao_runtime_t *const *runtimes, int32_t runtime_count)
 {
     dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
-    uint64_t count = handles_report(core) + blocks_report(core->host_memory, host);
+    uint64_t count = handles_report(core);
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
+    if (host_memory != NULL) {
+        count += blocks_report(host_memory, host);
+    }
     for (int32_t i = 0; i < runtime_count; i++) {
         dao_place_t pinned = {DAO_PLACE_KIND_PINNED, runtimes[i]->device_index};
         dao_place_t device = {DAO_PLACE_KIND_DEVICE, runtimes[i]->device_index};

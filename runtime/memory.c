@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/context_internal.h"
 #include "runtime/event_ring.h"
 #include "runtime/memory_internal.h"
+#include "runtime/pressure_internal.h"
 
 #include <inttypes.h>
 
@@ -243,6 +243,7 @@ static void handle_end(dao_memory_t *memory)
         if (memory->owner == OWNER_BLOCK && memory->address != NULL) {
             host_block_free(memory);
         }
+        dao_pressure_note_free();
         if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {
             DAO_ASSERT_UNLOCKED();
             memory->deleter(memory->address, memory->size_bytes, memory->user);

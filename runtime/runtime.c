@@ -9,15 +9,15 @@
 
    Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
-#include "runtime/context_internal.h"
+#include "runtime/pressure_internal.h"
 
-#include "allocators/caching.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
+#include "runtime/place_start.h"
 
 #include <inttypes.h>
 
@@ -29,6 +29,7 @@
 
 struct dao_runtime_private {
     dao_core_t *core;                       /* a reference of its own */
+    dao_place_origin_t origin;              /* where the allocators' memory comes from */
     _Atomic uint64_t deferred_pinned_count; /* of the runtime's deferred frees, those of pinned memory */
     dao_mutex_t lock;
     /* guarded by the lock */
@@ -103,19 +104,20 @@ static dao_status_t harden(dao_runtime_t *runtime)
                : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
 }
 
+/* Both as they were configured: nobody changes that while the device starts. */
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
-    char text[DAO_PLACE_TEXT_BYTES];
+    struct dao_runtime_private *own = runtime->own;
+    own->origin =
+        (dao_place_origin_t){.ops = runtime->ops, .device = runtime->device, .holds = runtime->holds};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_caching_config_t config = {.ops = runtime->ops,
-                                   .device = runtime->device,
-                                   .holds = runtime->holds,
-                                   .name = dao_place_format(place, text)};
-    dao_status_t status = dao_caching_create(&config, &runtime->device_memory);
+    dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
+                                          &runtime->device_memory);
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
-        status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),
-                                   &runtime->pinned_memory);
+        own->origin.budget = &own->core->host_budget;
+        status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
+                                 &runtime->pinned_memory);
     }
     if (status == DAO_OK && runtime->own->core->hardening != 0) {
         status = harden(runtime);
@@ -279,13 +281,15 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
     dao_events_note_free(runtime->own->core, (dao_place_t){kind, runtime->device_index}, address,
                          dao_events_ticks());
     if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
-        dao_is_pinned(allocator)) {
+        allocator->ops->free_deferred != NULL) {
         dao_pinned_free_deferred(allocator, address);
+        dao_pressure_note_free();
         return;
     }
     if (dao_allocator_free(allocator, address) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
     }
+    dao_pressure_note_free();
 }
 
 static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
@@ -339,6 +343,7 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
     }
     atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
+    dao_pressure_note_free();
 }
 
 uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind)

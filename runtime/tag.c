@@ -5,7 +5,7 @@
 
 #include "allocators/ledger.h"
 #include "base/error.h"
-#include "runtime/context_internal.h"
+#include "runtime/pressure_internal.h"
 
 _Thread_local dao_tag_t dao_tag_of_thread;
 
@@ -87,6 +87,7 @@ dao_status_t dao_tag_limit_set(dao_place_t place, dao_tag_t tag, size_t limit_by
         dao_place_drain(place, runtime);
         status = dao_tags_limit_set(tags, tag, limit_bytes);
     }
+    dao_pressure_note_free();
     return status;
 }
 

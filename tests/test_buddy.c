@@ -49,7 +49,13 @@ static void free_merges_with_its_buddy(void)
     CU_ASSERT_EQUAL(low ^ high, 1);
     give(low, 0);
     CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), 1);
+    CU_ASSERT_TRUE(dao_buddy_is_free_run(buddy, low));
+    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, high));
+    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, 4));
     give(high, 0);
+    CU_ASSERT_TRUE(dao_buddy_is_free_run(buddy, 0));
+    CU_ASSERT_FALSE(dao_buddy_is_free_run(buddy, 1)); /* inside the merged run */
+    CU_ASSERT_EQUAL(dao_buddy_page_count(buddy), 4);
     CU_ASSERT_EQUAL(dao_buddy_largest_free_order(buddy), 2);
     CU_ASSERT_EQUAL(dao_buddy_free_count(buddy), 4);
     buddy_destroy();

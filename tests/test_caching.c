@@ -474,7 +474,26 @@ static void pages_can_be_left_unused(void)
     caching_destroy(allocator);
 }
 
+/* Two holes of one bin: the lower one is a little too large, the other just right. */
+static void best_fit_takes_the_smallest_hole_that_fits(void)
+{
+    for (size_t i = 0; i < 4; i++) {
+        bool is_best = i / 2 != 0;
+        caching_config.fit = is_best ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
+        CU_ASSERT_EQUAL_FATAL(create_on(i % 2 != 0 ? PAGE : 0, &allocator), DAO_OK);
+        void *loose = take(2 * MIB + 16 * KIB);
+        (void)take(256);
+        void *tight = take(2 * MIB);
+        (void)take(256);
+        give(loose);
+        give(tight);
+        CU_ASSERT_PTR_EQUAL(take(2 * MIB), is_best ? tight : loose);
+        caching_destroy(allocator);
+    }
+}
+
 static CU_TestInfo config_tests[] = {
+    {"best fit takes the smallest hole that fits", best_fit_takes_the_smallest_hole_that_fits},
     {"the first memory is taken at once", the_first_memory_is_taken_at_once},
     {"first memory that cannot be had is an error", first_memory_that_cannot_be_had_is_an_error},
     {"pages can be left unused", pages_can_be_left_unused},

@@ -86,7 +86,7 @@ static dao_status_t harden(uint32_t flags, size_t quarantine_bytes, dao_allocato
 static dao_status_t over_host_create(dao_allocator_t **out_allocator)
 {
     dao_allocator_t *inner = NULL;
-    dao_status_t status = dao_host_allocator_create("cpu", &inner);
+    dao_status_t status = dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner);
     return status == DAO_OK ? harden(EVERYTHING, CONTRACT_QUARANTINE_BYTES, inner, out_allocator) : status;
 }
 
@@ -171,7 +171,7 @@ static void start(uint32_t flags, size_t quarantine_bytes)
     dao_allocator_t *inner = NULL;
     damage_lines = 0;
     dao_log_set(count_line, NULL, DAO_LOG_LEVEL_ERROR);
-    CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create("cpu", &inner), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(harden(flags, quarantine_bytes, inner, &allocator), DAO_OK);
 }
 

@@ -7,7 +7,8 @@
 
 static dao_status_t host_create(dao_allocator_t **out_allocator)
 {
-    return dao_host_allocator_create("cpu", out_allocator);
+    dao_host_config_t config = {.name = "cpu"};
+    return dao_host_allocator_create(&config, out_allocator);
 }
 
 static void host_destroy(dao_allocator_t *allocator)
@@ -64,6 +65,26 @@ static void large_blocks_share_a_region(void)
     host_destroy(allocator);
 }
 
+static void a_config_sets_the_regions_and_the_limit(void)
+{
+    dao_allocator_t *allocator = NULL;
+    dao_host_config_t config = {
+        .name = "cpu", .segment_bytes = 6 * MIB, .initial_bytes = 10 * MIB, .limit_bytes = 20 * MIB};
+    CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&config, &allocator), DAO_OK);
+    void *address = NULL;
+    dao_stats_t stats;
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 10 * MIB, &address), DAO_OK);
+    allocator->ops->stats_get(allocator, &stats);
+    CU_ASSERT_EQUAL(stats.reserved_bytes, 10 * MIB);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 1 * MIB, &address), DAO_OK);
+    allocator->ops->stats_get(allocator, &stats);
+    CU_ASSERT_EQUAL(stats.reserved_bytes, 16 * MIB);
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 10 * MIB, &address), DAO_ERR_LIMIT);
+    host_destroy(allocator);
+    config.initial_bytes = 21 * MIB;
+    CU_ASSERT_EQUAL(dao_host_allocator_create(&config, &allocator), DAO_ERR_LIMIT);
+}
+
 #if defined(DAO_FAULTS)
 static void a_cached_region_gives_way_to_a_small_block(void)
 {
@@ -84,6 +105,7 @@ static void a_cached_region_gives_way_to_a_small_block(void)
 #endif
 
 static CU_TestInfo tests[] = {
+    {"a config sets the regions and the limit", a_config_sets_the_regions_and_the_limit},
     {"memory of every size can be written", memory_of_every_size_can_be_written},
     {"small blocks go back to the system at once", small_blocks_go_back_to_the_system_at_once},
     {"large blocks share a region", large_blocks_share_a_region},

@@ -11,6 +11,7 @@
 
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
+static dao_pinned_config_t config = {.name = "pinned:0"}; /* of the next allocator */
 
 static dao_status_t pinned_create(dao_allocator_t **out_allocator)
 {
@@ -18,8 +19,9 @@ static dao_status_t pinned_create(dao_allocator_t **out_allocator)
     if (heap == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    dao_status_t status =
-        dao_pinned_create(heap_backend_ops(heap), heap_backend_device(heap), "pinned:0", out_allocator);
+    config.ops = heap_backend_ops(heap);
+    config.device = heap_backend_device(heap);
+    dao_status_t status = dao_pinned_create(&config, out_allocator);
     if (status != DAO_OK) {
         CU_ASSERT_TRUE(heap_backend_destroy(heap));
     }
@@ -288,7 +290,31 @@ static void pushes_that_meet_lose_nothing(void)
     CU_ASSERT_EQUAL(logged_count, 0);
 }
 
+static void a_config_sets_the_regions_and_the_limit(void)
+{
+    config.segment_bytes = 6 * MIB;
+    config.initial_bytes = 10 * MIB;
+    config.limit_bytes = 20 * MIB;
+    dao_allocator_t *before = allocator;
+    heap_backend_t *heap_before = heap;
+    CU_ASSERT_EQUAL_FATAL(pinned_create(&allocator), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 10 * MIB);
+    (void)take(10 * MIB);
+    CU_ASSERT_EQUAL(stats_now().grow_count, 1);
+    (void)take(1 * MIB);
+    CU_ASSERT_EQUAL(stats_now().reserved_bytes, 16 * MIB);
+    void *address = NULL;
+    CU_ASSERT_EQUAL(dao_allocator_alloc(allocator, 10 * MIB, &address), DAO_ERR_LIMIT);
+    pinned_destroy(allocator);
+    config.initial_bytes = 21 * MIB;
+    CU_ASSERT_EQUAL(pinned_create(&allocator), DAO_ERR_LIMIT);
+    config = (dao_pinned_config_t){.name = "pinned:0"};
+    allocator = before;
+    heap = heap_before;
+}
+
 static CU_TestInfo tests[] = {
+    {"a config sets the regions and the limit", a_config_sets_the_regions_and_the_limit},
     {"sizes are not rounded to powers of two", sizes_are_not_rounded_to_powers_of_two},
     {"a limit makes a region smaller", a_limit_makes_a_region_smaller},
     {"memory can be written", memory_can_be_written},

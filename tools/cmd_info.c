@@ -41,6 +41,17 @@ static dao_status_t report_device(dao_report_t *report, int32_t index)
     return DAO_OK;
 }
 
+static dao_status_t report_host(dao_report_t *report)
+{
+    dao_host_stats_t host;
+    dao_status_t status = dao_host_stats_get(&host);
+    if (status == DAO_OK) {
+        dao_report_bytes(report, "host_limit_bytes", host.limit_bytes > 0 ? "host limit" : NULL,
+                         host.limit_bytes);
+    }
+    return status;
+}
+
 /* No device is no failure: the tool works without one. */
 static dao_status_t report_devices(dao_report_t *report)
 {
@@ -66,7 +77,8 @@ static dao_status_t report_build(dao_report_t *report)
     dao_report_text(report, "backend", "backend", dao_backend_name());
     dao_status_t status = dao_init(NULL);
     bool is_started = status == DAO_OK;
-    if (status == DAO_ERR_NO_DEVICE || is_started) {
+    status = is_started ? report_host(report) : status;
+    if (status == DAO_ERR_NO_DEVICE || status == DAO_OK) {
         status = report_devices(report);
     }
     if (is_started) {

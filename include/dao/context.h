@@ -6,6 +6,7 @@
 #define DAO_CONTEXT_H
 
 #include <dao/place.h>
+#include <dao/place_config.h>
 
 DAO_BEGIN_DECLS
 
@@ -51,6 +52,8 @@ typedef enum dao_hardening {
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
 typedef struct dao_config {
     dao_cpu_config_t cpu;
+    uint64_t host_limit_bytes; /**< DAO_HOST_LIMIT; most bytes of all host memory, see dao_host_limit_set();
+                                    default 0: no limit */
     dao_log_callback_t log_callback; /**< NULL: nothing is logged */
     void *log_user;                  /**< handed to log_callback */
     dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
@@ -60,6 +63,9 @@ typedef struct dao_config {
     size_t
         quarantine_bytes; /**< most bytes of freed blocks that each place keeps back; DAO_QUARANTINE_BYTES; default
                                    DAO_QUARANTINE_BYTES_DEFAULT. Larger blocks are not kept back */
+    dao_strategy_t
+        device_strategy; /**< of device places for which dao_place_configure() names none; DAO_STRATEGY
+                                   (good_fit, best_fit, binary_buddy, size_class, system); default good_fit */
 } dao_config_t;
 
 /**

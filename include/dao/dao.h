@@ -12,6 +12,8 @@
 #include <dao/memory.h>
 #include <dao/observe.h>
 #include <dao/place.h>
+#include <dao/place_config.h>
+#include <dao/pressure.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>

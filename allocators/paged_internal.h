@@ -1,0 +1,139 @@
+/* What the files paged*.c share: the place, its arenas, and the locks. What holds is said in paged.c. */
+#ifndef DAO_ALLOCATORS_PAGED_INTERNAL_H
+#define DAO_ALLOCATORS_PAGED_INTERNAL_H
+
+#include "allocators/paged.h"
+#include "allocators/pages.h"
+#include "allocators/segments.h"
+#include "base/sync.h"
+
+typedef struct arena {
+    _Alignas(64) dao_spin_t lock;
+    uint32_t page_shift;
+    const uint64_t *mapped;      /* a bit a page of the window */
+    uint64_t mapped_floor_bytes; /* all of the window below this is mapped */
+    dao_segment_t segment;       /* the window, and the range over it */
+    uint32_t window;
+    dao_ledger_t ledger;          /* of this arena's blocks */
+    _Atomic uint64_t taken_count; /* times the lock was found taken */
+} arena_t;
+
+typedef struct paged {
+    dao_allocator_t base;
+    _Atomic uint32_t arena_count;
+    arena_t *arenas[DAO_PAGED_ARENA_MAX];
+    dao_holds_t *holds; /* borrowed; NULL: no streams */
+    uint64_t page_bytes;
+    uint64_t window_bytes;
+    dao_range_fit_t fit;
+    /* guarded by the world's locks */
+    dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
+    dao_pages_t *pages;
+} paged_t;
+
+/* The arena of this thread, at every place that has so many. */
+extern _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t dao_paged_home_arena;
+
+/* ---- arenas and their locks: paged_arena.c ---- */
+
+static inline uint32_t dao_paged_arena_count(const paged_t *paged)
+{
+    return atomic_load_explicit(&paged->arena_count, memory_order_acquire);
+}
+
+/* Takes the locks of all arenas, and gives them back. */
+void dao_paged_lock(paged_t *paged);
+void dao_paged_unlock(paged_t *paged);
+
+/* Adds an arena, with all locks held; takes the new one's as well. DAO_ERR_NO_HOST_MEMORY; the backend's answer. */
+DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged);
+
+/* The arena that this thread wanted is taken: gives another one, locked, or waits. */
+arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
+
+/* Gives this thread's arena, or another one, locked. */
+static inline arena_t *dao_paged_enter(paged_t *paged)
+{
+    uint32_t home = dao_paged_home_arena;
+    arena_t *arena = paged->arenas[home < dao_paged_arena_count(paged) ? home : 0];
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? arena : dao_paged_enter_another(paged, arena);
+}
+
+/* Gives the arena that an address lies in, or NULL. */
+static inline arena_t *arena_around(const paged_t *paged, const void *address)
+{
+    uint32_t count = dao_paged_arena_count(paged);
+    for (uint32_t i = 0; i < count; i++) {
+        if ((uintptr_t)address - (uintptr_t)paged->arenas[i]->segment.address < paged->window_bytes) {
+            return paged->arenas[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes a certain arena's lock. */
+static inline void dao_arena_lock(arena_t *arena)
+{
+    if (__builtin_expect(!dao_spin_try(&arena->lock), false)) {
+        atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
+        dao_spin_lock(&arena->lock);
+    }
+}
+
+/* ---- what is asked of all arenas, with all locks held: paged_arena.c ---- */
+
+dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
+
+/* Adds up what the arenas have counted. */
+void dao_paged_gather(paged_t *paged);
+
+/* Notes what has become of the pages: what the backend has given or got back, and where they are. */
+void dao_paged_note_pages(paged_t *paged);
+
+uint64_t dao_paged_largest_hole(const paged_t *paged);
+
+/* Lets go of what streams held and have finished with; true if anything may be free now. */
+bool dao_paged_settle(paged_t *paged);
+
+bool dao_paged_is_valid_locked(paged_t *paged);
+
+/* ---- placing: paged_place.c ---- */
+
+/* A block on its way: what is asked for, and where it came to be. */
+typedef struct placing {
+    const dao_block_request_t *request;
+    uint64_t block_bytes;
+    arena_t *arena;
+    dao_range_grant_t grant;
+} placing_t;
+
+static inline bool dao_paged_is_mapped(const arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    return __builtin_expect(offset_bytes + size_bytes <= arena->mapped_floor_bytes, true) ||
+           dao_pages_are_mapped(arena->mapped, offset_bytes >> arena->page_shift,
+                                (offset_bytes + size_bytes - 1) >> arena->page_shift);
+}
+
+static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_grant)
+{
+    arena_t *arena = placing->arena;
+    dao_ledger_count_alloc(&arena->ledger, placing->request, (size_t)placing->block_bytes);
+    out_grant->address = arena->segment.address + placing->grant.offset_bytes;
+    out_grant->hold = placing->grant.hold;
+}
+
+/* Places a block where it lacks the fewest pages, and brings them there; with all locks held. */
+DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing);
+
+/* Undoes a placing: the part is held as it was. */
+void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);
+
+/* Takes a block in an arena, whose lock is held, where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no
+   such place. */
+DAO_NODISCARD dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held);
+
+/* What is behind the usual path: all the ways to a block that the head comment of paged.c lists. */
+DAO_NODISCARD dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing,
+                                                  dao_block_grant_t *out_grant);
+
+#endif

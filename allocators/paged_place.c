@@ -1,0 +1,199 @@
+/* Placing blocks of a place in pages where the usual path finds no way: paged.c says in which order. */
+#include "allocators/paged_internal.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/math.h"
+
+/* Holes that are looked at for the one that lacks the fewest pages. */
+#define HOLE_LOOK_COUNT 1024u
+
+/* Undoes dao_range_alloc(): the part is held as it was. */
+void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
+{
+    dao_hold_t hold = grant->hold;
+    dao_range_block_t block;
+    (void)dao_range_free(arena->segment.range, grant->offset_bytes, dao_hold_is_empty(&hold) ? NULL : &hold,
+                         &block); /* it was placed there a moment ago */
+}
+
+/* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such place. */
+dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held)
+{
+    const dao_block_request_t *request = placing->request;
+    dao_range_request_t wish = {.size_bytes = placing->block_bytes,
+                                .alignment_bytes = request->alignment_bytes,
+                                .user = dao_word_of(request),
+                                .stream = request->stream,
+                                .takes_held = takes_held};
+    dao_status_t status = dao_range_alloc(arena->segment.range, &wish, &placing->grant);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (__builtin_expect(!dao_paged_is_mapped(arena, placing->grant.offset_bytes, placing->block_bytes),
+                         false)) {
+        dao_paged_take_back(arena, &placing->grant);
+        return DAO_ERR_LIMIT;
+    }
+    placing->arena = arena;
+    return DAO_OK;
+}
+
+/* dao_paged_place_in() for every arena, this thread's own first. */
+static dao_status_t place_anywhere(paged_t *paged, placing_t *placing, bool takes_held)
+{
+    uint32_t count = dao_paged_arena_count(paged);
+    uint32_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
+    dao_status_t status = DAO_ERR_LIMIT;
+    for (uint32_t i = 0; i < count && status == DAO_ERR_LIMIT; i++) {
+        status = dao_paged_place_in(paged->arenas[(home + i) % count], placing, takes_held);
+    }
+    return status;
+}
+
+/* The search for the place that lacks the fewest pages. */
+typedef struct search {
+    const paged_t *paged;
+    const placing_t *placing;
+    uint32_t looks_left;
+    uint32_t fewest_missing; /* UINT32_MAX: nothing yet */
+    arena_t *arena;          /* the one that is searched */
+    arena_t *best_arena;
+    uint32_t best_hole;
+    uint64_t best_offset_bytes;
+} search_t;
+
+static void look_at_place(search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    uint64_t block_bytes = search->placing->block_bytes;
+    if (offset_bytes < hole->offset_bytes || offset_bytes > hole->offset_bytes + hole->size_bytes ||
+        block_bytes > hole->offset_bytes + hole->size_bytes - offset_bytes) {
+        return;
+    }
+    uint32_t missing =
+        dao_pages_missing(search->paged->pages, search->arena->window, offset_bytes, block_bytes);
+    if (missing < search->fewest_missing) {
+        search->fewest_missing = missing;
+        search->best_arena = search->arena;
+        search->best_hole = hole->id;
+        search->best_offset_bytes = offset_bytes;
+    }
+}
+
+/* Tries both ends of a hole. */
+static bool look_at_hole(const dao_range_block_t *hole, void *user)
+{
+    search_t *search = user;
+    uint64_t alignment_bytes = search->placing->request->alignment_bytes;
+    alignment_bytes = alignment_bytes > DAO_RANGE_GRANULE ? alignment_bytes : DAO_RANGE_GRANULE;
+    if (dao_hold_is_empty(&hole->hold)) {
+        uint64_t base = (uintptr_t)search->arena->segment.address;
+        uint64_t last = base + hole->offset_bytes + hole->size_bytes - search->placing->block_bytes;
+        look_at_place(search, hole, dao_round_up(base + hole->offset_bytes, alignment_bytes) - base);
+        look_at_place(search, hole, (last & ~(alignment_bytes - 1)) - base);
+    }
+    search->looks_left--;
+    return search->looks_left > 0 && search->fewest_missing > 0;
+}
+
+/* Places a block where it lacks the fewest pages, and brings them there. */
+dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing)
+{
+    search_t search = {.paged = paged, .placing = placing, .fewest_missing = UINT32_MAX};
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        search.arena = paged->arenas[i];
+        search.looks_left = HOLE_LOOK_COUNT;
+        dao_range_walk_holes_from(search.arena->segment.range, placing->block_bytes, look_at_hole, &search);
+    }
+    if (search.fewest_missing == UINT32_MAX) {
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
+    }
+    placing->arena = search.best_arena;
+    placing->grant = (dao_range_grant_t){.offset_bytes = search.best_offset_bytes};
+    dao_status_t status =
+        dao_range_alloc_in(placing->arena->segment.range, search.best_hole, search.best_offset_bytes,
+                           placing->block_bytes, dao_word_of(placing->request));
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t room_pages = dao_ledger_room(&paged->ledger) / paged->page_bytes;
+    uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    status = dao_pages_back(paged->pages, &ranges, placing->arena->window, search.best_offset_bytes,
+                            placing->block_bytes, new_page_max);
+    dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
+    if (status != DAO_OK) {
+        dao_paged_take_back(placing->arena, &placing->grant);
+    }
+    return status;
+}
+
+/* All ways to place a block that need no waiting, in the order of the head comment. */
+static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
+{
+    dao_status_t status = place_anywhere(paged, placing, false);
+    if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
+        status = place_anywhere(paged, placing, false);
+    }
+    bool is_ordered = placing->request->stream != 0;
+    if (status == DAO_ERR_LIMIT && is_ordered) {
+        status = place_anywhere(paged, placing, true);
+    }
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    status = dao_paged_place_and_back(paged, placing);
+    if (status == DAO_OK || !is_ordered) {
+        return status;
+    }
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        dao_range_join(paged->arenas[i]->segment.range);
+    }
+    dao_status_t joined = place_anywhere(paged, placing, true);
+    return joined == DAO_ERR_LIMIT ? status : joined;
+}
+
+/* Waits on the host for all that streams hold; without a lock. False if there is nothing to wait for. */
+static bool wait_for_holds(paged_t *paged)
+{
+    dao_hold_t all = {0};
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        dao_hold_t held = dao_range_all_holds(paged->arenas[i]->segment.range);
+        dao_hold_join(&all, &held);
+    }
+    dao_paged_unlock(paged);
+    return !dao_hold_is_empty(&all) && dao_holds_wait(paged->holds, &all) != DAO_ERR_REENTRANT;
+}
+
+static bool is_shortage(dao_status_t status)
+{
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
+}
+
+/* What is behind the usual path. */
+dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = DAO_OK;
+    for (int round = 0; round < 2; round++) {
+        dao_paged_lock(paged);
+        DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+        status = place_with_the_world(paged, placing);
+        if (status == DAO_OK) {
+            dao_paged_finish(placing, out_grant);
+        }
+        DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+        dao_paged_unlock(paged);
+        if (!is_shortage(status) || round > 0) {
+            break;
+        }
+        dao_error_record_t record; /* waiting may leave errors of its own */
+        dao_error_save(&record, status);
+        bool has_waited = wait_for_holds(paged);
+        status = dao_error_restore(&record);
+        if (!has_waited) {
+            break;
+        }
+    }
+    return status;
+}

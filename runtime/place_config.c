@@ -1,0 +1,136 @@
+/* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and which settings go
+   together. What was said is kept by the core (context.c) and carried out by place_start.c. */
+#include "allocators/strategy.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "runtime/context_internal.h"
+#include "runtime/place_start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Most bytes of one piece of memory. */
+#define PIECE_BYTES_MAX ((size_t)DAO_RANGE_CAPACITY_MAX)
+
+#define STRATEGY_NAMES "good_fit, best_fit, binary_buddy, size_class or system"
+
+static const struct {
+    dao_strategy_t strategy;
+    const char *name;
+} strategies[] = {
+#define STRATEGY_ROW(number, symbol, name, text) {DAO_STRATEGY_##symbol, name},
+    DAO_STRATEGY_LIST(STRATEGY_ROW)
+#undef STRATEGY_ROW
+};
+
+#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]))
+
+const char *dao_strategy_name(dao_strategy_t strategy)
+{
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        if (strategies[i].strategy == strategy) {
+            return strategies[i].name;
+        }
+    }
+    return strategy == DAO_STRATEGY_DEFAULT ? "default" : "?";
+}
+
+dao_status_t dao_strategy_parse(const char *text, dao_strategy_t *out_strategy)
+{
+    if (text == NULL || out_strategy == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_strategy_parse: %s is NULL",
+                         text == NULL ? "text" : "out_strategy");
+    }
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        if (strcmp(text, strategies[i].name) == 0) {
+            *out_strategy = strategies[i].strategy;
+            return DAO_OK;
+        }
+    }
+    return dao_error(DAO_ERR_INVALID, "\"%.64s\" is not a strategy; write " STRATEGY_NAMES, text);
+}
+
+static bool is_strategy(dao_strategy_t strategy)
+{
+    return (int)strategy >= DAO_STRATEGY_DEFAULT && (int)strategy <= (int)STRATEGY_COUNT;
+}
+
+dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_strategy)
+{
+    if (!is_strategy(configured)) {
+        return dao_error(DAO_ERR_INVALID, "device_strategy is %d; it goes from 0 (default) to %zu",
+                         (int)configured, STRATEGY_COUNT);
+    }
+    const char *text = getenv("DAO_STRATEGY");
+    if (configured != DAO_STRATEGY_DEFAULT || text == NULL || text[0] == '\0') {
+        *out_strategy = configured != DAO_STRATEGY_DEFAULT ? configured : DAO_STRATEGY_GOOD_FIT;
+        return DAO_OK;
+    }
+    if (dao_strategy_parse(text, out_strategy) != DAO_OK) {
+        return dao_error(DAO_ERR_INVALID, "DAO_STRATEGY is \"%.64s\"; write " STRATEGY_NAMES, text);
+    }
+    return DAO_OK;
+}
+
+/* Sizes that a strategy cannot use. */
+static dao_status_t check_sizes(const char *place, const dao_place_config_t *config, dao_strategy_t strategy)
+{
+    const char *name = dao_strategy_name(strategy);
+    bool takes_blocks = strategy == DAO_STRATEGY_SIZE_CLASS || strategy == DAO_STRATEGY_SYSTEM;
+    if (takes_blocks && (config->initial_bytes != 0 || config->segment_bytes != 0)) {
+        return dao_error(DAO_ERR_INVALID, "%s: the strategy %s takes every block by itself: %s has to be 0",
+                         place, name, config->initial_bytes != 0 ? "initial_bytes" : "segment_bytes");
+    }
+    bool is_odd_chunk =
+        !dao_is_power_of_two(config->segment_bytes) || config->segment_bytes < DAO_BINARY_BUDDY_BLOCK_BYTES;
+    if (strategy == DAO_STRATEGY_BINARY_BUDDY && config->segment_bytes != 0 && is_odd_chunk) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: segment_bytes is %zu; the strategy %s needs a power of two from %u up", place,
+                         config->segment_bytes, name, DAO_BINARY_BUDDY_BLOCK_BYTES);
+    }
+    if (config->initial_bytes > PIECE_BYTES_MAX || config->segment_bytes > PIECE_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID, "%s: %s is above 1 TiB", place,
+                         config->initial_bytes > PIECE_BYTES_MAX ? "initial_bytes" : "segment_bytes");
+    }
+    if (config->limit_bytes != 0 && config->initial_bytes > config->limit_bytes) {
+        return dao_error(DAO_ERR_INVALID, "%s: initial_bytes is %zu, above limit_bytes, which is %zu", place,
+                         config->initial_bytes, config->limit_bytes);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t *config,
+                                    dao_strategy_t strategy)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    (void)dao_place_format(place, text);
+    if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
+        return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
+                         text);
+    }
+    return check_sizes(text, config, strategy);
+}
+
+dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config)
+{
+    if (config == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_place_configure: config is NULL");
+    }
+    if (!is_strategy(config->strategy)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_place_configure: strategy is %d; it goes from 0 (default) to %zu",
+                         (int)config->strategy, STRATEGY_COUNT);
+    }
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, place);
+    }
+    if (status == DAO_OK) {
+        dao_place_config_t effective = *config;
+        effective.strategy = dao_core_strategy(core, place.kind, config->strategy);
+        status = dao_place_config_check(place, config, effective.strategy);
+        return status == DAO_OK ? dao_context_configure(core, place, &effective) : status;
+    }
+    return status;
+}

@@ -1,0 +1,167 @@
+/* Makes the allocator that a place's config asks for.
+
+                     device                     pinned                    cpu
+       good, best    caching.c                  pinned.c                  host.c
+       the others    strategy.c over            strategy.c over           strategy.c over
+                     memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
+
+   Keeps nothing itself. */
+#include "runtime/place_start.h"
+
+#include "allocators/buddy.h"
+#include "allocators/caching.h"
+#include "allocators/host.h"
+#include "allocators/pinned.h"
+#include "allocators/small.h"
+#include "allocators/strategy.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/math.h"
+
+/* ---- where memory comes from ---- */
+
+static dao_status_t device_take(void *user, size_t size_bytes, void **out_address)
+{
+    const dao_place_origin_t *origin = user;
+    return origin->ops->memory_alloc(origin->device, size_bytes, out_address);
+}
+
+static dao_status_t device_give(void *user, void *address, size_t size_bytes)
+{
+    const dao_place_origin_t *origin = user;
+    return origin->ops->memory_free(origin->device, address, size_bytes);
+}
+
+static dao_status_t pinned_take(void *user, size_t size_bytes, void **out_address)
+{
+    const dao_place_origin_t *origin = user;
+    return origin->ops->pinned_alloc(origin->device, size_bytes, out_address);
+}
+
+static dao_status_t pinned_give(void *user, void *address, size_t size_bytes)
+{
+    const dao_place_origin_t *origin = user;
+    return origin->ops->pinned_free(origin->device, address, size_bytes);
+}
+
+/* Whole pages are mapped, in huge ones where the system has them; anything less is malloc's. */
+static bool host_maps(size_t size_bytes)
+{
+    return size_bytes >= DAO_PAGE_BYTES;
+}
+
+static dao_status_t host_take(void *user, size_t size_bytes, void **out_address)
+{
+    (void)user; /* there is one system */
+    void *address = host_maps(size_bytes) ? dao_host_map(size_bytes, DAO_PAGE_BYTES)
+                                          : dao_host_aligned(size_bytes, DAO_SMALL_ALIGNMENT_BYTES);
+    if (address == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses %zu bytes", size_bytes);
+    }
+    *out_address = address;
+    return DAO_OK;
+}
+
+static dao_status_t host_give(void *user, void *address, size_t size_bytes)
+{
+    (void)user; /* there is one system */
+    if (host_maps(size_bytes)) {
+        dao_host_unmap(address, size_bytes);
+    } else {
+        dao_host_free(address);
+    }
+    return DAO_OK;
+}
+
+/* ---- the allocators ---- */
+
+/* Good fit and best fit. */
+static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
+                              const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
+    size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
+    if (place.kind == DAO_PLACE_KIND_CPU) {
+        dao_host_config_t host = {.name = name,
+                                  .budget = origin->budget,
+                                  .fit = fit,
+                                  .segment_bytes = segment_bytes,
+                                  .initial_bytes = config->initial_bytes,
+                                  .limit_bytes = config->limit_bytes};
+        return dao_host_allocator_create(&host, out_allocator);
+    }
+    if (place.kind == DAO_PLACE_KIND_PINNED) {
+        dao_pinned_config_t pinned = {.ops = origin->ops,
+                                      .device = origin->device,
+                                      .name = name,
+                                      .budget = origin->budget,
+                                      .fit = fit,
+                                      .segment_bytes = segment_bytes,
+                                      .initial_bytes = config->initial_bytes,
+                                      .limit_bytes = config->limit_bytes};
+        return dao_pinned_create(&pinned, out_allocator);
+    }
+    dao_caching_config_t caching = {.ops = origin->ops,
+                                    .device = origin->device,
+                                    .name = name,
+                                    .holds = origin->holds,
+                                    .fit = fit,
+                                    .segment_bytes = segment_bytes,
+                                    .initial_bytes = config->initial_bytes,
+                                    .limit_bytes = config->limit_bytes,
+                                    .no_page_mapping = config->no_page_mapping};
+    return dao_caching_create(&caching, out_allocator);
+}
+
+/* Gives what a place takes its memory from. */
+static dao_upstream_t upstream_of(dao_place_t place, dao_place_origin_t *origin)
+{
+    dao_upstream_t upstream = {.take = host_take, .give = host_give};
+    if (place.kind == DAO_PLACE_KIND_PINNED) {
+        upstream = (dao_upstream_t){.take = pinned_take, .give = pinned_give, .user = origin};
+    } else if (place.kind == DAO_PLACE_KIND_DEVICE) {
+        upstream = (dao_upstream_t){.take = device_take, .give = device_give, .user = origin};
+    }
+    return upstream;
+}
+
+/* The strategies that place whole blocks. */
+static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_place_config_t *config,
+                                 dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    bool is_host = place.kind == DAO_PLACE_KIND_CPU;
+    bool is_device = place.kind == DAO_PLACE_KIND_DEVICE;
+    dao_strategy_config_t strategy = {
+        .name = name,
+        .budget = is_device ? NULL : origin->budget,
+        .upstream = upstream_of(place, origin),
+        .full_status = is_device ? DAO_ERR_NO_DEVICE_MEMORY : DAO_ERR_NO_HOST_MEMORY,
+        .alignment_bytes = is_host ? DAO_SMALL_ALIGNMENT_BYTES : DAO_RANGE_GRANULE,
+        .segment_bytes = config->segment_bytes,
+        .initial_bytes = config->initial_bytes,
+        .limit_bytes = config->limit_bytes,
+    };
+    switch (config->strategy) {
+    case DAO_STRATEGY_BINARY_BUDDY:
+        return dao_binary_buddy_create(&strategy, out_allocator);
+    case DAO_STRATEGY_SIZE_CLASS:
+        return dao_size_class_create(&strategy, out_allocator);
+    default:
+        DAO_ASSERT(config->strategy == DAO_STRATEGY_SYSTEM);
+        return dao_system_create(&strategy, out_allocator);
+    }
+}
+
+dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config, dao_place_origin_t *origin,
+                             dao_allocator_t **out_allocator)
+{
+    char name[DAO_PLACE_TEXT_BYTES];
+    (void)dao_place_format(place, name);
+    bool is_fit = config->strategy == DAO_STRATEGY_GOOD_FIT || config->strategy == DAO_STRATEGY_BEST_FIT;
+    dao_status_t status = is_fit ? start_fit(place, name, config, origin, out_allocator)
+                                 : start_blocks(place, name, config, origin, out_allocator);
+    if (status != DAO_OK && config->initial_bytes != 0) {
+        dao_error_prefix("%s, to begin with initial_bytes, %zu bytes: ", name, config->initial_bytes);
+    }
+    return status;
+}
