@@ -31,8 +31,8 @@ typedef struct dao_core {
     dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
     dao_event_rings_t *event_rings;
-    uint32_t hardening;      /* of dao_hardening_t, for every place */
-    size_t quarantine_bytes; /* of each */
+    uint32_t hardening;      /* of dao_hardening_t, where a place's config says nothing */
+    size_t quarantine_bytes; /* of each place */
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
     /* guarded by the context's lock; a place's own does not change any more once it has started */

@@ -14,10 +14,6 @@
 /* Bytes that are brought from a device at a time. */
 #define PIECE_BYTES 4096u
 
-#define ALL_FLAGS                                                                                            \
-    ((uint32_t)(DAO_HARDENING_GUARD | DAO_HARDENING_JUNK | DAO_HARDENING_ZERO | DAO_HARDENING_QUARANTINE |   \
-                DAO_HARDENING_CHECKSUM))
-
 /* ---- settings ---- */
 
 /* Reads names with commas between. */
@@ -74,7 +70,7 @@ static dao_status_t quarantine_find(const dao_config_t *config, size_t *out_byte
 dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core)
 {
     const char *text = getenv("DAO_HARDENING");
-    if ((config->hardening & ~ALL_FLAGS) != 0) {
+    if ((config->hardening & ~DAO_HARDENING_ALL) != 0) {
         return dao_error(DAO_ERR_INVALID, "hardening is 0x%x; its flags are those of dao_hardening_t",
                          (unsigned)config->hardening);
     }
@@ -86,6 +82,15 @@ dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core)
         }
     }
     return quarantine_find(config, &core->quarantine_bytes);
+}
+
+uint32_t dao_hardening_of(const dao_core_t *core, dao_place_t place)
+{
+    const dao_place_config_t *config = place.kind == DAO_PLACE_KIND_CPU ? &core->host_config
+                                       : place.kind == DAO_PLACE_KIND_PINNED
+                                           ? &core->pinned_configs[place.index]
+                                           : &core->device_configs[place.index];
+    return config->hardening != 0 ? config->hardening : core->hardening;
 }
 
 /* ---- bytes ---- */
@@ -153,13 +158,14 @@ static dao_status_t device_scan(void *user, const void *address, uint8_t value, 
 dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_place_kind_t kind,
                                 dao_allocator_t **allocator)
 {
-    if (core->hardening == 0) {
-        return DAO_OK;
-    }
     char text[DAO_PLACE_TEXT_BYTES];
     dao_place_t place = {kind, runtime != NULL ? runtime->device_index : 0};
+    uint32_t flags = dao_hardening_of(core, place);
+    if (flags == 0) {
+        return DAO_OK;
+    }
     dao_hardened_config_t config = {.name = dao_place_format(place, text),
-                                    .flags = core->hardening,
+                                    .flags = flags,
                                     .quarantine_bytes = core->quarantine_bytes,
                                     .bytes = {.fill = host_fill, .scan = host_scan}};
     if (kind == DAO_PLACE_KIND_DEVICE) {
@@ -180,12 +186,12 @@ dao_status_t dao_hardening_check(dao_place_t place)
     if (status != DAO_OK) {
         return status;
     }
-    if (core->hardening == 0) {
+    if (allocator != NULL ? !dao_is_hardened(allocator) : dao_hardening_of(core, place) == 0) {
         char text[DAO_PLACE_TEXT_BYTES];
-        return dao_error(
-            DAO_ERR_UNSUPPORTED,
-            "dao_hardening_check: %s is not hardened; set dao_config_t.hardening or DAO_HARDENING",
-            dao_place_format(place, text));
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "dao_hardening_check: %s is not hardened; dao_config_t.hardening,"
+                         " dao_place_config_t.hardening and DAO_HARDENING say what is",
+                         dao_place_format(place, text));
     }
     return allocator != NULL ? dao_hardened_check(allocator) : DAO_OK; /* a device that was never used */
 }

@@ -90,15 +90,19 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     return runtime;
 }
 
+/* Hardens both places, as far as that is said, and makes what the device's needs for it. */
 static dao_status_t harden(dao_runtime_t *runtime)
 {
     dao_core_t *core = runtime->own->core;
-    dao_status_t status = runtime->ops->stream_create(runtime->device, &runtime->bytes_stream);
-    if (status != DAO_OK) {
-        runtime->bytes_stream = NULL;
-        return status;
+    dao_place_t device = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    if (dao_hardening_of(core, device) != 0) {
+        dao_status_t status = runtime->ops->stream_create(runtime->device, &runtime->bytes_stream);
+        if (status != DAO_OK) {
+            runtime->bytes_stream = NULL;
+            return status;
+        }
     }
-    status = dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_DEVICE, &runtime->device_memory);
+    dao_status_t status = dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_DEVICE, &runtime->device_memory);
     return status != DAO_OK
                ? status
                : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
@@ -119,10 +123,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
         status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
                                  &runtime->pinned_memory);
     }
-    if (status == DAO_OK && runtime->own->core->hardening != 0) {
-        status = harden(runtime);
-    }
-    return status;
+    return status == DAO_OK ? harden(runtime) : status;
 }
 
 static dao_status_t streams_create(dao_runtime_t *runtime)

@@ -670,6 +670,35 @@ static void a_place_that_is_not_hardened_has_no_check(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+static void places_are_hardened_apart_over_any_strategy(void)
+{
+    for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
+        CU_ASSERT_EQUAL_FATAL(library_start(0), DAO_OK);
+        dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = 1u << 5};
+        CU_ASSERT_EQUAL(dao_place_configure(places[2], &config), DAO_ERR_INVALID);
+        config.hardening = EVERYTHING;
+        for (size_t i = 0; i < PLACE_COUNT; i++) {
+            CU_ASSERT_EQUAL(i == 1 ? DAO_OK : dao_place_configure(places[i], &config), DAO_OK);
+        }
+        for (size_t i = 0; i < PLACE_COUNT; i++) {
+            unsigned char *block = dao_alloc(places[i], 1000), *other = dao_alloc(places[i], 70000);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+            dao_status_t checked = dao_hardening_check(places[i]);
+            CU_ASSERT_EQUAL(checked, i == 1 ? DAO_ERR_UNSUPPORTED : DAO_OK);
+            block[1000] ^= 1;
+            CU_ASSERT_EQUAL(dao_free(places[i], block), i == 1 ? DAO_OK : DAO_ERR_CORRUPT);
+            CU_ASSERT_EQUAL(dao_free(places[i], other), DAO_OK);
+            CU_ASSERT_EQUAL(dao_free(places[i], other), DAO_ERR_DOUBLE_FREE);
+            CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_ERR_DOUBLE_FREE);
+            CU_ASSERT_EQUAL(dao_used(places[i]), 0);
+        }
+        CU_ASSERT_PTR_NULL(dao_alloc_async(places[2], 100, NULL));
+        CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_UNSUPPORTED);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
+}
+
 static void a_device_that_was_not_used_has_nothing_wrong(void)
 {
     CU_ASSERT_EQUAL_FATAL(library_start(EVERYTHING), DAO_OK);
@@ -781,6 +810,7 @@ static CU_TestInfo library_tests[] = {
     {"a large block is looked at as a whole", a_large_block_is_looked_at_as_a_whole},
     {"handles work at hardened places", handles_work_at_hardened_places},
     {"a place that is not hardened has no check", a_place_that_is_not_hardened_has_no_check},
+    {"places are hardened apart, over any strategy", places_are_hardened_apart_over_any_strategy},
     {"a device that was not used has nothing wrong", a_device_that_was_not_used_has_nothing_wrong},
     {"the environment hardens", the_environment_hardens},
     {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},

@@ -34,7 +34,8 @@ typedef struct dao_cpu_config {
     bool no_page_mapping;          /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
-/** What is done to find misuse of memory, at every place; each costs memory or time. */
+/** What is done to find misuse of memory at a place; each costs memory or time. A hardened place follows no streams: what
+    asks for a stream's order is answered DAO_ERR_UNSUPPORTED. */
 typedef enum dao_hardening {
     DAO_HARDENING_GUARD = 1u << 0, /**< "guard": bytes behind each block are looked at when it is freed */
     DAO_HARDENING_JUNK = 1u << 1,  /**< "junk": new blocks are filled with 0xcd, freed ones with 0xdd */
@@ -58,7 +59,8 @@ typedef struct dao_config {
     void *log_user;                  /**< handed to log_callback */
     dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
                                    debug); default DAO_LOG_LEVEL_ERROR */
-    uint32_t hardening; /**< of dao_hardening_t; DAO_HARDENING (their names with commas between, such as
+    uint32_t
+        hardening; /**< of dao_hardening_t, for all places of which dao_place_configure() says nothing else; DAO_HARDENING (their names with commas between, such as
                                    "guard,junk"); default none */
     size_t
         quarantine_bytes; /**< most bytes of freed blocks that each place keeps back; DAO_QUARANTINE_BYTES; default

@@ -56,7 +56,7 @@ DAO_API void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_all
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
  *         was changed, and the address was not touched; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN. At a hardened place (see
- *         dao_config_t.hardening) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
+ *         dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
  *         was; the block is never used again; and the backend's answer if its bytes cannot be reached.
  *
  * Threads: any. Waits: never, but at a hardened device place for its bytes. Cost: O(1).

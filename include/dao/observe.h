@@ -238,7 +238,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_st
 /* ---- misuse ---- */
 
 /**
- * Looks at all blocks of a place that was hardened (see dao_config_t.hardening): the guards of live blocks, the bytes of
+ * Looks at all blocks of a place that was hardened (see dao_hardening_t): the guards of live blocks, the bytes of
  * freed ones that are kept back, and what the library knows of them.
  *
  * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the first wrong byte
