@@ -216,7 +216,11 @@ static void note_failure(ladder_t *ladder, dao_status_t status)
 
 static bool has_waiting_frees(const dao_pressure_need_t *need)
 {
-    return need->runtime != NULL && dao_runtime_deferred_count(need->runtime, need->place.kind) > 0;
+    if (need->runtime == NULL) {
+        return false;
+    }
+    dao_hold_t pending = dao_holds_pending(need->runtime->holds);
+    return !dao_hold_is_empty(&pending) || dao_runtime_deferred_count(need->runtime, need->place.kind) > 0;
 }
 
 static void try_again(ladder_t *ladder)
@@ -224,7 +228,7 @@ static void try_again(ladder_t *ladder)
     const dao_pressure_need_t *need = ladder->need;
     DAO_ASSERT(dao_pressure_is_short(ladder->status)); /* or a block would be lost */
     if (has_waiting_frees(need)) {
-        dao_runtime_drain_all(need->runtime);
+        (void)dao_runtime_wait_frees(need->runtime, need->place.kind); /* others may have waited for them */
     }
     ladder->status = need->allocator->ops->alloc(need->allocator, need->request, need->out_grant);
     if (ladder->status != DAO_OK) {

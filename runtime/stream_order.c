@@ -10,8 +10,8 @@
 #include <dao/async.h>
 
 #include "base/error.h"
-#include "runtime/context_internal.h"
 #include "runtime/event_ring.h"
+#include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 
 #include <inttypes.h>
@@ -116,7 +116,7 @@ static void give_back(const order_t *order, const dao_block_grant_t *grant)
                                       &hold); /* it was allocated just now */
 }
 
-static dao_status_t order_alloc(const order_t *order, dao_place_kind_t kind, size_t size_bytes,
+static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
                                 void **out_address)
 {
     dao_block_request_t request = {
@@ -124,13 +124,14 @@ static dao_status_t order_alloc(const order_t *order, dao_place_kind_t kind, siz
     dao_block_grant_t grant;
     dao_runtime_drain(order->runtime);
     dao_status_t status = order->allocator->ops->alloc(order->allocator, &request, &grant);
-    bool is_short =
-        status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-    if (is_short && dao_runtime_deferred_count(order->runtime, kind) > 0) {
-        dao_runtime_drain_all(order->runtime); /* what the allocator itself holds it has waited for */
-        status = order->allocator->ops->alloc(order->allocator, &request, &grant);
+    if (dao_pressure_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = order->allocator,
+                                    .runtime = order->runtime,
+                                    .request = &request,
+                                    .out_grant = &grant};
+        status = dao_pressure_relieve(&need, status);
     }
-    dao_place_t place = {kind, order->runtime->device_index};
     if (status != DAO_OK) {
         dao_events_note_alloc(place, &request, NULL, status);
         return status;
@@ -156,7 +157,7 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
     if (order_find("dao_alloc_async", place, stream, &order) != DAO_OK || size_bytes == 0) {
         return NULL;
     }
-    return order_alloc(&order, place.kind, size_bytes, &address) == DAO_OK ? address : NULL;
+    return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
 }
 
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)

@@ -90,6 +90,26 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
+expect 2 "alloc is missing" bench
+expect 2 '"free" cannot be measured' bench free
+expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
+expect 2 "is no trace" bench alloc --trace torch:
+expect 2 "--strategy: \"worst_fit\" is no strategy" bench alloc --strategy worst_fit
+expect 2 "--figures: \"some\" is none of speed, memory and all" bench alloc --figures some
+expect 2 '--rounds: "0" is no number from 1' bench alloc --rounds 0
+expect 2 "--seed: \"-1\" is no number" bench alloc --seed -1
+expect 2 "--seeds: \"17\" is no number from 1 to 16" bench alloc --seeds 17
+expect 1 "No such file" bench alloc --trace torch:none --torch-steps "$folder"
+expect 0 "good_fit" bench alloc --trace a2 --strategy good_fit --rounds 1
+expect 0 "glibc" bench alloc --trace a1 --figures speed --strategy glibc --rounds 1
+expect 0 '"good_fit"' bench alloc --trace a2 --strategy good_fit --rounds 1 --json
+for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio capacity_ratio capacity_ratio_remap \
+    driver_calls remapped_pages; do
+    has $field
+done
+[ "$(number capacity_ratio)" = 1.0000 ] || fail "capacity_ratio of a2"
+[ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
+
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
 mkdir "$folder/odd"

@@ -1,0 +1,25 @@
+/* What `dao bench alloc --check`, bench/instructions and the release tests hold the library to: the one table of limits.
+   bench/instructions reads it too, a line each. */
+#ifndef DAO_TOOLS_BENCH_LIMITS_H
+#define DAO_TOOLS_BENCH_LIMITS_H
+
+/* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
+#define DAO_BENCH_INSTRUCTIONS_MAX 380
+
+/* Trace (the first that the name begins with), ns of a pair over ns of a lock pair, smallest device over peak live without
+   and with page mapping. 0: no limit. */
+#define DAO_BENCH_LIMIT_LIST(X)                                                                              \
+    X("a1", 1.2, 0, 0)                                                                                       \
+    X("a2", 1.6, 0, 0)                                                                                       \
+    X("b1k", 6.5, 1.11, 1.04)                                                                                \
+    X("b10k", 7.5, 1.07, 1.03)                                                                               \
+    X("cd", 0, 1.004, 1.003)                                                                                 \
+    X("c", 2.4, 1.004, 1.003)                                                                                \
+    X("d", 5, 1.14, 1.02)                                                                                    \
+    X("torch:", 0, 0, 1.02)
+
+/* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
+   where nothing grows. */
+#define DAO_BENCH_REMAPPED_PAGES_MAX 0
+
+#endif
