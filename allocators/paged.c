@@ -112,7 +112,7 @@ static inline bool alloc_usually(arena_t *arena, const dao_block_request_t *requ
     } else {
         (void)dao_range_take_front(range, hole, size_units, request->size_bytes);
     }
-    dao_ledger_count_alloc(&arena->ledger, request, (size_t)block_bytes);
+    dao_stats_count_alloc(&arena->ledger.stats, request->size_bytes, (size_t)block_bytes);
     out_grant->address = arena->segment.address + offset_bytes;
     out_grant->hold = (dao_hold_t){0};
     return true;

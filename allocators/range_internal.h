@@ -309,18 +309,21 @@ static inline void dao_range_look(const dao_range_t *range, uint32_t bin, uint64
 static inline uint32_t dao_range_find_good(const dao_range_t *range, uint64_t size_units)
 {
     uint32_t own_bin = dao_range_bin_of(size_units);
-    dao_range_find_t find = {.node = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
-    dao_range_look(range, own_bin, size_units, DAO_RANGE_SCAN_DEPTH, &find);
     uint32_t near_end = own_bin + DAO_RANGE_NEAR_BINS;
-    uint32_t bin = dao_range_next_bin(range, own_bin + 1);
-    while (bin != DAO_RANGE_NO_BIN && bin <= near_end) {
+    dao_range_find_t find = {.node = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
+    uint32_t bin = dao_range_next_bin(range, own_bin);
+    while (bin != DAO_RANGE_NO_BIN) {
         dao_range_look(range, bin, size_units, DAO_RANGE_SCAN_DEPTH, &find);
+        if (bin >= near_end) {
+            break;
+        }
         bin = dao_range_next_bin(range, bin + 1);
+        if (bin > near_end && find.node != DAO_RANGE_NONE) {
+            break;
+        }
     }
-    if (find.node == DAO_RANGE_NONE) {
-        bool has_larger = bin != DAO_RANGE_NO_BIN;
-        dao_range_look(range, has_larger ? bin : own_bin, size_units,
-                       has_larger ? DAO_RANGE_SCAN_DEPTH : UINT32_MAX, &find);
+    if (__builtin_expect(find.node == DAO_RANGE_NONE, false)) {
+        dao_range_look(range, own_bin, size_units, UINT32_MAX, &find);
     }
     return find.node;
 }
