@@ -139,6 +139,50 @@ void dao_events_note(dao_core_t *core, const dao_noted_t *noted)
     }
 }
 
+void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *request, const void *address,
+                               dao_status_t status)
+{
+    bool is_done = status == DAO_OK;
+    dao_noted_t noted = {.kind = is_done ? DAO_MEMORY_EVENT_KIND_ALLOC : DAO_MEMORY_EVENT_KIND_ALLOC_FAILED,
+                         .place = place,
+                         .address = is_done ? address : NULL,
+                         .size_bytes = request->size_bytes,
+                         .tag = request->tag,
+                         .stream = request->stream,
+                         .ticks = dao_ticks()};
+    dao_events_note(NULL, &noted);
+}
+
+void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
+{
+    if (ticks != 0) {
+        dao_noted_t noted = {
+            .kind = DAO_MEMORY_EVENT_KIND_FREE, .place = place, .address = address, .ticks = ticks};
+        dao_events_note(core, &noted);
+    }
+}
+
+dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address)
+{
+    uint64_t ticks = dao_ticks();
+    dao_status_t status = dao_allocator_free(allocator, address);
+    if (status == DAO_OK) {
+        dao_events_note_free(NULL, place, address, ticks);
+    }
+    return status;
+}
+
+void dao_events_note_trim(dao_place_t place, size_t released_bytes)
+{
+    if (dao_events_are_on()) {
+        dao_noted_t noted = {.kind = DAO_MEMORY_EVENT_KIND_TRIM,
+                             .place = place,
+                             .size_bytes = released_bytes,
+                             .ticks = dao_ticks()};
+        dao_events_note(NULL, &noted);
+    }
+}
+
 /* ---- reading ---- */
 
 typedef enum reading { READING_WHOLE, READING_LOST, READING_LATER } reading_t;

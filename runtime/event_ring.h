@@ -24,54 +24,39 @@ typedef struct dao_noted {
    whoever may be gives the core that it holds a reference to. Lock-free. */
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
 
+/* Tells whether any place records. */
+static inline bool dao_events_are_on(void)
+{
+    return __builtin_expect(atomic_load_explicit(&dao_events_on, memory_order_relaxed) != 0, 0);
+}
+
 /* Gives the time for an event that is noted after it happened; 0 if nothing is recorded anywhere. */
 static inline uint64_t dao_events_ticks(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&dao_events_on, memory_order_relaxed) == 0, 1)) {
-        return 0;
-    }
-    return dao_ticks();
+    return dao_events_are_on() ? dao_ticks() : 0;
 }
 
-/* Notes an allocation that succeeded or failed just now. */
+/* Off the usual path: notes an allocation that succeeded or failed just now. */
+void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *request, const void *address,
+                               dao_status_t status);
+
 static inline void dao_events_note_alloc(dao_place_t place, const dao_block_request_t *request,
                                          const void *address, dao_status_t status)
 {
-    uint64_t ticks = dao_events_ticks();
-    if (__builtin_expect(ticks != 0, 0)) {
-        dao_noted_t noted = {.kind = status == DAO_OK ? DAO_MEMORY_EVENT_KIND_ALLOC
-                                                      : DAO_MEMORY_EVENT_KIND_ALLOC_FAILED,
-                             .place = place,
-                             .address = status == DAO_OK ? address : NULL,
-                             .size_bytes = request->size_bytes,
-                             .tag = request->tag,
-                             .stream = request->stream,
-                             .ticks = ticks};
-        dao_events_note(NULL, &noted);
+    if (dao_events_are_on()) {
+        dao_events_note_alloc_now(place, request, address, status);
     }
 }
 
-/* Notes a free that has succeeded; `ticks` is dao_events_ticks() before it, so that it comes before the block's next life. */
-static inline void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address,
-                                        uint64_t ticks)
-{
-    if (__builtin_expect(ticks != 0, 0)) {
-        dao_noted_t noted = {
-            .kind = DAO_MEMORY_EVENT_KIND_FREE, .place = place, .address = address, .ticks = ticks};
-        dao_events_note(core, &noted);
-    }
-}
+/* Notes a free that has succeeded or surely will; `ticks` is dao_events_ticks() before it, so that it comes before the
+   block's next life. */
+void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
+
+/* Off the usual path: dao_allocator_free(), noted if it succeeds. */
+dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address);
 
 /* Notes that memory was given back. */
-static inline void dao_events_note_trim(dao_place_t place, size_t released_bytes)
-{
-    uint64_t ticks = dao_events_ticks();
-    if (__builtin_expect(ticks != 0, 0)) {
-        dao_noted_t noted = {
-            .kind = DAO_MEMORY_EVENT_KIND_TRIM, .place = place, .size_bytes = released_bytes, .ticks = ticks};
-        dao_events_note(NULL, &noted);
-    }
-}
+void dao_events_note_trim(dao_place_t place, size_t released_bytes);
 
 /* The rings of a core, none of them there yet; NULL without memory. */
 dao_event_rings_t *dao_events_create(void);
