@@ -7,7 +7,7 @@
 #include "allocators/holds.h"
 #include "allocators/tags.h"
 
-#include <dao/stats.h>
+#include <dao/observe.h>
 
 typedef struct dao_allocator dao_allocator_t;
 
@@ -26,16 +26,19 @@ typedef struct dao_block_grant {
         hold; /* what request.stream has to wait for before it uses the block; empty if request.stream is 0 */
 } dao_block_grant_t;
 
-/* A live block. */
+/* A block. */
 typedef struct dao_block {
     void *address;
-    size_t requested_bytes; /* what the caller asked for */
+    size_t requested_bytes; /* what the caller asked for; 0 while free */
     size_t block_bytes;     /* what it takes, roundings included */
     uint32_t tag;           /* as in its request */
     uint32_t stream;
+    /* for walk_all; 0 and false for live blocks elsewhere */
+    dao_block_state_t state;
+    bool begins_segment; /* a new segment begins with it: it does not go on from the block before */
 } dao_block_t;
 
-/* Sees one live block. Called with the allocator's lock held: it must not call the allocator. */
+/* Sees one block. Called with the allocator's lock held: it must not call the allocator. */
 typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
 
 typedef struct dao_allocator_ops {
@@ -71,7 +74,11 @@ typedef struct dao_allocator_ops {
     /* All counters, and the largest hole, which has to be looked for. */
     void (*stats_get)(dao_allocator_t *allocator, dao_stats_t *out_stats);
     void (*stats_reset_peaks)(dao_allocator_t *allocator);
-    void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+    void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user); /* live blocks */
+
+    /* Optional: sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in order
+       of address, without a gap. */
+    void (*walk_all)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 
     /* Walks every structure and recounts every counter. */
     bool (*is_valid)(dao_allocator_t *allocator);

@@ -157,6 +157,14 @@ static void caching_walk(dao_allocator_t *allocator, dao_block_visit_t visit, vo
     unlock(caching);
 }
 
+static void caching_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_segments_walk_all(&caching->segments, visit, user);
+    unlock(caching);
+}
+
 static bool caching_is_valid(dao_allocator_t *allocator)
 {
     caching_t *caching = caching_of(allocator);
@@ -190,6 +198,7 @@ static const dao_allocator_ops_t caching_ops = {
     .stats_get = caching_stats_get,
     .stats_reset_peaks = caching_stats_reset_peaks,
     .walk = caching_walk,
+    .walk_all = caching_walk_all,
     .is_valid = caching_is_valid,
     .destroy = caching_destroy,
 };

@@ -211,6 +211,15 @@ static void host_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void 
     unlock(host);
 }
 
+static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    host_t *host = host_of(allocator);
+    lock(host);
+    dao_small_walk(&host->small, visit, user);
+    dao_segments_walk_all(&host->segments, visit, user);
+    unlock(host);
+}
+
 static bool host_is_valid(dao_allocator_t *allocator)
 {
     host_t *host = host_of(allocator);
@@ -244,6 +253,7 @@ static const dao_allocator_ops_t host_ops = {
     .stats_get = host_stats_get,
     .stats_reset_peaks = host_stats_reset_peaks,
     .walk = host_walk,
+    .walk_all = host_walk_all,
     .is_valid = host_is_valid,
     .destroy = host_destroy,
 };

@@ -317,6 +317,17 @@ static void paged_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void
     dao_paged_unlock(paged);
 }
 
+static void paged_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    paged_t *paged = paged_of(allocator);
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        dao_segment_walk_mapped(&arena->segment, arena->mapped, arena->page_shift, visit, user);
+    }
+    dao_paged_unlock(paged);
+}
+
 static bool paged_is_valid(dao_allocator_t *allocator)
 {
     paged_t *paged = paged_of(allocator);
@@ -353,6 +364,7 @@ static const dao_allocator_ops_t paged_ops = {
     .stats_get = paged_stats_get,
     .stats_reset_peaks = paged_stats_reset_peaks,
     .walk = paged_walk,
+    .walk_all = paged_walk_all,
     .is_valid = paged_is_valid,
     .destroy = paged_destroy,
 };

@@ -168,6 +168,14 @@ static void pinned_walk(dao_allocator_t *allocator, dao_block_visit_t visit, voi
     dao_mutex_unlock(&pinned->lock);
 }
 
+static void pinned_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    dao_mutex_lock(&pinned->lock);
+    dao_segments_walk_all(&pinned->segments, visit, user);
+    dao_mutex_unlock(&pinned->lock);
+}
+
 static bool pinned_is_valid(dao_allocator_t *allocator)
 {
     pinned_t *pinned = pinned_of(allocator);
@@ -213,6 +221,7 @@ static const dao_allocator_ops_t pinned_ops = {
     .stats_get = pinned_stats_get,
     .stats_reset_peaks = pinned_stats_reset_peaks,
     .walk = pinned_walk,
+    .walk_all = pinned_walk_all,
     .is_valid = pinned_is_valid,
     .destroy = pinned_destroy,
     .free_deferred = pinned_free_deferred,
@@ -227,8 +236,9 @@ void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address)
 
 void dao_pinned_drain(dao_allocator_t *allocator)
 {
-    DAO_ASSERT(allocator->ops->drain != NULL);
-    allocator->ops->drain(allocator);
+    if (allocator->ops->drain != NULL) {
+        allocator->ops->drain(allocator);
+    }
 }
 
 static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)

@@ -32,7 +32,7 @@ DAO_NODISCARD dao_status_t dao_pinned_create(const dao_pinned_config_t *config,
    logged. Lock-free; the link is kept in a table outside of the block. DAO_ERR_NO_HOST_MEMORY is never answered. */
 void dao_pinned_free_deferred(dao_allocator_t *allocator, void *address);
 
-/* Carries out deferred frees. */
+/* Carries out deferred frees, if the allocator has a queue of them. */
 void dao_pinned_drain(dao_allocator_t *allocator);
 
 #endif

@@ -83,7 +83,10 @@ static dao_block_t describe(char *address, const dao_range_block_t *block)
                          .requested_bytes = dao_word_requested_bytes(block->user),
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
-                         .stream = dao_word_stream(block->user)};
+                         .stream = dao_word_stream(block->user),
+                         .state = !block->is_free                   ? DAO_BLOCK_STATE_LIVE
+                                  : dao_hold_is_empty(&block->hold) ? DAO_BLOCK_STATE_FREE
+                                                                    : DAO_BLOCK_STATE_PENDING};
 }
 
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
@@ -117,6 +120,81 @@ void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, voi
 {
     walk_t walk = {.segment = segment, .visit = visit, .user = user};
     dao_range_walk(segment->range, walk_block, &walk);
+}
+
+static bool walk_any_block(const dao_range_block_t *block, void *user)
+{
+    const walk_t *walk = user;
+    dao_block_t seen = describe(walk->segment, block);
+    seen.begins_segment = block->offset_bytes == 0;
+    walk->visit(&seen, walk->user);
+    return true;
+}
+
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
+{
+    walk_t walk = {.segment = segment, .visit = visit, .user = user};
+    dao_range_walk(segment->range, walk_any_block, &walk);
+}
+
+typedef struct mapped_walk {
+    const dao_segment_t *segment;
+    const uint64_t *mapped;
+    uint32_t page_shift;
+    dao_block_visit_t visit;
+    void *user;
+    const char *end; /* of the block before; NULL at first */
+} mapped_walk_t;
+
+static void walk_piece(mapped_walk_t *walk, dao_block_t block)
+{
+    block.begins_segment = block.address != walk->end;
+    walk->end = (const char *)block.address + block.block_bytes;
+    walk->visit(&block, walk->user);
+}
+
+/* Gives the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
+static uint64_t page_from(const mapped_walk_t *walk, uint64_t page, uint64_t end, bool is_mapped)
+{
+    while (page < end && (walk->mapped[page / 64] >> page % 64 & 1) != is_mapped) {
+        bool is_word_alike = page % 64 == 0 && walk->mapped[page / 64] == (is_mapped ? 0 : UINT64_MAX);
+        page += is_word_alike ? 64 : 1;
+    }
+    return page < end ? page : end;
+}
+
+/* Sees a live block, or the mapped parts of a free one. */
+static void walk_mapped(const dao_block_t *block, void *user)
+{
+    mapped_walk_t *walk = user;
+    if (block->state == DAO_BLOCK_STATE_LIVE) {
+        walk_piece(walk, *block);
+        return;
+    }
+    uint64_t first_byte = offset_in(walk->segment, block->address);
+    uint64_t end_byte = first_byte + block->block_bytes;
+    uint64_t end_page = ((end_byte - 1) >> walk->page_shift) + 1;
+    uint64_t page = page_from(walk, first_byte >> walk->page_shift, end_page, true);
+    while (page < end_page) {
+        uint64_t after = page_from(walk, page, end_page, false);
+        uint64_t begin = page << walk->page_shift;
+        uint64_t end = after << walk->page_shift;
+        begin = begin < first_byte ? first_byte : begin;
+        end = end > end_byte ? end_byte : end;
+        dao_block_t piece = *block;
+        piece.address = walk->segment->address + begin;
+        piece.block_bytes = (size_t)(end - begin);
+        walk_piece(walk, piece);
+        page = page_from(walk, after, end_page, true);
+    }
+}
+
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user)
+{
+    mapped_walk_t walk = {
+        .segment = segment, .mapped = mapped, .page_shift = page_shift, .visit = visit, .user = user};
+    dao_segment_walk_all(segment, walk_mapped, &walk);
 }
 
 static bool recount_block(const dao_range_block_t *block, void *user)
@@ -580,6 +658,13 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
     segments_walk_t walk = {.space = &segments->space, .visit = visit, .user = user};
     if (segments->space.range != NULL) {
         dao_range_walk(segments->space.range, walk_segments_block, &walk);
+    }
+}
+
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
+{
+    for (size_t i = 0; i < segments->count; i++) {
+        dao_segment_walk_all(&segments->list[i], visit, user);
     }
 }
 

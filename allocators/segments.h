@@ -28,6 +28,14 @@ dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address
 /* Sees the live blocks of a segment. */
 void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
 
+/* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
+/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of them is shown as a
+   segment; every live block is mapped. */
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user);
+
 /* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
 bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
 
@@ -76,6 +84,7 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes);
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);
 void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
 
 /* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a message and nothing

@@ -133,7 +133,8 @@ static dao_block_t describe(const dao_small_entry_t *entry)
                          .requested_bytes = requested_bytes,
                          .block_bytes = dao_small_block_bytes(requested_bytes),
                          .tag = dao_word_tag(entry->word),
-                         .stream = dao_word_stream(entry->word)};
+                         .stream = dao_word_stream(entry->word),
+                         .begins_segment = true};
 }
 
 dao_status_t dao_small_query(const dao_small_t *small, const void *address, dao_block_t *out_block)

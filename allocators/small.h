@@ -38,6 +38,7 @@ dao_status_t dao_small_free(dao_small_t *small, const void *address);
 /* Finds the block around an address. DAO_ERR_FOREIGN_POINTER, without a message. O(1) for the start of a block, else O(blocks). */
 dao_status_t dao_small_query(const dao_small_t *small, const void *address, dao_block_t *out_block);
 
+/* Sees the blocks; each is a segment of its own. */
 void dao_small_walk(const dao_small_t *small, dao_block_visit_t visit, void *user);
 
 /* Checks the table and adds its blocks and bytes to a recount. */

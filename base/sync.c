@@ -14,6 +14,9 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
+/* How long the pace of dao_ticks() is measured. */
+#define TICKS_MEASURE_NS UINT64_C(4000000)
+
 void dao_assert_failed(const char *condition, const char *file, int line)
 {
     (void)fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
@@ -191,6 +194,49 @@ uint64_t dao_clock_ns(void)
     struct timespec now;
     must(clock_gettime(CLOCK_MONOTONIC, &now));
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* One moment on both clocks. */
+typedef struct moment {
+    uint64_t ticks;
+    uint64_t ns;
+} moment_t;
+
+/* Reads both clocks, close together: the best of a few tries, in case the thread is interrupted between them. */
+static moment_t moment_now(void)
+{
+    moment_t best = {0};
+    uint64_t best_gap = UINT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = dao_ticks();
+        uint64_t ns = dao_clock_ns();
+        uint64_t gap = dao_ticks() - before;
+        if (gap < best_gap) {
+            best_gap = gap;
+            best = (moment_t){.ticks = before + gap / 2, .ns = ns};
+        }
+    }
+    return best;
+}
+
+static dao_mutex_t pace_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+static moment_t pace_origin; /* guarded by the lock */
+static double pace;          /* nanoseconds a tick; 0 before it was measured */
+
+uint64_t dao_ticks_to_ns(uint64_t ticks)
+{
+    dao_mutex_lock(&pace_lock);
+    if (pace == 0) {
+        moment_t begin = moment_now();
+        dao_sleep_until(begin.ns + TICKS_MEASURE_NS);
+        pace_origin = moment_now();
+        pace = (double)(pace_origin.ns - begin.ns) / (double)(pace_origin.ticks - begin.ticks);
+    }
+    moment_t origin = pace_origin;
+    double ns_per_tick = pace;
+    dao_mutex_unlock(&pace_lock);
+    double offset_ns = (double)(int64_t)(ticks - origin.ticks) * ns_per_tick;
+    return origin.ns + (uint64_t)(int64_t)offset_ns;
 }
 
 void dao_sleep_until(uint64_t time_ns)

@@ -16,11 +16,12 @@ typedef enum dao_rank {
     DAO_RANK_CONTEXT = 1,
     DAO_RANK_EXECUTOR = 2,
     DAO_RANK_RUNTIME = 3,
-    DAO_RANK_ALLOCATOR = 4,
-    DAO_RANK_UPSTREAM = 5, /* an allocator that another allocator takes from */
-    DAO_RANK_HOLDS = 6,    /* the table of streams that hold free blocks */
-    DAO_RANK_BACKEND = 7,
-    DAO_RANK_LEAF = 8, /* nothing is taken under it */
+    DAO_RANK_LAYER = 4, /* an allocator around another one */
+    DAO_RANK_ALLOCATOR = 5,
+    DAO_RANK_UPSTREAM = 6, /* an allocator that another allocator takes from */
+    DAO_RANK_HOLDS = 7,    /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 8,
+    DAO_RANK_LEAF = 9, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {
@@ -147,6 +148,21 @@ void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(vo
 
 /* Nanoseconds of a clock that never goes back. */
 uint64_t dao_clock_ns(void);
+
+/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one, else
+   dao_clock_ns(). */
+static inline uint64_t dao_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return dao_clock_ns();
+#endif
+}
+
+/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace and takes a few
+   milliseconds; later ones go by it. */
+uint64_t dao_ticks_to_ns(uint64_t ticks);
 
 /* Sleeps until dao_clock_ns() is at least `time_ns`. */
 void dao_sleep_until(uint64_t time_ns);

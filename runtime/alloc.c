@@ -7,6 +7,7 @@
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
+#include "runtime/event_ring.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 #include "runtime/watch.h"
@@ -30,6 +31,9 @@ static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator
     *out_allocator = atomic_load_explicit(&core->host_memory, memory_order_acquire);
     return *out_allocator != NULL ? DAO_OK : dao_core_host_start(core, out_allocator);
 }
+
+/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
@@ -106,8 +110,8 @@ dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t
 
 /* ---- alloc ---- */
 
-static inline dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
-                                       void **out_address, dao_runtime_t **out_runtime)
+static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
+                                              void **out_address, dao_runtime_t **out_runtime)
 {
     dao_allocator_t *allocator;
     dao_status_t status = allocator_find(place, &allocator, out_runtime);
@@ -134,6 +138,7 @@ static inline dao_status_t place_alloc(dao_place_t place, const dao_block_reques
     if (status == DAO_OK) {
         *out_address = grant.address;
     }
+    dao_events_note_alloc(place, request, *out_address, status);
     return status;
 }
 
@@ -144,7 +149,7 @@ dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_ad
     return place_alloc(place, &request, out_address, out_runtime);
 }
 
-static inline void *alloc_or_null(dao_place_t place, size_t size_bytes)
+static ALWAYS_INLINE void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
     dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
@@ -249,7 +254,7 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
     return dao_error_restore(&record);
 }
 
-static inline dao_status_t free_at(dao_place_t place, void *address)
+static ALWAYS_INLINE dao_status_t free_at(dao_place_t place, void *address)
 {
     if (address == NULL) {
         return DAO_OK;
@@ -261,7 +266,8 @@ static inline dao_status_t free_at(dao_place_t place, void *address)
         if (runtime != NULL) {
             dao_runtime_drain(runtime);
         }
-        status = dao_allocator_free(allocator, address);
+        status = dao_events_are_on() ? dao_events_free(allocator, place, address)
+                                     : dao_allocator_free(allocator, address);
         dao_pressure_note_free();
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];
@@ -302,6 +308,16 @@ void dao_place_drain(dao_place_t place, dao_runtime_t *runtime)
             dao_pinned_drain(runtime->pinned_memory);
         }
     }
+}
+
+dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = allocator_peek(place, out_allocator, &runtime);
+    if (status == DAO_OK && *out_allocator != NULL) {
+        dao_place_drain(place, runtime);
+    }
+    return status;
 }
 
 dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
@@ -383,6 +399,7 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
         }
         dao_place_drain(place, runtime);
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
+        dao_events_note_trim(place, released_bytes);
     }
     if (status == DAO_OK && out_released_bytes != NULL) {
         *out_released_bytes = released_bytes;

@@ -18,6 +18,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/event_ring.h"
+#include "runtime/hardening.h"
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
@@ -101,6 +103,7 @@ static void core_destroy(dao_core_t *core)
     if (core->backend != NULL) {
         core->ops->close(core->backend);
     }
+    dao_events_destroy(core->event_rings);
     dao_mutex_finish(&core->lock);
     dao_host_free(core);
 }
@@ -182,17 +185,24 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
         return status;
     }
     dao_core_t *core = dao_host_calloc(1, sizeof(*core));
-    if (core == NULL) {
+    dao_event_rings_t *event_rings = dao_events_create();
+    if (core == NULL || event_rings == NULL) {
+        dao_events_destroy(event_rings);
+        dao_host_free(core);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to start the library: %zu bytes",
                          sizeof(*core));
     }
     core->ops = ops;
+    core->event_rings = event_rings;
     core->fork_count = atomic_load(&context.fork_count);
     atomic_init(&core->reference_count, 1);
     dao_mutex_init(&core->lock, DAO_RANK_LEAF);
     configs_reset(core, device_strategy);
     status = backend_open(core, config);
     uint64_t host_limit_bytes = 0;
+    if (status == DAO_OK) {
+        status = dao_hardening_find(config, core);
+    }
     if (status == DAO_OK) {
         status = dao_host_limit_find(config, &host_limit_bytes);
     }
@@ -430,6 +440,7 @@ static uint64_t stop(void)
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }
+    dao_events_stop_all(core->event_rings);
     uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
     for (int32_t i = 0; i < runtime_count; i++) {
         dao_runtime_release(runtimes[i]);
@@ -532,6 +543,11 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     if (atomic_load(&core->host_memory) == NULL) {
         dao_place_origin_t origin = {.budget = &core->host_budget, .host_settings = &core->host_settings};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
+        if (status == DAO_OK &&
+            (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
+            host_memory->ops->destroy(host_memory);
+            host_memory = NULL;
+        }
         atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
     }
     *out_allocator = atomic_load(&core->host_memory);

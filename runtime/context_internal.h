@@ -19,6 +19,8 @@ typedef struct dao_live {
     bool is_block; /* the allocator of the place reports it */
 } dao_live_t;
 
+typedef struct dao_event_rings dao_event_rings_t; /* event_ring.h */
+
 /* What one start of the library opened, and what handles of that start need even after dao_finalize(): counted by the
    context, by every runtime and by every memory handle. */
 typedef struct dao_core {
@@ -28,6 +30,9 @@ typedef struct dao_core {
     uint32_t fork_count;                    /* forks before the start */
     dao_budget_t host_budget;               /* what host_memory and all pinned memory take from */
     _Atomic(dao_allocator_t *) host_memory; /* NULL until it is first used */
+    dao_event_rings_t *event_rings;
+    uint32_t hardening;      /* of dao_hardening_t, where a place's config says nothing */
+    size_t quarantine_bytes; /* of each place */
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
     dao_host_memory_config_t host_settings;
@@ -171,6 +176,10 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
 /* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);
+
+/* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c. *out_allocator is NULL
+   for a device that was not used yet. */
+DAO_NODISCARD dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator);
 
 /* Prepares an error of a copy: DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with the same text. */
 dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,

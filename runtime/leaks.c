@@ -1,5 +1,5 @@
-/* Lists live blocks and handles. They are copied under the owner's lock and logged without it; where there is no memory
-   for the copy, one line gives their number. */
+/* Lists live blocks and handles, and sums up blocks by tag. They are copied under the owner's lock and logged without it;
+   where there is no memory for the copy, one line gives their number. */
 #include "runtime/leaks.h"
 
 #include "base/host.h"
@@ -23,6 +23,38 @@ static void block_copy(const dao_block_t *block, void *user)
     list->count++;
 }
 
+/* The live blocks of one tag. */
+typedef struct tag_sum {
+    uint64_t block_count;
+    uint64_t block_bytes;
+} tag_sum_t;
+
+static void tags_report(const block_list_t *list, uint64_t count, const char *place_text)
+{
+    tag_sum_t *sums = dao_host_calloc(DAO_TAG_COUNT_MAX, sizeof(*sums));
+    for (uint64_t i = 0; i < count && sums != NULL; i++) {
+        sums[list->blocks[i].tag].block_count++;
+        sums[list->blocks[i].tag].block_bytes += list->blocks[i].block_bytes;
+    }
+    for (uint32_t tag = 1; tag < DAO_TAG_COUNT_MAX && sums != NULL; tag++) {
+        if (sums[tag].block_count > 0) {
+            dao_log(DAO_LOG_LEVEL_WARNING,
+                    "live at shutdown: tag \"%s\" at %s: %" PRIu64 " blocks, %" PRIu64 " bytes",
+                    dao_tag_names_get(tag), place_text, sums[tag].block_count, sums[tag].block_bytes);
+        }
+    }
+    dao_host_free(sums);
+}
+
+static void block_report(const dao_block_t *block, const char *place_text)
+{
+    bool has_tag = block->tag != 0;
+    dao_log(DAO_LOG_LEVEL_WARNING,
+            "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p%s%s%s",
+            block->block_bytes, block->requested_bytes, place_text, block->address, has_tag ? ", tag \"" : "",
+            has_tag ? dao_tag_names_get(block->tag) : "", has_tag ? "\"" : "");
+}
+
 static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
 {
     char text[DAO_PLACE_TEXT_BYTES];
@@ -35,12 +67,11 @@ static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
     block_list_t list = {.blocks = dao_host_calloc(stats.live_count, sizeof(dao_block_t))};
     list.capacity = list.blocks != NULL ? stats.live_count : 0;
     allocator->ops->walk(allocator, block_copy, &list);
-    for (uint64_t i = 0; i < list.count && i < list.capacity; i++) {
-        const dao_block_t *block = &list.blocks[i];
-        dao_log(DAO_LOG_LEVEL_WARNING,
-                "live at shutdown: block of %zu bytes (%zu asked for) at %s, address %p", block->block_bytes,
-                block->requested_bytes, text, block->address);
+    uint64_t copied_count = list.count < list.capacity ? list.count : list.capacity;
+    for (uint64_t i = 0; i < copied_count; i++) {
+        block_report(&list.blocks[i], text);
     }
+    tags_report(&list, copied_count, text);
     if (list.count > list.capacity) {
         dao_log(DAO_LOG_LEVEL_WARNING, "live at shutdown: %" PRIu64 " more blocks at %s",
                 list.count - list.capacity, text);

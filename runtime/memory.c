@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/event_ring.h"
 #include "runtime/memory_internal.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/watch.h"
@@ -105,6 +106,7 @@ static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stre
         dao_allocator_t *allocator = dao_runtime_allocator(runtime, memory->place.kind);
         dao_error_record_t record;
         dao_error_save(&record, status);
+        dao_events_note_free(NULL, memory->place, *out_address, dao_events_ticks());
         (void)dao_allocator_free(allocator, *out_address); /* it was allocated just now */
         return dao_error_restore(&record);
     }
@@ -221,6 +223,14 @@ static void block_give(dao_memory_t *memory)
     dao_handle_bury(&memory->handle);
 }
 
+static void host_block_free(const dao_memory_t *memory)
+{
+    dao_events_note_free(memory->core, memory->place, memory->address, dao_events_ticks());
+    if (dao_allocator_free(memory->core->host_memory, memory->address) != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+    }
+}
+
 /* Ends a handle without references. What the handle kept is let go of last, and from copies: the handle may be gone. */
 static void handle_end(dao_memory_t *memory)
 {
@@ -231,9 +241,8 @@ static void handle_end(dao_memory_t *memory)
     if (memory->owner == OWNER_BLOCK && runtime != NULL) {
         block_give(memory);
     } else {
-        if (memory->owner == OWNER_BLOCK && memory->address != NULL &&
-            dao_allocator_free(core->host_memory, memory->address) != DAO_OK) {
-            dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+        if (memory->owner == OWNER_BLOCK && memory->address != NULL) {
+            host_block_free(memory);
         }
         dao_pressure_note_free();
         if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "runtime/context_internal.h"
+#include "runtime/hardening.h"
 #include "runtime/place_start.h"
 
 #include <stdlib.h>
@@ -104,6 +105,10 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
 {
     char text[DAO_PLACE_TEXT_BYTES];
     (void)dao_place_format(place, text);
+    if ((config->hardening & ~DAO_HARDENING_ALL) != 0) {
+        return dao_error(DAO_ERR_INVALID, "%s: hardening is 0x%x; its flags are those of dao_hardening_t",
+                         text, (unsigned)config->hardening);
+    }
     if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
                          text);

@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/event_ring.h"
+#include "runtime/hardening.h"
 #include "runtime/place_start.h"
 
 #include <inttypes.h>
@@ -59,6 +61,9 @@ static void runtime_destroy(dao_runtime_t *runtime)
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
     dao_holds_destroy(runtime->holds);
+    if (runtime->bytes_stream != NULL) {
+        runtime->ops->stream_destroy(runtime->bytes_stream);
+    }
     if (runtime->device != NULL) {
         runtime->ops->device_close(runtime->device);
     }
@@ -87,6 +92,24 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     return runtime;
 }
 
+/* Hardens both places, as far as that is said, and makes what the device's needs for it. */
+static dao_status_t harden(dao_runtime_t *runtime)
+{
+    dao_core_t *core = runtime->own->core;
+    dao_place_t device = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    if (dao_hardening_of(core, device) != 0) {
+        dao_status_t status = runtime->ops->stream_create(runtime->device, &runtime->bytes_stream);
+        if (status != DAO_OK) {
+            runtime->bytes_stream = NULL;
+            return status;
+        }
+    }
+    dao_status_t status = dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_DEVICE, &runtime->device_memory);
+    return status != DAO_OK
+               ? status
+               : dao_hardening_wrap(core, runtime, DAO_PLACE_KIND_PINNED, &runtime->pinned_memory);
+}
+
 /* Both as they were configured: nobody changes that while the device starts. */
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
@@ -103,7 +126,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
         status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
                                  &runtime->pinned_memory);
     }
-    return status;
+    return status == DAO_OK ? harden(runtime) : status;
 }
 
 static dao_status_t streams_create(dao_runtime_t *runtime)
@@ -259,7 +282,10 @@ dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
 {
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
-    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index) {
+    dao_events_note_free(runtime->own->core, (dao_place_t){kind, runtime->device_index}, address,
+                         dao_events_ticks());
+    if (kind == DAO_PLACE_KIND_PINNED && dao_device_get_current() != runtime->device_index &&
+        allocator->ops->free_deferred != NULL) {
         dao_pinned_free_deferred(allocator, address);
         dao_pressure_note_free();
         return;

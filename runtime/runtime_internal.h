@@ -28,6 +28,7 @@ struct dao_runtime {
     dao_holds_t *holds;     /* streams that allocate and free in stream order; outlives the allocators */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
+    dao_backend_stream_t *bytes_stream; /* by which a hardened place reaches its bytes; else NULL */
     dao_stream_t streams[DAO_STREAM_ROLE_COUNT];
     _Atomic uint32_t reference_count;
     /* runtime.c adds what only it uses behind this: keep it there */

@@ -10,6 +10,7 @@
 #include <dao/async.h>
 
 #include "base/error.h"
+#include "runtime/event_ring.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 
@@ -132,11 +133,13 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
         status = dao_pressure_relieve(&need, status);
     }
     if (status != DAO_OK) {
+        dao_events_note_alloc(place, &request, NULL, status);
         return status;
     }
     if (!dao_hold_is_own(&grant.hold, order->number)) {
         status = dao_holds_wait_on(order->runtime->holds, &grant.hold, order->number);
     }
+    dao_events_note_alloc(place, &request, grant.address, status);
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -166,8 +169,10 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
+        uint64_t ticks = dao_events_ticks();
         status = order.allocator->ops->free(order.allocator, address, &hold);
         if (status == DAO_OK) {
+            dao_events_note_free(NULL, place, address, ticks);
             dao_holds_record(order.runtime->holds, &hold);
             dao_pressure_note_free();
             return DAO_OK;

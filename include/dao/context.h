@@ -35,6 +35,22 @@ typedef struct dao_cpu_config {
     bool no_page_mapping;          /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
+/** What is done to find misuse of memory at a place; each costs memory or time. A hardened place follows no streams: what
+    asks for a stream's order is answered DAO_ERR_UNSUPPORTED. */
+typedef enum dao_hardening {
+    DAO_HARDENING_GUARD = 1u << 0, /**< "guard": bytes behind each block are looked at when it is freed */
+    DAO_HARDENING_JUNK = 1u << 1,  /**< "junk": new blocks are filled with 0xcd, freed ones with 0xdd */
+    DAO_HARDENING_ZERO = 1u << 2,  /**< "zero": freed blocks are filled with zeros instead */
+    DAO_HARDENING_QUARANTINE =
+        1u << 3, /**< "quarantine": freed blocks are filled, kept back for a while, and looked at
+                                           before they are used again */
+    DAO_HARDENING_CHECKSUM =
+        1u << 4 /**< "checksum": what the library knows of a block is verified when it is used */
+} dao_hardening_t;
+
+/** Bytes of freed blocks that a place keeps back if it is not said how many. */
+#define DAO_QUARANTINE_BYTES_DEFAULT ((size_t)64 << 20)
+
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
 typedef struct dao_config {
     dao_cpu_config_t cpu;
@@ -45,6 +61,12 @@ typedef struct dao_config {
     void *log_user;                  /**< handed to log_callback */
     dao_log_level_t log_level; /**< the least important level that is logged; DAO_LOG (error, warning, info or
                                    debug); default DAO_LOG_LEVEL_ERROR */
+    uint32_t
+        hardening; /**< of dao_hardening_t, for all places of which dao_place_configure() says nothing else; DAO_HARDENING (their names with commas between, such as
+                                   "guard,junk"); default none */
+    size_t
+        quarantine_bytes; /**< most bytes of freed blocks that each place keeps back; DAO_QUARANTINE_BYTES; default
+                                   DAO_QUARANTINE_BYTES_DEFAULT. Larger blocks are not kept back */
     dao_strategy_t
         device_strategy; /**< of device places for which dao_place_configure() names none; DAO_STRATEGY
                                    (good_fit, best_fit, binary_buddy, size_class, system); default good_fit */

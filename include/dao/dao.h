@@ -11,6 +11,7 @@
 #include <dao/executor.h>
 #include <dao/host_memory.h>
 #include <dao/memory.h>
+#include <dao/observe.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
 #include <dao/pressure.h>

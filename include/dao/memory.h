@@ -56,9 +56,11 @@ DAO_API void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_all
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
- *         was changed, and the address was not touched; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *         was changed, and the address was not touched; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN. At a hardened place (see
+ *         dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
+ *         was; the block is never used again; and the backend's answer if its bytes cannot be reached.
  *
- * Threads: any. Waits: never. Cost: O(1).
+ * Threads: any. Waits: never, but at a hardened device place for its bytes. Cost: O(1).
  */
 DAO_API dao_status_t dao_free(dao_place_t place, void *address);
 DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address); /**< dao_free() on the host */

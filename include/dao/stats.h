@@ -37,7 +37,8 @@ typedef struct dao_stats {
 } dao_stats_t;
 
 /**
- * Reads the statistics of a place. All fields belong to one moment.
+ * Reads the statistics of a place. All fields belong to one moment, but for deferred_count: other threads may carry frees
+ * out, or defer more, between that moment and the count.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

@@ -10,6 +10,7 @@ typedef struct allocator_contract {
         dao_allocator_t **out_allocator);        /* an empty one; nothing is left behind when it fails */
     void (*destroy)(dao_allocator_t *allocator); /* and checks that nothing has leaked */
     size_t alignment_bytes;                      /* of every address */
+    size_t extra_bytes;                          /* that a block of whole MiB takes beside them */
     bool is_uncached;                            /* what is freed goes back to the system at once */
 } allocator_contract_t;
 

@@ -1,0 +1,256 @@
+/**
+ * @file
+ * Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries), and its figures
+ * under the names that other tools know.
+ */
+#ifndef DAO_OBSERVE_H
+#define DAO_OBSERVE_H
+
+#include <dao/stats.h>
+
+DAO_BEGIN_DECLS
+
+/**
+ * Takes a piece of text that a writer makes. An answer that is not DAO_OK ends the writing and is what the writer answers.
+ *
+ * @param text        Borrowed for the call; not closed by a zero.
+ * @param text_bytes  At least 1.
+ */
+typedef dao_status_t (*dao_write_t)(const char *text, size_t text_bytes, void *user);
+
+/* ---- events ---- */
+
+/** What happened. */
+typedef enum dao_memory_event_kind {
+    DAO_MEMORY_EVENT_KIND_ALLOC = 1,        /**< a block was allocated */
+    DAO_MEMORY_EVENT_KIND_FREE = 2,         /**< a block was freed; its size is 0: the allocation has it */
+    DAO_MEMORY_EVENT_KIND_ALLOC_FAILED = 3, /**< an allocation failed; its address is 0 */
+    DAO_MEMORY_EVENT_KIND_TRIM = 4 /**< so many bytes were given back by dao_trim(); its address is 0 */
+} dao_memory_event_kind_t;
+
+/** One event, 32 bytes. */
+typedef struct dao_memory_event {
+    uint64_t
+        time_ns; /**< of a clock that never goes back; a block's free is always before its next allocation */
+    uint64_t address;    /**< of the block */
+    uint64_t size_bytes; /**< that were asked for; at most 2^41 - 1 are told */
+    uint32_t
+        thread;   /**< a number of the library's own, from 1 in order of a thread's first event, below 2^18 */
+    uint16_t tag; /**< whom the block is counted for; 0 is nobody */
+    uint8_t kind; /**< a dao_memory_event_kind_t */
+    uint8_t stream; /**< the allocator's number of the stream that the block follows; 0 is none */
+} dao_memory_event_t;
+
+/** Events of a ring for which no number was given. */
+#define DAO_EVENTS_COUNT_DEFAULT ((size_t)1 << 16)
+
+/** Most events of a ring. */
+#define DAO_EVENTS_COUNT_MAX ((size_t)1 << 24)
+
+/**
+ * Starts to record what happens at a place, in a ring of fixed size: the latest events are kept. Events of an earlier
+ * recording that were not read are forgotten. A place that does not record pays for one branch.
+ *
+ * @param event_count  Rounded up to a power of two; at most DAO_EVENTS_COUNT_MAX; 0 is DAO_EVENTS_COUNT_DEFAULT. Each takes
+ *                     32 bytes, which stay with the library for the next recording until it ends.
+ * @return DAO_OK; DAO_ERR_BUSY: it is recording already; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: the memory of the ring.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_events_start(dao_place_t place, size_t event_count);
+
+/**
+ * Stops recording. What was recorded can be read until the next start.
+ *
+ * @return DAO_OK; DAO_ERR_NOT_READY: it is not recording; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any; an event that another thread is about to record may still be written. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
+
+/**
+ * Reads the events since the last read, while they are being recorded or later. They come in the order in which they were
+ * noted; events of different threads that lie close together may be out of order by their times.
+ *
+ * @param events    Room for `capacity` events; the caller's.
+ * @param capacity  At least 1.
+ * @param out_count  Events that were written; below `capacity` there are no more now.
+ * @param out_lost   May be NULL; events since the last read that were overwritten before they were read.
+ * @return DAO_OK; DAO_ERR_NOT_READY: nothing was recorded at this place; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: the first call of a process a few milliseconds, to measure the pace of the processor's clock; for a
+ * thread that was interrupted while it noted the next event, at most a second. Cost: O(events).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory_event_t *events,
+                                                   size_t capacity, size_t *out_count, uint64_t *out_lost);
+
+/**
+ * Writes events as CSV with the columns of RMM's log: Thread,Time,Action,Pointer,Size,Stream. Actions are "allocate",
+ * "free" and "allocate failure"; trims are left out. Times are hours:minutes:seconds.microseconds of the events' clock.
+ *
+ * @param with_header  Writes the line of column names first.
+ * @param write        Takes the text, a line at a time.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
+ *
+ * Threads: any. Waits: never. Cost: O(events).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_events_write_csv(const dao_memory_event_t *events, size_t count,
+                                                        bool with_header, dao_write_t write, void *user);
+
+/* ---- snapshots ---- */
+
+/** What a block is. */
+typedef enum dao_block_state {
+    DAO_BLOCK_STATE_LIVE = 0,   /**< handed out */
+    DAO_BLOCK_STATE_FREE = 1,   /**< there for the next request */
+    DAO_BLOCK_STATE_PENDING = 2 /**< freed, but kept back for now */
+} dao_block_state_t;
+
+/** A block of a snapshot. */
+typedef struct dao_snapshot_block {
+    uint64_t address;
+    uint64_t size_bytes;      /**< roundings included */
+    uint64_t requested_bytes; /**< 0 unless it is live */
+    uint32_t tag;             /**< whom it is counted for; 0 is nobody */
+    uint32_t stream;          /**< the allocator's number of the stream that it follows; 0 is none */
+    dao_block_state_t state;
+    uint32_t segment; /**< index of its segment */
+} dao_snapshot_block_t;
+
+/** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill it. */
+typedef struct dao_snapshot_segment {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t live_bytes;      /**< of its live blocks, roundings included */
+    uint64_t pending_bytes;   /**< of its pending blocks */
+    uint64_t requested_bytes; /**< of its live blocks */
+    size_t first_block;       /**< index of the first of its blocks */
+    size_t block_count;
+} dao_snapshot_segment_t;
+
+/** All blocks of a place at one moment. */
+typedef struct dao_snapshot dao_snapshot_t;
+
+/**
+ * Takes a snapshot of a place. Where the place's allocator does not show its free blocks, it has the live ones alone, each
+ * as a segment of its own.
+ *
+ * @param out_snapshot  The caller owns it, until dao_snapshot_destroy().
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew faster, time
+ *         after time, than room for its blocks could be made; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any; calls at the place wait while its blocks are copied, well below a millisecond for 10,000. Waits: never.
+ * Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_get(dao_place_t place, dao_snapshot_t **out_snapshot);
+
+/** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
+DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
+
+/** Gives the blocks, borrowed, segment by segment in order of address. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
+
+/** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapshot,
+                                                            size_t *out_count);
+
+/**
+ * Writes a snapshot as JSON, in the shape of torch.cuda.memory._snapshot(), which PyTorch's memory viewer shows: "segments",
+ * each with its "blocks", and an empty "device_traces". A live block is "active_allocated", a pending one
+ * "active_pending_free", a free one "inactive". The library keeps no stack traces and no pools, so "frames" are empty and
+ * every "segment_type" is "large". Beside PyTorch's keys, a block has its "tag".
+ *
+ * @param write  Takes the text in pieces.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t write,
+                                                           void *user);
+
+/* ---- who holds a byte ---- */
+
+/** The live block around an address. */
+typedef struct dao_block_info {
+    void *address;
+    size_t size_bytes;      /**< roundings included */
+    size_t requested_bytes; /**< what was asked for */
+    size_t offset_bytes;    /**< of the address that was asked about, in the block */
+    uint32_t tag;           /**< whom it is counted for; 0 is nobody */
+    uint32_t stream;        /**< the allocator's number of the stream that it follows; 0 is none */
+    uint32_t
+        handle_count; /**< memory handles whose bytes have the address among them; 0: nobody but dao_alloc()'s
+                                   caller holds it */
+    void *handle_address; /**< of the smallest of these handles: what tensors over it begin from; else NULL */
+    size_t handle_bytes;  /**< its size */
+} dao_block_info_t;
+
+/**
+ * Finds the live block that an address lies in, and who holds it: for debugging, not for every allocation.
+ *
+ * @param address   Any address; it is not touched.
+ * @param out_info  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no live block of this place is there; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks) at worst, and a walk of the live handles.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void *address,
+                                                   dao_block_info_t *out_info);
+
+/* ---- figures under PyTorch's names ---- */
+
+/** Sees one figure. `name` is valid for the call. */
+typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
+
+/**
+ * Gives the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here, and no others.
+ *
+ * | name | what it is here |
+ * | --- | --- |
+ * | allocated_bytes.all.current, .peak | used_bytes and its peak |
+ * | active_bytes.all.current | bytes of live and of pending blocks |
+ * | requested_bytes.all.current, .peak | requested_bytes and its peak |
+ * | reserved_bytes.all.current, .peak | reserved_bytes and its peak |
+ * | inactive_split_bytes.all.current | free bytes of segments that also hold a block |
+ * | allocation.all.current, .allocated, .freed | live_count, alloc_count, free_count |
+ * | active.all.current | live and pending blocks |
+ * | segment.all.current | segments, or runs of mapped pages |
+ * | inactive_split.all.current | free blocks of segments that also hold a block |
+ * | num_ooms | failed_count |
+ * | num_device_alloc, num_device_free | grow_count, shrink_count |
+ *
+ * The figures of blocks and segments (active, inactive_split, segment) come from a snapshot, the others from one
+ * dao_stats_get() just before it; other threads may work in between. Where no snapshot can be had for want of memory, the
+ * call fails before anything is seen.
+ *
+ * @param visit  Called with no lock held.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as dao_snapshot_get();
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_stats_visit_t visit,
+                                                       void *user);
+
+/* ---- misuse ---- */
+
+/**
+ * Looks at all blocks of a place that was hardened (see dao_hardening_t): the guards of live blocks, the bytes of
+ * freed ones that are kept back, and what the library knows of them.
+ *
+ * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the first wrong byte
+ *         of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any; a free of the block that is being looked at waits. Waits: on a device, for copies of the bytes. Cost: reads
+ * all guards, and all bytes that are kept back.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_hardening_check(dao_place_t place);
+
+DAO_END_DECLS
+
+#endif
