@@ -125,7 +125,7 @@ void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, voi
 static bool walk_any_block(const dao_range_block_t *block, void *user)
 {
     const walk_t *walk = user;
-    dao_block_t seen = describe(walk->segment, block);
+    dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
     seen.begins_segment = block->offset_bytes == 0;
     walk->visit(&seen, walk->user);
     return true;
@@ -661,10 +661,21 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
     }
 }
 
+static bool walk_segments_any(const dao_range_block_t *block, void *user)
+{
+    const segments_walk_t *walk = user;
+    char *address = dao_space_address(walk->space, block->offset_bytes);
+    dao_block_t seen = describe(address, block);
+    seen.begins_segment = dao_space_extent(walk->space, address)->address == address;
+    walk->visit(&seen, walk->user);
+    return true;
+}
+
 void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
 {
-    for (size_t i = 0; i < segments->count; i++) {
-        dao_segment_walk_all(&segments->list[i], visit, user);
+    segments_walk_t walk = {.space = &segments->space, .visit = visit, .user = user};
+    if (segments->space.range != NULL) {
+        dao_range_walk(segments->space.range, walk_segments_any, &walk);
     }
 }
 
