@@ -213,14 +213,17 @@ static bool paged_must_fit(const model_t *model, uint64_t bytes, uint64_t alignm
            live_pages(model) + touched_at_worst <= page_count;
 }
 
+/* Alignments beyond a page are met by room to spare. */
 static bool segmented_must_fit(const model_t *model, uint64_t bytes, uint64_t alignment_bytes)
 {
+    bytes += alignment_bytes > GRANULE ? alignment_bytes : 0;
+    alignment_bytes = GRANULE;
     for (uint32_t i = 0; i < device.segment_count; i++) {
         if (stretch_fits(model, &device.segments[i], bytes, alignment_bytes)) {
             return true;
         }
     }
-    uint64_t after_bytes = live_segment_bytes(model) + bytes + (alignment_bytes - GRANULE);
+    uint64_t after_bytes = live_segment_bytes(model) + bytes;
     return device.segment_count < SEGMENT_COUNT_MAX &&
            after_bytes <= model->capacity_bytes - model->taken_bytes &&
            (model->limit_bytes == 0 || after_bytes <= model->limit_bytes);
