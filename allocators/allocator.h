@@ -78,6 +78,10 @@ typedef struct dao_allocator_ops {
 
     /* Gives everything back, live blocks too. */
     void (*destroy)(dao_allocator_t *allocator);
+
+    /* Optional: gives the counters of which used_bytes and requested_bytes may be read without a lock, by
+       dao_stats_read(); they live as long as the allocator. */
+    const dao_stats_t *(*stats_view)(dao_allocator_t *allocator);
 } dao_allocator_ops_t;
 
 /* The first member of every allocator. */
@@ -102,6 +106,12 @@ DAO_NODISCARD static inline dao_status_t dao_allocator_alloc(dao_allocator_t *al
 static inline dao_status_t dao_allocator_free(dao_allocator_t *allocator, void *address)
 {
     return allocator->ops->free(allocator, address, NULL);
+}
+
+/* Reads one field of what stats_view() gave. */
+static inline uint64_t dao_stats_read(const uint64_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_RELAXED);
 }
 
 /* The counters that every allocator keeps, guarded by its lock. */

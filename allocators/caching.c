@@ -351,6 +351,11 @@ static void caching_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats
     unlock(caching);
 }
 
+static const dao_stats_t *caching_stats_view(dao_allocator_t *allocator)
+{
+    return &caching_of(allocator)->ledger.stats;
+}
+
 static void caching_stats_reset_peaks(dao_allocator_t *allocator)
 {
     caching_t *caching = caching_of(allocator);
@@ -407,6 +412,7 @@ static const dao_allocator_ops_t caching_ops = {
     .walk = caching_walk,
     .is_valid = caching_is_valid,
     .destroy = caching_destroy,
+    .stats_view = caching_stats_view,
 };
 
 /* ---- create ---- */

@@ -153,6 +153,11 @@ static void host_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     unlock(host);
 }
 
+static const dao_stats_t *host_stats_view(dao_allocator_t *allocator)
+{
+    return &host_of(allocator)->ledger.stats;
+}
+
 static void host_stats_reset_peaks(dao_allocator_t *allocator)
 {
     host_t *host = host_of(allocator);
@@ -205,6 +210,7 @@ static const dao_allocator_ops_t host_ops = {
     .walk = host_walk,
     .is_valid = host_is_valid,
     .destroy = host_destroy,
+    .stats_view = host_stats_view,
 };
 
 static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)

@@ -2,10 +2,17 @@
 
        requested_bytes <= used_bytes <= reserved_bytes
        alloc_count - free_count == live_count
-       each peak is at least what it is the peak of */
+       each peak is at least what it is the peak of
+
+   requested_bytes and used_bytes are written so that others may read them without the lock. */
 #include "allocators/allocator.h"
 
 #include "base/assert.h"
+
+static void write_field(uint64_t *field, uint64_t value)
+{
+    __atomic_store_n(field, value, __ATOMIC_RELAXED);
+}
 
 static void raise_peak(uint64_t *peak, uint64_t value)
 {
@@ -17,8 +24,8 @@ static void raise_peak(uint64_t *peak, uint64_t value)
 void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)
 {
     DAO_ASSERT(requested_bytes <= block_bytes);
-    stats->requested_bytes += requested_bytes;
-    stats->used_bytes += block_bytes;
+    write_field(&stats->requested_bytes, stats->requested_bytes + requested_bytes);
+    write_field(&stats->used_bytes, stats->used_bytes + block_bytes);
     stats->live_count++;
     stats->alloc_count++;
     raise_peak(&stats->peak_requested_bytes, stats->requested_bytes);
@@ -30,8 +37,8 @@ void dao_stats_count_free(dao_stats_t *stats, size_t requested_bytes, size_t blo
 {
     DAO_ASSERT(stats->live_count > 0);
     DAO_ASSERT(stats->requested_bytes >= requested_bytes && stats->used_bytes >= block_bytes);
-    stats->requested_bytes -= requested_bytes;
-    stats->used_bytes -= block_bytes;
+    write_field(&stats->requested_bytes, stats->requested_bytes - requested_bytes);
+    write_field(&stats->used_bytes, stats->used_bytes - block_bytes);
     stats->live_count--;
     stats->free_count++;
     DAO_ASSERT(stats->alloc_count - stats->free_count == stats->live_count);

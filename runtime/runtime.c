@@ -13,6 +13,7 @@
 
 #include "allocators/caching.h"
 #include "allocators/pinned.h"
+#include "allocators/slab.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -89,6 +90,9 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     dao_status_t status = dao_caching_create(runtime->ops, runtime->device, dao_place_format(place, text),
                                              &runtime->device_memory);
+    if (status == DAO_OK) {
+        status = dao_slab_create(runtime->device_memory, text, &runtime->device_memory);
+    }
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         status = dao_pinned_create(runtime->ops, runtime->device, dao_place_format(place, text),

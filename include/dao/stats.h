@@ -26,7 +26,8 @@ DAO_BEGIN_DECLS
     X(uint64_t, grow_count, "times memory was taken from the system")                                        \
     X(uint64_t, shrink_count, "times memory was given back to it")                                           \
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
-    X(uint64_t, deferred_count, "frees waiting to be carried out")
+    X(uint64_t, deferred_count, "frees waiting to be carried out")                                           \
+    X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")
 
 typedef struct dao_stats {
 #define DAO_STATS_FIELD(type, name, text) type name; /**< see DAO_STATS_LIST */
@@ -35,7 +36,9 @@ typedef struct dao_stats {
 } dao_stats_t;
 
 /**
- * Reads the statistics of a place. All fields belong to one moment.
+ * Reads the statistics of a place. All fields belong to one moment, but for what other threads are allocating or freeing
+ * just then: of that, each field may show the state before or after. Peaks are exact as long as one thread uses the
+ * place; with several they are never too low, and at most as much too high as the library keeps for small blocks.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

@@ -1,0 +1,120 @@
+/* What a thread keeps for itself of an allocator: small objects for its next requests, and counters that it alone writes.
+   Each allocator that has magazines (an owner) has a slot, and each thread a table with a pointer a slot. */
+#ifndef DAO_ALLOCATORS_MAGAZINES_H
+#define DAO_ALLOCATORS_MAGAZINES_H
+
+#include "allocators/slabs.h"
+
+/* Owners at one time; one that comes later does without magazines. */
+#define DAO_MAGAZINES_OWNER_MAX 128u
+
+/* Most bytes that a thread keeps for one owner. */
+#define DAO_MAGAZINES_BYTES_MAX ((size_t)256 << 10)
+
+/* Most objects of one size. */
+#define DAO_MAGAZINE_OBJECT_MAX 64u
+
+/* Objects of one size, for the one that owns the thread; others look while nobody allocates or frees. */
+typedef struct dao_magazine {
+    _Atomic uint32_t count;
+    uint32_t capacity;
+    uint32_t object_bytes;
+    uint32_t reciprocal;       /* for dao_slab_index() */
+    _Atomic uint64_t *objects; /* of dao_slab_object(), the latest last */
+} dao_magazine_t;
+
+/* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and the other's too
+   small, even negative: only the sum over all threads says something. Written by the thread itself, read by any. */
+typedef struct dao_magazine_counts {
+    _Atomic int64_t used_bytes;
+    _Atomic int64_t requested_bytes;
+    _Atomic uint64_t alloc_count;
+    _Atomic uint64_t free_count;
+} dao_magazine_counts_t;
+
+/* The peaks of an allocator as seen by one thread: right if no other one has allocated or freed since the reset. */
+typedef struct dao_magazine_peak {
+    _Atomic int64_t window; /* most that counts have shown since the thread was last in the allocator below */
+    _Atomic int64_t total;  /* most of the whole allocator before that */
+    _Atomic int64_t outside; /* what the other threads' counts showed at the reset */
+} dao_magazine_peak_t;
+
+typedef struct dao_thread_table dao_thread_table_t;
+typedef struct dao_magazines dao_magazines_t;
+
+struct dao_magazines {
+    uint32_t epoch; /* the owner's, as of the last flush; the thread's own */
+    int64_t
+        used_floor; /* counts.used_bytes below this: more than DAO_MAGAZINES_BYTES_MAX are kept; the thread's own */
+    dao_magazine_counts_t counts;
+    _Atomic uint64_t forward_count; /* calls of the allocator below */
+    _Atomic uint64_t reset_count;   /* alloc_count + free_count + forward_count at the reset of the peaks */
+    dao_magazine_peak_t used_peak;
+    dao_magazine_peak_t requested_peak;
+    dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
+    dao_magazines_t *previous;
+    dao_thread_table_t *table; /* that points to it */
+    dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
+    _Atomic uint64_t objects[];
+};
+
+typedef struct dao_magazine_owner dao_magazine_owner_t;
+struct dao_magazine_owner {
+    uint32_t slot; /* DAO_MAGAZINES_OWNER_MAX: none was left */
+
+    /* Begins and ends a thread's magazines, called in that thread: both link them into what the owner has, or unlink them.
+       At the end all objects are to be put back. */
+    void (*attach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
+    void (*detach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
+};
+
+/* Finds a slot. */
+void dao_magazines_owner_init(dao_magazine_owner_t *owner);
+
+/* Frees all magazines of an owner, linked by `next`; their threads may live on, and end, at any time. Nobody uses the owner
+   any more. */
+void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t *first);
+
+/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot. */
+dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner);
+
+/* A thread's pointers to its magazines, by slot. Written by the thread, and by whoever ends an owner. */
+struct dao_thread_table {
+    _Atomic(dao_magazines_t *) own[DAO_MAGAZINES_OWNER_MAX + 1]; /* the last one is always NULL */
+    int process; /* that made it: a child of a fork leaves it alone */
+};
+
+/* NULL until the thread's first dao_magazines_create(). Eight bytes of what the loader keeps for such variables: reading it
+   takes one instruction. */
+extern _Thread_local dao_thread_table_t *dao_thread_table __attribute__((tls_model("initial-exec")));
+
+/* Gives this thread's magazines of an owner, NULL if it has none. */
+static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)
+{
+    dao_thread_table_t *table = dao_thread_table;
+    return table == NULL ? NULL : atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed);
+}
+
+/* ---- counters that one thread writes ---- */
+
+static inline int64_t dao_count_add(_Atomic int64_t *counter, int64_t change)
+{
+    int64_t value = atomic_load_explicit(counter, memory_order_relaxed) + change;
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+    return value;
+}
+
+static inline void dao_count_up(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static inline void dao_peak_raise(_Atomic int64_t *peak, int64_t value)
+{
+    if (value > atomic_load_explicit(peak, memory_order_relaxed)) {
+        atomic_store_explicit(peak, value, memory_order_relaxed);
+    }
+}
+
+#endif

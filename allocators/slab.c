@@ -1,0 +1,645 @@
+/* The small front: the table of allocator.h over slabs.c and magazines.c.
+
+       request <= 32 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       any other         -> the inner allocator
+
+       address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
+
+   The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and when memory is
+   short: then the epoch changes, which each thread compares at its next call and flushes all it has. A flush that finds the
+   lock taken puts its objects in the mail (slabs.c) instead of waiting.
+
+   What holds while no call is under way:
+
+       used, requested and live of the front == those of the inner allocator - its slabs + the sums of all threads' counts
+       inner blocks == blocks of the front that are not small + slabs
+       each magazine's bytes <= what used_floor allows: at most DAO_MAGAZINES_BYTES_MAX a thread
+
+   The lock is not held over calls of the inner allocator, but for reading its counters and walking its blocks. */
+#include "allocators/slab.h"
+
+#include "allocators/slab_internal.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <stddef.h>
+
+#define relaxed memory_order_relaxed
+
+/* Gives the memory of slabs that have ended back. Without the lock. */
+static void give_back(dao_front_t *front, dao_slab_t *retired)
+{
+    if (retired == NULL) {
+        return;
+    }
+    for (dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
+        dao_status_t status = front->inner->ops->free(front->inner, slab->address, NULL);
+        DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
+        (void)status;
+    }
+    dao_front_lock(front);
+    while (retired != NULL) {
+        dao_slab_t *slab = retired;
+        retired = slab->next;
+        dao_slabs_recycle(&front->slabs, slab);
+    }
+    dao_front_unlock(front);
+}
+
+/* Unlocks, and gives the memory of slabs that have ended back; tells whether there were any. */
+static bool unlock_and_give_back(dao_front_t *front)
+{
+    dao_slab_t *retired = dao_slabs_take_retired(&front->slabs);
+    dao_front_unlock(front);
+    give_back(front, retired);
+    return retired != NULL;
+}
+
+/* ---- flush and refill ---- */
+
+static uint64_t pop(dao_magazine_t *magazine)
+{
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed) - 1;
+    uint64_t object = atomic_load_explicit(&magazine->objects[count], relaxed);
+    atomic_store_explicit(&magazine->count, count, relaxed);
+    return object;
+}
+
+static void push(dao_magazine_t *magazine, uint64_t object)
+{
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    DAO_ASSERT(count < magazine->capacity);
+    atomic_store_explicit(&magazine->objects[count], object, relaxed);
+    atomic_store_explicit(&magazine->count, count + 1, relaxed);
+}
+
+/* Takes the `count` objects that have been in a magazine longest out of it. */
+static void take_oldest(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count, uint64_t *objects)
+{
+    uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
+    for (uint32_t i = 0; i < all_count; i++) {
+        uint64_t object = atomic_load_explicit(&magazine->objects[i], relaxed);
+        if (i < count) {
+            objects[i] = object;
+        } else {
+            atomic_store_explicit(&magazine->objects[i - count], object, relaxed);
+        }
+    }
+    atomic_store_explicit(&magazine->count, all_count - count, relaxed);
+    own->used_floor -= (int64_t)count * magazine->object_bytes;
+}
+
+/* Puts all that a thread keeps back into the slabs. */
+static void flush_all_locked(dao_front_t *front, dao_magazines_t *own)
+{
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
+        dao_magazine_t *magazine = &own->magazines[i];
+        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+        own->used_floor -= (int64_t)count * magazine->object_bytes;
+        for (; count > 0; count--) {
+            dao_slabs_give(&front->slabs, pop(magazine));
+        }
+    }
+}
+
+static void flush_all(dao_front_t *front, dao_magazines_t *own)
+{
+    dao_front_lock(front);
+    dao_slabs_drain(&front->slabs);
+    flush_all_locked(front, own);
+    (void)unlock_and_give_back(front);
+}
+
+/* Makes room in a magazine: half of it goes back to the slabs, or by mail if another thread is there. */
+static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine)
+{
+    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = (atomic_load_explicit(&magazine->count, relaxed) + 1) / 2;
+    take_oldest(own, magazine, count, objects);
+    if (!dao_mutex_try_lock(&front->lock)) {
+        for (uint32_t i = 0; i < count; i++) {
+            dao_slabs_mail(&front->slabs, objects[i]);
+        }
+        return;
+    }
+    dao_slabs_drain(&front->slabs);
+    for (uint32_t i = 0; i < count; i++) {
+        dao_slabs_give(&front->slabs, objects[i]);
+    }
+    (void)unlock_and_give_back(front);
+}
+
+/* Follows a call to flush. */
+static void follow_epoch(dao_front_t *front, dao_magazines_t *own)
+{
+    own->epoch = atomic_load_explicit(&front->epoch, relaxed);
+    flush_all(front, own);
+}
+
+/* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many others as the
+   thread may keep; false if there are none. */
+static bool refill_locked(dao_front_t *front, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_magazine_t *magazine = &own->magazines[class_index];
+    int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
+    uint32_t room_count = (uint32_t)room_bytes / magazine->object_bytes;
+    uint32_t batch_count = (magazine->capacity + 1) / 2;
+    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = dao_slabs_take(&front->slabs, class_index, objects,
+                                    batch_count <= room_count ? batch_count : room_count + 1);
+    for (uint32_t i = count; i > 0; i--) {
+        push(magazine, objects[i - 1]); /* the lowest address is handed out first */
+    }
+    own->used_floor += (int64_t)count * magazine->object_bytes;
+    return count > 0;
+}
+
+/* Takes a block of the inner allocator for a slab that was prepared. Without the lock. */
+static bool slab_take(dao_front_t *front, dao_slab_t *slab, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = (size_t)slab->object_bytes * slab->object_count,
+                                   .alignment_bytes = DAO_SLAB_GRANULE_BYTES};
+    dao_block_grant_t grant;
+    if (front->inner->ops->alloc(front->inner, &request, &grant) != DAO_OK) {
+        return false;
+    }
+    *out_address = grant.address;
+    return true;
+}
+
+/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none for its
+   descriptor; the request may still fit below. */
+static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_index)
+{
+    dao_slab_t *slab = NULL;
+    dao_front_lock(front);
+    dao_slabs_drain(&front->slabs);
+    bool is_refilled = refill_locked(front, own, class_index);
+    if (!is_refilled) {
+        slab =
+            dao_slabs_prepare(&front->slabs, class_index, dao_slabs_next_count(&front->slabs, class_index));
+    }
+    (void)unlock_and_give_back(front);
+    if (slab == NULL) {
+        return is_refilled;
+    }
+    void *address = NULL;
+    bool is_taken = slab_take(front, slab, &address);
+    dao_front_lock(front);
+    bool is_added = is_taken && dao_slabs_add(&front->slabs, slab, address);
+    if (is_added) {
+        is_refilled = refill_locked(front, own, class_index);
+    } else {
+        dao_slabs_recycle(&front->slabs, slab);
+        front->slabs.taken_count += is_taken;
+        front->slabs.given_count += is_taken;
+    }
+    dao_front_unlock(front);
+    if (is_taken && !is_added) {
+        (void)front->inner->ops->free(front->inner, address, NULL); /* it was given a moment ago */
+    }
+    return is_refilled;
+}
+
+/* Makes the memory that nobody uses the inner allocator's, and calls on the other threads to flush; tells whether there was
+   any. */
+static bool relieve(dao_front_t *front, dao_magazines_t *own)
+{
+    uint32_t epoch = atomic_fetch_add_explicit(&front->epoch, 1, relaxed) + 1;
+    dao_front_lock(front);
+    dao_slabs_drain(&front->slabs);
+    if (own != NULL) {
+        own->epoch = epoch;
+        flush_all_locked(front, own);
+    }
+    dao_slabs_drop_spares(&front->slabs);
+    return unlock_and_give_back(front);
+}
+/* ---- counters ---- */
+
+static void count_alloc(dao_magazine_counts_t *counts, int64_t requested_bytes, int64_t object_bytes)
+{
+    (void)dao_count_add(&counts->used_bytes, object_bytes);
+    (void)dao_count_add(&counts->requested_bytes, requested_bytes);
+    dao_count_up(&counts->alloc_count);
+}
+
+static void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes, int64_t object_bytes)
+{
+    (void)dao_count_add(&counts->used_bytes, -object_bytes);
+    (void)dao_count_add(&counts->requested_bytes, -requested_bytes);
+    dao_count_up(&counts->free_count);
+}
+/* ---- threads come and go ---- */
+
+static dao_front_t *front_of_owner(dao_magazine_owner_t *owner)
+{
+    return (dao_front_t *)(void *)((char *)owner - offsetof(dao_front_t, owner));
+}
+
+static void attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_front_t *front = front_of_owner(owner);
+    dao_front_lock(front);
+    own->epoch = atomic_load_explicit(&front->epoch, relaxed);
+    dao_front_peaks_begin_locked(front, own);
+    own->next = front->first;
+    if (front->first != NULL) {
+        front->first->previous = own;
+    }
+    front->first = own;
+    dao_front_unlock(front);
+}
+
+static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
+{
+    dao_front_t *front = front_of_owner(owner);
+    dao_front_lock(front);
+    dao_slabs_drain(&front->slabs);
+    flush_all_locked(front, own);
+    if (dao_front_was_here(own)) {
+        atomic_store_explicit(&front->is_shared, true, relaxed); /* nobody shows its peaks any more */
+    }
+    dao_front_counts_add(&front->gone, &own->counts);
+    if (own->previous != NULL) {
+        own->previous->next = own->next;
+    } else {
+        front->first = own->next;
+    }
+    if (own->next != NULL) {
+        own->next->previous = own->previous;
+    }
+    (void)unlock_and_give_back(front);
+}
+
+/* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL: it has to do
+   without. */
+static dao_magazines_t *own_make_ready(dao_front_t *front, dao_magazines_t *own)
+{
+    if (own == NULL) {
+        own = dao_magazines_create(&front->owner);
+    }
+    if (own == NULL) {
+        atomic_store_explicit(&front->is_shared, true, relaxed);
+    } else if (own->epoch != atomic_load_explicit(&front->epoch, relaxed)) {
+        follow_epoch(front, own);
+    }
+    return own;
+}
+
+/* Gives this thread's magazines, ready for a call; NULL: it has to do without. */
+static inline dao_magazines_t *own_ready(dao_front_t *front)
+{
+    dao_magazines_t *own = dao_magazines_own(&front->owner);
+    if (own != NULL && own->epoch == atomic_load_explicit(&front->epoch, relaxed)) {
+        return own;
+    }
+    return own_make_ready(front, own);
+}
+
+/* ---- alloc ---- */
+
+static bool is_short(dao_status_t status)
+{
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
+}
+
+/* The inner allocator has refused. */
+static dao_status_t forward_again(dao_front_t *front, dao_magazines_t *own, dao_status_t status,
+                                  const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    if (is_short(status) && relieve(front, own)) {
+        status = front->inner->ops->alloc(front->inner, request, out_grant);
+    }
+    if (status != DAO_OK) {
+        (void)atomic_fetch_add_explicit(&front->failed_count, 1, relaxed);
+    }
+    return status;
+}
+
+/* Hands a request to the inner allocator. `own` may be NULL. */
+static inline dao_status_t forward_alloc(dao_front_t *front, dao_magazines_t *own,
+                                         const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    if (own != NULL) {
+        dao_front_enter_inner(front, own);
+    }
+    dao_status_t status = front->inner->ops->alloc(front->inner, request, out_grant);
+    return status == DAO_OK ? DAO_OK : forward_again(front, own, status, request, out_grant);
+}
+
+static bool is_small(const dao_block_request_t *request)
+{
+    return request->size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX &&
+           request->alignment_bytes <= DAO_SLAB_ALIGNMENT_BYTES && request->stream == 0;
+}
+
+/* Hands the latest object of a magazine that has one out. */
+static inline void hand_out(dao_magazines_t *own, dao_magazine_t *magazine,
+                            const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    uint64_t object = pop(magazine);
+    dao_slab_t *slab = dao_slab_of_object(object);
+    uint32_t index = dao_slab_object_index(object);
+    DAO_ASSERT(atomic_load_explicit(&slab->words[index], relaxed) == 0);
+    atomic_store_explicit(&slab->words[index], dao_slab_word(request->size_bytes, request->tag), relaxed);
+    out_grant->address = slab->address + (size_t)index * magazine->object_bytes;
+    out_grant->hold = (dao_hold_t){0};
+    count_alloc(&own->counts, (int64_t)request->size_bytes, (int64_t)magazine->object_bytes);
+    dao_peak_raise(&own->used_peak.window, atomic_load_explicit(&own->counts.used_bytes, relaxed));
+    dao_peak_raise(&own->requested_peak.window, atomic_load_explicit(&own->counts.requested_bytes, relaxed));
+}
+
+/* The magazine is empty. */
+static dao_status_t refill_and_alloc(dao_front_t *front, dao_magazines_t *own,
+                                     const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    uint32_t class_index = dao_slab_class_of(request->size_bytes);
+    if (!refill(front, own, class_index)) {
+        return forward_alloc(front, own, request, out_grant);
+    }
+    hand_out(own, &own->magazines[class_index], request, out_grant);
+    return DAO_OK;
+}
+
+static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    DAO_ASSERT(request->size_bytes > 0 && request->tag < DAO_TAG_COUNT_MAX);
+    dao_magazines_t *own = own_ready(front);
+    if (own == NULL || !is_small(request)) {
+        return forward_alloc(front, own, request, out_grant);
+    }
+    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(request->size_bytes)];
+    if (atomic_load_explicit(&magazine->count, relaxed) == 0) {
+        return refill_and_alloc(front, own, request, out_grant);
+    }
+    hand_out(own, magazine, request, out_grant);
+    return DAO_OK;
+}
+
+/* ---- free ---- */
+
+static dao_status_t free_error(const dao_front_t *front, dao_status_t status, const void *address)
+{
+    return dao_error(status, "%s: %p cannot be freed: %s", front->name, address, dao_status_text(status));
+}
+
+static dao_status_t forward_free(dao_front_t *front, dao_magazines_t *own, void *address, dao_hold_t *hold)
+{
+    if (own != NULL) {
+        dao_front_enter_inner(front, own);
+    }
+    return front->inner->ops->free(front->inner, address, hold);
+}
+
+/* An object comes back to a thread that has no magazines. */
+static void give_directly(dao_front_t *front, uint64_t object, uint32_t word)
+{
+    dao_front_lock(front);
+    count_free(&front->gone, dao_slab_word_requested_bytes(word), dao_slab_of_object(object)->object_bytes);
+    dao_slabs_give(&front->slabs, object);
+    (void)unlock_and_give_back(front);
+}
+
+/* Makes room for one more object in a magazine, and in what the thread may keep. */
+static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine)
+{
+    if (atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity) {
+        flush_half(front, own, magazine);
+    }
+    int64_t used_bytes =
+        atomic_load_explicit(&own->counts.used_bytes, relaxed) - (int64_t)magazine->object_bytes;
+    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT && used_bytes < own->used_floor; i++) {
+        flush_half(front, own, &own->magazines[i]);
+    }
+}
+
+/* Takes an object back whose word was not 0. */
+static inline void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint64_t object, uint32_t word)
+{
+    atomic_store_explicit(&dao_slab_of_object(object)->words[dao_slab_object_index(object)], 0, relaxed);
+    push(magazine, object);
+    count_free(&own->counts, dao_slab_word_requested_bytes(word), (int64_t)magazine->object_bytes);
+}
+
+/* A free that is wrong, or has something in its way. */
+static dao_status_t free_slowly(dao_front_t *front, uint64_t entry, void *address, dao_hold_t *hold)
+{
+    uint32_t offset_bytes = dao_slab_entry_offset(entry, address);
+    uint32_t class_index = dao_slab_entry_class(entry);
+    uint32_t object_bytes = dao_slab_object_bytes(class_index);
+    uint32_t index = offset_bytes / object_bytes;
+    if (index >= dao_slab_entry_object_count(entry)) { /* behind the last object */
+        return forward_free(front, own_ready(front), address, hold);
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    uint32_t word = atomic_load_explicit(&slab->words[index], relaxed);
+    if (word == 0) {
+        return free_error(front, DAO_ERR_DOUBLE_FREE, address);
+    }
+    if (offset_bytes % object_bytes != 0) {
+        return free_error(front, DAO_ERR_INTERIOR_POINTER, address);
+    }
+    if (hold != NULL && !dao_hold_is_empty(hold)) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "%s: %p follows no stream: it can be freed once it is idle, not before", front->name,
+                         address);
+    }
+    dao_magazines_t *own = own_ready(front);
+    if (own == NULL) {
+        atomic_store_explicit(&slab->words[index], 0, relaxed);
+        give_directly(front, dao_slab_object(slab, index), word);
+        return DAO_OK;
+    }
+    make_room(front, own, &own->magazines[class_index]);
+    take_back(own, &own->magazines[class_index], dao_slab_object(slab, index), word);
+    return DAO_OK;
+}
+
+static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
+    dao_magazines_t *own = own_ready(front);
+    if (entry == 0) {
+        return forward_free(front, own, address, hold);
+    }
+    if (own == NULL || hold != NULL) {
+        return free_slowly(front, entry, address, hold);
+    }
+    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
+    uint32_t offset_bytes = dao_slab_entry_offset(entry, address);
+    uint32_t index = dao_slab_index(offset_bytes, magazine->reciprocal);
+    if (index >= dao_slab_entry_object_count(entry) || index * magazine->object_bytes != offset_bytes) {
+        return free_slowly(front, entry, address, hold);
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    uint32_t word = atomic_load_explicit(&slab->words[index], relaxed);
+    bool has_room =
+        atomic_load_explicit(&magazine->count, relaxed) < magazine->capacity &&
+        atomic_load_explicit(&own->counts.used_bytes, relaxed) - (int64_t)magazine->object_bytes >=
+            own->used_floor;
+    if (word == 0 || !has_room) {
+        return free_slowly(front, entry, address, hold);
+    }
+    take_back(own, magazine, dao_slab_object(slab, index), word);
+    return DAO_OK;
+}
+
+/* ---- the rest of the table ---- */
+
+/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in none. */
+static uint64_t object_find(const dao_front_t *front, const void *address, uint32_t *out_word)
+{
+    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
+    if (entry == 0) {
+        return 0;
+    }
+    uint32_t index =
+        dao_slab_entry_offset(entry, address) / dao_slab_object_bytes(dao_slab_entry_class(entry));
+    if (index >= dao_slab_entry_object_count(entry)) {
+        return 0;
+    }
+    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[index], relaxed);
+    return entry;
+}
+
+static dao_status_t slab_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    uint32_t word = 0;
+    uint64_t entry = object_find(front, address, &word);
+    if (entry == 0) {
+        return front->inner->ops->query(front->inner, address, out_block);
+    }
+    if (word == 0) {
+        return dao_error(DAO_ERR_FOREIGN_POINTER, "%s: no live block at %p", front->name, address);
+    }
+    *out_block = dao_slab_describe(entry, address, word);
+    return DAO_OK;
+}
+
+static dao_status_t slab_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    uint32_t word = 0;
+    if (object_find(front, address, &word) == 0) {
+        return front->inner->ops->stream_mark(front->inner, address, stream);
+    }
+    dao_block_t block;
+    dao_status_t status = slab_query(allocator, address, &block);
+    if (status == DAO_OK) {
+        status = block.address == address ? DAO_ERR_UNSUPPORTED : DAO_ERR_INTERIOR_POINTER;
+    }
+    return dao_error(status, "%s: %p cannot be marked as used by a stream: %s", front->name, address,
+                     dao_status_text(status));
+}
+
+static dao_status_t slab_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    (void)relieve(front,
+                  dao_magazines_own(&front->owner)); /* what it finds, the inner allocator gives back */
+    return front->inner->ops->trim(front->inner, keep_bytes, out_released_bytes);
+}
+
+static dao_status_t slab_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    dao_status_t status = front->inner->ops->limit_set(front->inner, limit_bytes);
+    if (status == DAO_ERR_LIMIT && relieve(front, dao_magazines_own(&front->owner))) {
+        status = front->inner->ops->limit_set(front->inner, limit_bytes);
+    }
+    return status;
+}
+/* A walk over the inner allocator's blocks that leaves slabs out. */
+typedef struct inner_walk {
+    const dao_front_t *front;
+    dao_block_visit_t visit;
+    void *user;
+} inner_walk_t;
+
+static void visit_inner(const dao_block_t *block, void *user)
+{
+    const inner_walk_t *walk = user;
+    uint32_t word = 0;
+    if (object_find(walk->front, block->address, &word) == 0) {
+        walk->visit(block, walk->user);
+    }
+}
+
+static void slab_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    inner_walk_t walk = {.front = front, .visit = visit, .user = user};
+    dao_front_lock(front);
+    dao_slabs_walk(&front->slabs, visit, user);
+    front->inner->ops->walk(front->inner, visit_inner, &walk);
+    dao_front_unlock(front);
+}
+/* ---- create and destroy ---- */
+
+/* Frees the front; the inner allocator stays. */
+static void front_destroy(dao_front_t *front)
+{
+    dao_magazines_owner_finish(&front->owner, front->first);
+    dao_slabs_finish(&front->slabs);
+    dao_mutex_finish(&front->lock);
+    dao_host_free(front->name);
+    dao_host_free(front);
+}
+
+static void slab_destroy(dao_allocator_t *allocator)
+{
+    if (allocator != NULL) {
+        dao_allocator_t *inner = dao_front_of(allocator)->inner;
+        front_destroy(dao_front_of(allocator));
+        inner->ops->destroy(inner);
+    }
+}
+
+static const dao_allocator_ops_t slab_ops = {
+    .name = "slab",
+    .alloc = slab_alloc,
+    .free = slab_free,
+    .stream_mark = slab_stream_mark,
+    .query = slab_query,
+    .trim = slab_trim,
+    .limit_set = slab_limit_set,
+    .used_get = dao_front_used_get,
+    .stats_get = dao_front_stats_get,
+    .stats_reset_peaks = dao_front_stats_reset_peaks,
+    .walk = slab_walk,
+    .is_valid = dao_front_is_valid,
+    .destroy = slab_destroy,
+};
+
+dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)
+{
+    dao_front_t *front = dao_host_calloc(1, sizeof(*front));
+    if (front == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+    }
+    front->ops = slab_ops;
+    front->ops.stream_mark = inner->ops->stream_mark == NULL ? NULL : slab_stream_mark;
+    front->base.ops = &front->ops;
+    front->inner = inner;
+    front->view = inner->ops->stats_view == NULL ? NULL : inner->ops->stats_view(inner);
+    front->owner.attach = attach;
+    front->owner.detach = detach;
+    dao_mutex_init(&front->lock, DAO_RANK_FRONT);
+    dao_magazines_owner_init(&front->owner);
+    dao_status_t status = dao_slabs_init(&front->slabs);
+    front->name = dao_host_strdup(name);
+    if (status == DAO_OK && front->name == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
+    }
+    if (status != DAO_OK) {
+        front_destroy(front);
+        return status;
+    }
+    *out_allocator = &front->base;
+    return DAO_OK;
+}
