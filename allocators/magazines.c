@@ -14,9 +14,25 @@
 
 #include "base/assert.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "base/sync.h"
 
-_Thread_local dao_thread_table_t *dao_thread_table;
+#include <assert.h>
+#include <string.h>
+
+dao_magazines_t dao_magazines_none = {.epoch = DAO_MAGAZINES_EPOCH_NONE};
+
+#define NONE   &dao_magazines_none
+#define NONE_8 NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
+
+/* The table of a thread that has none of its own; never written. */
+static dao_thread_table_t empty_table = {.own = {NONE_8, NONE_8, NONE_8, NONE_8, NONE_8, NONE_8, NONE_8,
+                                                 NONE_8, NONE_8, NONE_8, NONE_8, NONE_8, NONE_8, NONE_8,
+                                                 NONE_8, NONE_8, NONE}};
+
+static_assert(DAO_MAGAZINES_OWNER_MAX == 16 * 8, "every pointer of the empty table is set");
+
+_Thread_local dao_thread_table_t *dao_thread_table = &empty_table;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_THREADS);
 
@@ -46,7 +62,7 @@ void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t *fi
     while (first != NULL) {
         dao_magazines_t *magazines = first;
         first = magazines->next;
-        atomic_store_explicit(&magazines->table->own[owner->slot], NULL, memory_order_relaxed);
+        atomic_store_explicit(&magazines->table->own[owner->slot], NONE, memory_order_relaxed);
         dao_host_free(magazines);
     }
     if (owner->slot < DAO_MAGAZINES_OWNER_MAX) {
@@ -64,11 +80,11 @@ static void table_finish(void *user)
     if (table->process != dao_process_self()) {
         return; /* a copy: the locks on the way may be held by threads that were not copied */
     }
-    dao_thread_table = NULL; /* what is called after this may begin anew */
+    dao_thread_table = &empty_table; /* what is called after this may begin anew */
     dao_mutex_lock(&lock);
     for (uint32_t slot = 0; slot < DAO_MAGAZINES_OWNER_MAX; slot++) {
         dao_magazines_t *magazines = atomic_load_explicit(&table->own[slot], memory_order_relaxed);
-        if (magazines != NULL) {
+        if (magazines != NONE) {
             owners[slot]->detach(owners[slot], magazines);
             dao_host_free(magazines);
         }
@@ -99,6 +115,9 @@ static dao_thread_table_t *table_create_locked(void)
     if (table == NULL) {
         return NULL;
     }
+    for (uint32_t slot = 0; slot <= DAO_MAGAZINES_OWNER_MAX; slot++) {
+        atomic_init(&table->own[slot], NONE);
+    }
     table->process = dao_process_self();
     if (!dao_thread_exit_set(&thread_exit, table)) {
         dao_host_free(table);
@@ -125,17 +144,18 @@ static dao_magazines_t *magazines_create(void)
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         object_count += capacity_of(i);
     }
-    dao_magazines_t *magazines =
-        dao_host_calloc(1, sizeof(*magazines) + object_count * sizeof(magazines->objects[0]));
+    size_t size_bytes = sizeof(dao_magazines_t) + object_count * sizeof(dao_magazine_object_t);
+    size_bytes = dao_round_up(size_bytes, DAO_MAGAZINES_ALIGNMENT_BYTES);
+    dao_magazines_t *magazines = dao_host_aligned(size_bytes, DAO_MAGAZINES_ALIGNMENT_BYTES);
     if (magazines == NULL) {
         return NULL;
     }
-    _Atomic uint64_t *objects = magazines->objects;
+    memset(magazines, 0, size_bytes);
+    dao_magazine_object_t *objects = magazines->objects;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         dao_magazine_t *magazine = &magazines->magazines[i];
         magazine->capacity = capacity_of(i);
         magazine->object_bytes = dao_slab_object_bytes(i);
-        magazine->reciprocal = dao_slab_reciprocal(magazine->object_bytes);
         magazine->objects = objects;
         objects += magazine->capacity;
     }
@@ -153,9 +173,9 @@ dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner)
         return NULL;
     }
     dao_mutex_lock(&lock);
-    dao_thread_table_t *table = dao_thread_table != NULL ? dao_thread_table : table_create_locked();
+    dao_thread_table_t *table = dao_thread_table != &empty_table ? dao_thread_table : table_create_locked();
     if (table != NULL) {
-        DAO_ASSERT(atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed) == NULL);
+        DAO_ASSERT(atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed) == NONE);
         magazines->table = table;
         owner->attach(owner, magazines);
         atomic_store_explicit(&table->own[owner->slot], magazines, memory_order_relaxed);

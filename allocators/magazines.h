@@ -5,6 +5,8 @@
 
 #include "allocators/slabs.h"
 
+#include <stdalign.h>
+
 /* Owners at one time; one that comes later does without magazines. */
 #define DAO_MAGAZINES_OWNER_MAX 128u
 
@@ -14,13 +16,21 @@
 /* Most objects of one size. */
 #define DAO_MAGAZINE_OBJECT_MAX 64u
 
-/* Objects of one size, for the one that owns the thread; others look while nobody allocates or frees. */
+/* Magazines of two threads share no line of a processor's cache. */
+#define DAO_MAGAZINES_ALIGNMENT_BYTES 64u
+
+/* An object, and where its slab keeps what it was asked for. */
+typedef struct dao_magazine_object {
+    _Atomic(void *) address;
+    _Atomic(_Atomic uint32_t *) word;
+} dao_magazine_object_t;
+
+/* Objects of one size. Others than their thread look at them only while nobody allocates or frees. */
 typedef struct dao_magazine {
-    _Atomic uint32_t count;
+    alignas(32) _Atomic uint32_t count; /* so that an index is a shift */
     uint32_t capacity;
-    uint32_t object_bytes;
-    uint32_t reciprocal;       /* for dao_slab_index() */
-    _Atomic uint64_t *objects; /* of dao_slab_object(), the latest last */
+    dao_magazine_object_t *objects; /* the latest last */
+    int64_t object_bytes;
 } dao_magazine_t;
 
 /* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and the other's too
@@ -43,7 +53,8 @@ typedef struct dao_thread_table dao_thread_table_t;
 typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
-    uint32_t epoch; /* the owner's, as of the last flush; the thread's own */
+    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES)
+        uint32_t epoch; /* the owner's, as of the last flush; the thread's own */
     int64_t
         used_floor; /* counts.used_bytes below this: more than DAO_MAGAZINES_BYTES_MAX are kept; the thread's own */
     dao_magazine_counts_t counts;
@@ -55,7 +66,7 @@ struct dao_magazines {
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
     dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
-    _Atomic uint64_t objects[];
+    dao_magazine_object_t objects[];
 };
 
 typedef struct dao_magazine_owner dao_magazine_owner_t;
@@ -75,24 +86,32 @@ void dao_magazines_owner_init(dao_magazine_owner_t *owner);
    any more. */
 void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t *first);
 
-/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot. */
+/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot.
+   Their epoch is for the owner's attach() to set. */
 dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner);
 
 /* A thread's pointers to its magazines, by slot. Written by the thread, and by whoever ends an owner. */
 struct dao_thread_table {
-    _Atomic(dao_magazines_t *) own[DAO_MAGAZINES_OWNER_MAX + 1]; /* the last one is always NULL */
-    int process; /* that made it: a child of a fork leaves it alone */
+    _Atomic(dao_magazines_t *)
+        own[DAO_MAGAZINES_OWNER_MAX + 1]; /* the last one is always dao_magazines_none */
+    int process;                          /* that made it: a child of a fork leaves it alone */
 };
 
-/* NULL until the thread's first dao_magazines_create(). Eight bytes of what the loader keeps for such variables: reading it
-   takes one instruction. */
+/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever used. So one
+   comparison of epochs tells whether a thread may go on. */
+extern dao_magazines_t dao_magazines_none;
+
+/* No owner's epoch. */
+#define DAO_MAGAZINES_EPOCH_NONE 0u
+
+/* The thread's table; before its first dao_magazines_create() one of dao_magazines_none alone. Eight bytes of what the
+   loader keeps for such variables, so that reading it takes two instructions. */
 extern _Thread_local dao_thread_table_t *dao_thread_table __attribute__((tls_model("initial-exec")));
 
-/* Gives this thread's magazines of an owner, NULL if it has none. */
+/* Gives this thread's magazines of an owner, &dao_magazines_none if it has none. */
 static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)
 {
-    dao_thread_table_t *table = dao_thread_table;
-    return table == NULL ? NULL : atomic_load_explicit(&table->own[owner->slot], memory_order_relaxed);
+    return atomic_load_explicit(&dao_thread_table->own[owner->slot], memory_order_relaxed);
 }
 
 /* ---- counters that one thread writes ---- */

@@ -26,6 +26,10 @@
 
 #define relaxed memory_order_relaxed
 
+/* What most calls do, and what they do not: kept apart, so that the first needs no stack. */
+#define ON_THE_PATH  inline __attribute__((always_inline))
+#define OFF_THE_PATH __attribute__((noinline))
+
 /* Gives the memory of slabs that have ended back. Without the lock. */
 static void give_back(dao_front_t *front, dao_slab_t *retired)
 {
@@ -57,36 +61,24 @@ static bool unlock_and_give_back(dao_front_t *front)
 
 /* ---- flush and refill ---- */
 
-static uint64_t pop(dao_magazine_t *magazine)
-{
-    uint32_t count = atomic_load_explicit(&magazine->count, relaxed) - 1;
-    uint64_t object = atomic_load_explicit(&magazine->objects[count], relaxed);
-    atomic_store_explicit(&magazine->count, count, relaxed);
-    return object;
-}
-
-static void push(dao_magazine_t *magazine, uint64_t object)
-{
-    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-    DAO_ASSERT(count < magazine->capacity);
-    atomic_store_explicit(&magazine->objects[count], object, relaxed);
-    atomic_store_explicit(&magazine->count, count + 1, relaxed);
-}
-
 /* Takes the `count` objects that have been in a magazine longest out of it. */
-static void take_oldest(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count, uint64_t *objects)
+static void take_oldest(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                        uint64_t *objects)
 {
     uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
     for (uint32_t i = 0; i < all_count; i++) {
-        uint64_t object = atomic_load_explicit(&magazine->objects[i], relaxed);
+        void *address = atomic_load_explicit(&magazine->objects[i].address, relaxed);
         if (i < count) {
-            objects[i] = object;
+            objects[i] = dao_slabs_object_at(&front->slabs, address);
         } else {
-            atomic_store_explicit(&magazine->objects[i - count], object, relaxed);
+            dao_magazine_object_t *moved = &magazine->objects[i - count];
+            atomic_store_explicit(&moved->address, address, relaxed);
+            atomic_store_explicit(&moved->word, atomic_load_explicit(&magazine->objects[i].word, relaxed),
+                                  relaxed);
         }
     }
     atomic_store_explicit(&magazine->count, all_count - count, relaxed);
-    own->used_floor -= (int64_t)count * magazine->object_bytes;
+    own->used_floor -= count * magazine->object_bytes;
 }
 
 /* Puts all that a thread keeps back into the slabs. */
@@ -94,10 +86,11 @@ static void flush_all_locked(dao_front_t *front, dao_magazines_t *own)
 {
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         dao_magazine_t *magazine = &own->magazines[i];
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
         uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-        own->used_floor -= (int64_t)count * magazine->object_bytes;
-        for (; count > 0; count--) {
-            dao_slabs_give(&front->slabs, pop(magazine));
+        take_oldest(front, own, magazine, count, objects);
+        for (uint32_t k = 0; k < count; k++) {
+            dao_slabs_give(&front->slabs, objects[k]);
         }
     }
 }
@@ -115,7 +108,7 @@ static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t 
 {
     uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
     uint32_t count = (atomic_load_explicit(&magazine->count, relaxed) + 1) / 2;
-    take_oldest(own, magazine, count, objects);
+    take_oldest(front, own, magazine, count, objects);
     if (!dao_mutex_try_lock(&front->lock)) {
         for (uint32_t i = 0; i < count; i++) {
             dao_slabs_mail(&front->slabs, objects[i]);
@@ -142,15 +135,20 @@ static bool refill_locked(dao_front_t *front, dao_magazines_t *own, uint32_t cla
 {
     dao_magazine_t *magazine = &own->magazines[class_index];
     int64_t room_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - own->used_floor;
-    uint32_t room_count = (uint32_t)room_bytes / magazine->object_bytes;
+    uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
     uint32_t batch_count = (magazine->capacity + 1) / 2;
-    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
-    uint32_t count = dao_slabs_take(&front->slabs, class_index, objects,
+    void *addresses[DAO_MAGAZINE_OBJECT_MAX];
+    uint32_t count = dao_slabs_take(&front->slabs, class_index, addresses,
                                     batch_count <= room_count ? batch_count : room_count + 1);
-    for (uint32_t i = count; i > 0; i--) {
-        push(magazine, objects[i - 1]); /* the lowest address is handed out first */
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t object = dao_slabs_object_at(&front->slabs, addresses[i]);
+        dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
+        atomic_store_explicit(&place->address, addresses[i], relaxed);
+        atomic_store_explicit(&place->word, &dao_slab_of_object(object)->words[dao_slab_object_unit(object)],
+                              relaxed);
     }
-    own->used_floor += (int64_t)count * magazine->object_bytes;
+    atomic_store_explicit(&magazine->count, count, relaxed);
+    own->used_floor += count * magazine->object_bytes;
     return count > 0;
 }
 
@@ -205,8 +203,10 @@ static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_inde
    any. */
 static bool relieve(dao_front_t *front, dao_magazines_t *own)
 {
-    uint32_t epoch = atomic_fetch_add_explicit(&front->epoch, 1, relaxed) + 1;
     dao_front_lock(front);
+    uint32_t epoch = atomic_load_explicit(&front->epoch, relaxed) + 1;
+    epoch += epoch == DAO_MAGAZINES_EPOCH_NONE;
+    atomic_store_explicit(&front->epoch, epoch, relaxed);
     dao_slabs_drain(&front->slabs);
     if (own != NULL) {
         own->epoch = epoch;
@@ -217,19 +217,22 @@ static bool relieve(dao_front_t *front, dao_magazines_t *own)
 }
 /* ---- counters ---- */
 
-static void count_alloc(dao_magazine_counts_t *counts, int64_t requested_bytes, int64_t object_bytes)
+/* Counts an alloc, and what it makes of the peaks. */
+static ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
 {
-    (void)dao_count_add(&counts->used_bytes, object_bytes);
-    (void)dao_count_add(&counts->requested_bytes, requested_bytes);
-    dao_count_up(&counts->alloc_count);
+    dao_peak_raise(&own->used_peak.window, dao_count_add(&own->counts.used_bytes, object_bytes));
+    dao_peak_raise(&own->requested_peak.window, dao_count_add(&own->counts.requested_bytes, requested_bytes));
+    dao_count_up(&own->counts.alloc_count);
 }
 
-static void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes, int64_t object_bytes)
+static ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
+                                   int64_t object_bytes)
 {
     (void)dao_count_add(&counts->used_bytes, -object_bytes);
     (void)dao_count_add(&counts->requested_bytes, -requested_bytes);
     dao_count_up(&counts->free_count);
 }
+
 /* ---- threads come and go ---- */
 
 static dao_front_t *front_of_owner(dao_magazine_owner_t *owner)
@@ -272,10 +275,18 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     (void)unlock_and_give_back(front);
 }
 
+/* Gives this thread's magazines, NULL if it has none. */
+static dao_magazines_t *own_or_null(const dao_front_t *front)
+{
+    dao_magazines_t *own = dao_magazines_own(&front->owner);
+    return own == &dao_magazines_none ? NULL : own;
+}
+
 /* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL: it has to do
    without. */
-static dao_magazines_t *own_make_ready(dao_front_t *front, dao_magazines_t *own)
+static dao_magazines_t *own_make_ready(dao_front_t *front)
 {
+    dao_magazines_t *own = own_or_null(front);
     if (own == NULL) {
         own = dao_magazines_create(&front->owner);
     }
@@ -287,14 +298,10 @@ static dao_magazines_t *own_make_ready(dao_front_t *front, dao_magazines_t *own)
     return own;
 }
 
-/* Gives this thread's magazines, ready for a call; NULL: it has to do without. */
-static inline dao_magazines_t *own_ready(dao_front_t *front)
+/* Tells whether magazines are this thread's and need no flush. */
+static inline bool is_ready(const dao_front_t *front, const dao_magazines_t *own)
 {
-    dao_magazines_t *own = dao_magazines_own(&front->owner);
-    if (own != NULL && own->epoch == atomic_load_explicit(&front->epoch, relaxed)) {
-        return own;
-    }
-    return own_make_ready(front, own);
+    return own->epoch == atomic_load_explicit(&front->epoch, relaxed);
 }
 
 /* ---- alloc ---- */
@@ -318,8 +325,9 @@ static dao_status_t forward_again(dao_front_t *front, dao_magazines_t *own, dao_
 }
 
 /* Hands a request to the inner allocator. `own` may be NULL. */
-static inline dao_status_t forward_alloc(dao_front_t *front, dao_magazines_t *own,
-                                         const dao_block_request_t *request, dao_block_grant_t *out_grant)
+static OFF_THE_PATH dao_status_t forward_alloc(dao_front_t *front, dao_magazines_t *own,
+                                               const dao_block_request_t *request,
+                                               dao_block_grant_t *out_grant)
 {
     if (own != NULL) {
         dao_front_enter_inner(front, own);
@@ -331,35 +339,45 @@ static inline dao_status_t forward_alloc(dao_front_t *front, dao_magazines_t *ow
 static bool is_small(const dao_block_request_t *request)
 {
     return request->size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX &&
-           request->alignment_bytes <= DAO_SLAB_ALIGNMENT_BYTES && request->stream == 0;
+           request->alignment_bytes <= DAO_SLAB_UNIT_BYTES && request->stream == 0;
 }
 
-/* Hands the latest object of a magazine that has one out. */
-static inline void hand_out(dao_magazines_t *own, dao_magazine_t *magazine,
-                            const dao_block_request_t *request, dao_block_grant_t *out_grant)
+/* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
+static ON_THE_PATH void hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                 const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
-    uint64_t object = pop(magazine);
-    dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t index = dao_slab_object_index(object);
-    DAO_ASSERT(atomic_load_explicit(&slab->words[index], relaxed) == 0);
-    atomic_store_explicit(&slab->words[index], dao_slab_word(request->size_bytes, request->tag), relaxed);
-    out_grant->address = slab->address + (size_t)index * magazine->object_bytes;
+    dao_magazine_object_t *object = &magazine->objects[count - 1];
+    _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
+    size_t size_bytes = request->size_bytes;
+    DAO_ASSERT(count > 0 && atomic_load_explicit(word, relaxed) == 0);
+    atomic_store_explicit(word, dao_slab_word(size_bytes, request->tag), relaxed);
+    out_grant->address = atomic_load_explicit(&object->address, relaxed);
     out_grant->hold = (dao_hold_t){0};
-    count_alloc(&own->counts, (int64_t)request->size_bytes, (int64_t)magazine->object_bytes);
-    dao_peak_raise(&own->used_peak.window, atomic_load_explicit(&own->counts.used_bytes, relaxed));
-    dao_peak_raise(&own->requested_peak.window, atomic_load_explicit(&own->counts.requested_bytes, relaxed));
+    atomic_store_explicit(&magazine->count, count - 1, relaxed);
+    count_alloc(own, (int64_t)size_bytes, magazine->object_bytes);
 }
 
 /* The magazine is empty. */
-static dao_status_t refill_and_alloc(dao_front_t *front, dao_magazines_t *own,
-                                     const dao_block_request_t *request, dao_block_grant_t *out_grant)
+static OFF_THE_PATH dao_status_t refill_and_alloc(dao_front_t *front, dao_magazines_t *own,
+                                                  const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
 {
     uint32_t class_index = dao_slab_class_of(request->size_bytes);
     if (!refill(front, own, class_index)) {
         return forward_alloc(front, own, request, out_grant);
     }
-    hand_out(own, &own->magazines[class_index], request, out_grant);
+    dao_magazine_t *magazine = &own->magazines[class_index];
+    hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request, out_grant);
     return DAO_OK;
+}
+
+/* This thread has no magazines yet, or is to flush them. */
+static OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
+                                              dao_block_grant_t *out_grant)
+{
+    dao_magazines_t *own = own_make_ready(front);
+    return own == NULL || !is_small(request) ? forward_alloc(front, own, request, out_grant)
+                                             : refill_and_alloc(front, own, request, out_grant);
 }
 
 static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -367,15 +385,19 @@ static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     dao_front_t *front = dao_front_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && request->tag < DAO_TAG_COUNT_MAX);
-    dao_magazines_t *own = own_ready(front);
-    if (own == NULL || !is_small(request)) {
+    dao_magazines_t *own = dao_magazines_own(&front->owner);
+    if (!is_ready(front, own)) {
+        return alloc_slowly(front, request, out_grant);
+    }
+    if (!is_small(request)) {
         return forward_alloc(front, own, request, out_grant);
     }
     dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(request->size_bytes)];
-    if (atomic_load_explicit(&magazine->count, relaxed) == 0) {
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    if (count == 0) {
         return refill_and_alloc(front, own, request, out_grant);
     }
-    hand_out(own, magazine, request, out_grant);
+    hand_out(own, magazine, count, request, out_grant);
     return DAO_OK;
 }
 
@@ -386,7 +408,8 @@ static dao_status_t free_error(const dao_front_t *front, dao_status_t status, co
     return dao_error(status, "%s: %p cannot be freed: %s", front->name, address, dao_status_text(status));
 }
 
-static dao_status_t forward_free(dao_front_t *front, dao_magazines_t *own, void *address, dao_hold_t *hold)
+static OFF_THE_PATH dao_status_t forward_free(dao_front_t *front, dao_magazines_t *own, void *address,
+                                              dao_hold_t *hold)
 {
     if (own != NULL) {
         dao_front_enter_inner(front, own);
@@ -398,7 +421,8 @@ static dao_status_t forward_free(dao_front_t *front, dao_magazines_t *own, void 
 static void give_directly(dao_front_t *front, uint64_t object, uint32_t word)
 {
     dao_front_lock(front);
-    count_free(&front->gone, dao_slab_word_requested_bytes(word), dao_slab_of_object(object)->object_bytes);
+    int64_t object_bytes = dao_slab_of_object(object)->object_bytes;
+    count_free(&front->gone, (int64_t)dao_slab_word_requested_bytes(word), object_bytes);
     dao_slabs_give(&front->slabs, object);
     (void)unlock_and_give_back(front);
 }
@@ -409,82 +433,94 @@ static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *
     if (atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity) {
         flush_half(front, own, magazine);
     }
-    int64_t used_bytes =
-        atomic_load_explicit(&own->counts.used_bytes, relaxed) - (int64_t)magazine->object_bytes;
+    int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT && used_bytes < own->used_floor; i++) {
         flush_half(front, own, &own->magazines[i]);
     }
 }
 
-/* Takes an object back whose word was not 0. */
-static inline void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint64_t object, uint32_t word)
+/* Takes an object back into a magazine that has `count` of them, and room. */
+static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                  void *address, _Atomic uint32_t *word_place, uint32_t word)
 {
-    atomic_store_explicit(&dao_slab_of_object(object)->words[dao_slab_object_index(object)], 0, relaxed);
-    push(magazine, object);
-    count_free(&own->counts, dao_slab_word_requested_bytes(word), (int64_t)magazine->object_bytes);
+    DAO_ASSERT(word != 0 && count < magazine->capacity);
+    dao_magazine_object_t *object = &magazine->objects[count];
+    atomic_store_explicit(word_place, 0, relaxed);
+    atomic_store_explicit(&object->address, address, relaxed);
+    atomic_store_explicit(&object->word, word_place, relaxed);
+    atomic_store_explicit(&magazine->count, count + 1, relaxed);
+    count_free(&own->counts, (int64_t)dao_slab_word_requested_bytes(word), magazine->object_bytes);
 }
 
-/* A free that is wrong, or has something in its way. */
-static dao_status_t free_slowly(dao_front_t *front, uint64_t entry, void *address, dao_hold_t *hold)
+/* Frees an object whose word was not 0. */
+static dao_status_t free_object(dao_front_t *front, uint64_t object, uint32_t word, void *address,
+                                dao_hold_t *hold)
 {
-    uint32_t offset_bytes = dao_slab_entry_offset(entry, address);
-    uint32_t class_index = dao_slab_entry_class(entry);
-    uint32_t object_bytes = dao_slab_object_bytes(class_index);
-    uint32_t index = offset_bytes / object_bytes;
-    if (index >= dao_slab_entry_object_count(entry)) { /* behind the last object */
-        return forward_free(front, own_ready(front), address, hold);
-    }
-    dao_slab_t *slab = dao_slab_of_entry(entry);
-    uint32_t word = atomic_load_explicit(&slab->words[index], relaxed);
-    if (word == 0) {
-        return free_error(front, DAO_ERR_DOUBLE_FREE, address);
-    }
-    if (offset_bytes % object_bytes != 0) {
-        return free_error(front, DAO_ERR_INTERIOR_POINTER, address);
-    }
     if (hold != NULL && !dao_hold_is_empty(hold)) {
         return dao_error(DAO_ERR_UNSUPPORTED,
                          "%s: %p follows no stream: it can be freed once it is idle, not before", front->name,
                          address);
     }
-    dao_magazines_t *own = own_ready(front);
+    dao_slab_t *slab = dao_slab_of_object(object);
+    _Atomic uint32_t *word_place = &slab->words[dao_slab_object_unit(object)];
+    dao_magazines_t *own = own_make_ready(front);
     if (own == NULL) {
-        atomic_store_explicit(&slab->words[index], 0, relaxed);
-        give_directly(front, dao_slab_object(slab, index), word);
+        atomic_store_explicit(word_place, 0, relaxed);
+        give_directly(front, object, word);
         return DAO_OK;
     }
-    make_room(front, own, &own->magazines[class_index]);
-    take_back(own, &own->magazines[class_index], dao_slab_object(slab, index), word);
+    dao_magazine_t *magazine = &own->magazines[slab->class_index];
+    make_room(front, own, magazine);
+    take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
     return DAO_OK;
+}
+
+/* A free that is wrong, or the inner allocator's, or has something in its way. */
+static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold)
+{
+    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
+    uint32_t unit = 0;
+    if (entry == 0 || !dao_slab_entry_object_unit(entry, address, &unit)) {
+        return forward_free(front, own_make_ready(front), address, hold);
+    }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    uint32_t word = atomic_load_explicit(&slab->words[unit], relaxed);
+    if (word == 0) {
+        return free_error(front, DAO_ERR_DOUBLE_FREE, address);
+    }
+    if (unit != dao_slab_entry_unit(entry, address) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+        return free_error(front, DAO_ERR_INTERIOR_POINTER, address);
+    }
+    return free_object(front, dao_slab_object(slab, unit), word, address, hold);
 }
 
 static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     dao_front_t *front = dao_front_of(allocator);
-    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
-    dao_magazines_t *own = own_ready(front);
+    dao_magazines_t *own = dao_magazines_own(&front->owner);
+    if (!is_ready(front, own) || hold != NULL) {
+        return free_slowly(front, address, hold);
+    }
+    /* The address in units, and how far it lies behind a unit's begin in the highest bits: the map knows no such granule,
+       so that an address that is no unit's begin looks as if it were the inner allocator's. */
+    uint64_t turned = (uint64_t)(uintptr_t)address >> DAO_SLAB_UNIT_SHIFT | (uint64_t)(uintptr_t)address
+                                                                                << (64 - DAO_SLAB_UNIT_SHIFT);
+    uint64_t entry = dao_slab_map_find_granule(&front->slabs.map, turned >> DAO_SLAB_GRANULE_UNIT_SHIFT);
     if (entry == 0) {
-        return forward_free(front, own, address, hold);
+        return turned == (uintptr_t)address >> DAO_SLAB_UNIT_SHIFT ? forward_free(front, own, address, hold)
+                                                                   : free_slowly(front, address, hold);
     }
-    if (own == NULL || hold != NULL) {
-        return free_slowly(front, entry, address, hold);
-    }
+    uint64_t unit = (turned & (DAO_SLAB_GRANULE_UNITS - 1)) | (entry & DAO_SLAB_ENTRY_GRANULE_MASK)
+                                                                  << DAO_SLAB_GRANULE_UNIT_SHIFT;
+    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[unit];
+    uint32_t word = atomic_load_explicit(word_place, relaxed);
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
-    uint32_t offset_bytes = dao_slab_entry_offset(entry, address);
-    uint32_t index = dao_slab_index(offset_bytes, magazine->reciprocal);
-    if (index >= dao_slab_entry_object_count(entry) || index * magazine->object_bytes != offset_bytes) {
-        return free_slowly(front, entry, address, hold);
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
+    if (word == 0 || count == magazine->capacity || used_bytes < own->used_floor) {
+        return free_slowly(front, address, hold);
     }
-    dao_slab_t *slab = dao_slab_of_entry(entry);
-    uint32_t word = atomic_load_explicit(&slab->words[index], relaxed);
-    bool has_room =
-        atomic_load_explicit(&magazine->count, relaxed) < magazine->capacity &&
-        atomic_load_explicit(&own->counts.used_bytes, relaxed) - (int64_t)magazine->object_bytes >=
-            own->used_floor;
-    if (word == 0 || !has_room) {
-        return free_slowly(front, entry, address, hold);
-    }
-    take_back(own, magazine, dao_slab_object(slab, index), word);
+    take_back(own, magazine, count, address, word_place, word);
     return DAO_OK;
 }
 
@@ -497,12 +533,11 @@ static uint64_t object_find(const dao_front_t *front, const void *address, uint3
     if (entry == 0) {
         return 0;
     }
-    uint32_t index =
-        dao_slab_entry_offset(entry, address) / dao_slab_object_bytes(dao_slab_entry_class(entry));
-    if (index >= dao_slab_entry_object_count(entry)) {
+    uint32_t unit = 0;
+    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
         return 0;
     }
-    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[index], relaxed);
+    *out_word = atomic_load_explicit(&dao_slab_of_entry(entry)->words[unit], relaxed);
     return entry;
 }
 
@@ -540,8 +575,7 @@ static dao_status_t slab_stream_mark(dao_allocator_t *allocator, void *address, 
 static dao_status_t slab_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
-    (void)relieve(front,
-                  dao_magazines_own(&front->owner)); /* what it finds, the inner allocator gives back */
+    (void)relieve(front, own_or_null(front)); /* what it finds, the inner allocator gives back */
     return front->inner->ops->trim(front->inner, keep_bytes, out_released_bytes);
 }
 
@@ -549,7 +583,7 @@ static dao_status_t slab_limit_set(dao_allocator_t *allocator, size_t limit_byte
 {
     dao_front_t *front = dao_front_of(allocator);
     dao_status_t status = front->inner->ops->limit_set(front->inner, limit_bytes);
-    if (status == DAO_ERR_LIMIT && relieve(front, dao_magazines_own(&front->owner))) {
+    if (status == DAO_ERR_LIMIT && relieve(front, own_or_null(front))) {
         status = front->inner->ops->limit_set(front->inner, limit_bytes);
     }
     return status;
@@ -631,6 +665,7 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
     front->owner.detach = detach;
     dao_mutex_init(&front->lock, DAO_RANK_FRONT);
     dao_magazines_owner_init(&front->owner);
+    atomic_init(&front->epoch, DAO_MAGAZINES_EPOCH_NONE + 1);
     dao_status_t status = dao_slabs_init(&front->slabs);
     front->name = dao_host_strdup(name);
     if (status == DAO_OK && front->name == NULL) {

@@ -8,7 +8,7 @@
 /* Stacks it over `inner`, which belongs to it from then on: destroying it destroys `inner`. A failure leaves `inner` with
    the caller. `name` is the place, for messages; copied. DAO_ERR_NO_HOST_MEMORY.
 
-   Small are requests of at most DAO_SLAB_OBJECT_BYTES_MAX bytes, aligned to at most DAO_SLAB_ALIGNMENT_BYTES, that follow no
+   Small are requests of at most DAO_SLAB_OBJECT_BYTES_MAX bytes, aligned to at most DAO_SLAB_UNIT_BYTES, that follow no
    stream. Such a block takes an empty hold alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
    changed; wait for the hold first. stream_mark() is there if `inner` has it.
 

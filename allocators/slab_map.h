@@ -42,11 +42,10 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
    seen by whoever finds the entry. */
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 
-/* Gives the entry of the granule that an address lies in. Threads: any. Cost: two loads. */
-static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *address)
+/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: two loads. */
+static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
-    uintptr_t granule = (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT;
-    uintptr_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;
+    uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;
     if (place >= DAO_SLAB_MAP_ROOT_COUNT) {
         return 0;
     }
@@ -56,6 +55,12 @@ static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *
     }
     return atomic_load_explicit(&leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)],
                                 memory_order_acquire);
+}
+
+/* Gives the entry of the granule that an address lies in. */
+static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *address)
+{
+    return dao_slab_map_find_granule(map, (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT);
 }
 
 #endif

@@ -46,7 +46,7 @@ static uint64_t cached_bytes_of(const dao_magazines_t *magazines)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         const dao_magazine_t *magazine = &magazines->magazines[i];
-        bytes += (uint64_t)atomic_load_explicit(&magazine->count, relaxed) * magazine->object_bytes;
+        bytes += (uint64_t)atomic_load_explicit(&magazine->count, relaxed) * (uint64_t)magazine->object_bytes;
     }
     return bytes;
 }
@@ -195,16 +195,18 @@ void dao_front_stats_reset_peaks(dao_allocator_t *allocator)
     dao_front_unlock(front);
 }
 /* Checks that what a thread keeps is idle, and within bounds. */
-static bool magazines_are_valid(const dao_magazines_t *own)
+static bool magazines_are_valid(const dao_front_t *front, const dao_magazines_t *own)
 {
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         const dao_magazine_t *magazine = &own->magazines[i];
         uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
         for (uint32_t k = 0; k < count && count <= magazine->capacity; k++) {
-            uint64_t object = atomic_load_explicit(&magazine->objects[k], relaxed);
+            const void *address = atomic_load_explicit(&magazine->objects[k].address, relaxed);
+            const _Atomic uint32_t *word = atomic_load_explicit(&magazine->objects[k].word, relaxed);
+            uint64_t object = dao_slabs_object_at(&front->slabs, address);
             const dao_slab_t *slab = dao_slab_of_object(object);
-            if (slab->class_index != i || dao_slab_object_index(object) >= slab->object_count ||
-                atomic_load_explicit(&slab->words[dao_slab_object_index(object)], relaxed) != 0) {
+            if (slab == NULL || slab->class_index != i || atomic_load_explicit(word, relaxed) != 0 ||
+                word != &slab->words[dao_slab_object_unit(object)]) {
                 return false;
             }
         }
@@ -221,7 +223,7 @@ static bool is_valid_locked(const dao_front_t *front)
         return false;
     }
     for (const dao_magazines_t *own = front->first; own != NULL; own = own->next) {
-        if (!magazines_are_valid(own)) {
+        if (!magazines_are_valid(front, own)) {
             return false;
         }
     }

@@ -2,8 +2,8 @@
 
        slab       [ obj | obj | obj | ... | obj ]      a block of the allocator below; its end need not fill a granule
        granules   [      ][      ][      ][      ]     each has an entry in the map; no granule has two slabs
-       words      [ 300 |  0  | 256 | ... |  0  ]      what is handed out
-       free_bits  [  -  |  1  |  -  | ... |  -  ]      what is in the slab
+       words      [ 300  0  |  0  0  | 256  0  | ...   what is handed out, by units of 256 bytes
+       free_bits  [  -   -  |  1  -  |  -   -  | ...   what is in the slab
 
    An object is in exactly one place. What holds there:
 
@@ -42,14 +42,14 @@
 /* A new slab adds one part in so many to its class, but never less than a granule. */
 #define POPULATION_SHARE 4u
 
-/* Bits of a word of free_bits and mail_bits. */
+/* Bits of a word of free_bits and mail_bits: those of a granule. */
 #define BITS 64u
 
-static_assert(DAO_SLAB_OBJECT_MAX == 1u << (DAO_SLAB_ROOM_COUNT - 1), "the largest room holds every slab");
-static_assert(DAO_SLAB_OBJECT_MAX * DAO_SLAB_ALIGNMENT_BYTES == DAO_SLAB_BYTES_MAX,
-              "no slab has more objects");
-static_assert(DAO_SLAB_BYTES_MAX / DAO_SLAB_GRANULE_BYTES <= DAO_SLAB_ENTRY_GRANULE_MASK + 1, "granules fit");
-static_assert(DAO_SLAB_OBJECT_MAX <= UINT64_C(1) << (64 - DAO_SLAB_ENTRY_COUNT_SHIFT), "counts fit");
+static_assert(DAO_SLAB_GRANULE_UNITS == BITS, "a granule has one word of bits");
+static_assert(DAO_SLAB_GRANULE_MAX * DAO_SLAB_GRANULE_BYTES == DAO_SLAB_BYTES_MAX, "the largest slab fits");
+static_assert(DAO_SLAB_GRANULE_MAX <= DAO_SLAB_ENTRY_GRANULE_MASK + 1, "granules fit into an entry");
+static_assert(DAO_SLAB_BYTES_MAX / DAO_SLAB_UNIT_BYTES <= UINT64_C(1) << (64 - DAO_SLAB_ENTRY_COUNT_SHIFT),
+              "counts fit into an entry");
 static_assert(DAO_SLAB_OBJECT_BYTES_MAX < 1u << DAO_SLAB_WORD_TAG_SHIFT, "a request fits");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << (32 - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
 
@@ -61,10 +61,10 @@ dao_status_t dao_slabs_init(dao_slabs_t *slabs)
 
 void dao_slabs_finish(dao_slabs_t *slabs)
 {
-    for (uint32_t room = 0; room < DAO_SLAB_ROOM_COUNT; room++) {
-        while (slabs->unused[room] != NULL) {
-            dao_slab_t *slab = slabs->unused[room];
-            slabs->unused[room] = slab->next;
+    for (uint32_t i = 0; i < DAO_SLAB_GRANULE_MAX; i++) {
+        while (slabs->unused[i] != NULL) {
+            dao_slab_t *slab = slabs->unused[i];
+            slabs->unused[i] = slab->next;
             dao_host_free(slab);
         }
     }
@@ -86,14 +86,20 @@ static uint64_t slab_bytes(const dao_slabs_t *slabs)
     return atomic_load_explicit(&slabs->slab_bytes, memory_order_relaxed);
 }
 
-static uint32_t bit_words(uint32_t object_count)
+static uint32_t units_of(const dao_slab_t *slab)
 {
-    return (object_count + BITS - 1) / BITS;
+    return slab->object_bytes >> DAO_SLAB_UNIT_SHIFT;
 }
 
-static bool is_free(const dao_slab_t *slab, uint32_t index)
+/* Tells whether a free object begins at a unit. */
+static bool is_free(const dao_slab_t *slab, uint32_t unit)
 {
-    return (slab->free_bits[index / BITS] >> index % BITS & 1u) != 0;
+    return (slab->free_bits[unit / BITS] >> unit % BITS & 1u) != 0;
+}
+
+static uint32_t word_of(const dao_slab_t *slab, uint32_t object_index)
+{
+    return atomic_load_explicit(&slab->words[object_index * units_of(slab)], memory_order_relaxed);
 }
 
 /* ---- lists ---- */
@@ -157,13 +163,11 @@ uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index)
     return bytes < object_bytes ? 1 : (uint32_t)(bytes / object_bytes);
 }
 
-/* Makes a descriptor with room for 2^room objects, all zero. */
-static dao_slab_t *descriptor_create(uint32_t room)
+/* Makes a descriptor, all zero. */
+static dao_slab_t *descriptor_create(uint32_t granule_count)
 {
-    uint32_t count = 1u << room;
-    size_t words_bytes = sizeof(dao_slab_t) + count * sizeof(uint32_t);
-    words_bytes = (words_bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    char *memory = dao_host_calloc(1, words_bytes + 2 * bit_words(count) * sizeof(uint64_t));
+    size_t words_bytes = sizeof(dao_slab_t) + granule_count * DAO_SLAB_GRANULE_UNITS * sizeof(uint32_t);
+    char *memory = dao_host_calloc(1, words_bytes + 2 * granule_count * sizeof(uint64_t));
     if (memory == NULL) {
         return NULL;
     }
@@ -173,27 +177,26 @@ static dao_slab_t *descriptor_create(uint32_t room)
     }
     DAO_ASSERT(((uintptr_t)memory & DAO_SLAB_ENTRY_GRANULE_MASK) == 0);
     dao_slab_t *slab = (dao_slab_t *)(void *)memory;
-    slab->room = room;
+    slab->granule_count = granule_count;
     slab->free_bits = (uint64_t *)(void *)(memory + words_bytes);
-    slab->mail_bits = (_Atomic uint64_t *)(void *)(slab->free_bits + bit_words(count));
+    slab->mail_bits = (_Atomic uint64_t *)(void *)(slab->free_bits + granule_count);
     return slab;
 }
 
 dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t object_count)
 {
-    uint32_t room = 0;
-    while (1u << room < object_count) {
-        room++;
-    }
-    dao_slab_t *slab = slabs->unused[room];
+    uint32_t object_bytes = dao_slab_object_bytes(class_index);
+    uint32_t granule_count = (uint32_t)(((size_t)object_bytes * object_count + DAO_SLAB_GRANULE_BYTES - 1) >>
+                                        DAO_SLAB_GRANULE_SHIFT);
+    dao_slab_t *slab = slabs->unused[granule_count - 1];
     if (slab != NULL) {
-        slabs->unused[room] = slab->next;
+        slabs->unused[granule_count - 1] = slab->next;
     } else {
-        slab = descriptor_create(room);
+        slab = descriptor_create(granule_count);
     }
     if (slab != NULL) {
         slab->class_index = class_index;
-        slab->object_bytes = dao_slab_object_bytes(class_index);
+        slab->object_bytes = object_bytes;
         slab->object_count = object_count;
     }
     return slab;
@@ -201,8 +204,8 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
 
 void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab)
 {
-    slab->next = slabs->unused[slab->room];
-    slabs->unused[slab->room] = slab;
+    slab->next = slabs->unused[slab->granule_count - 1];
+    slabs->unused[slab->granule_count - 1] = slab;
 }
 
 /* Writes a slab's entries in the map, or takes them out. */
@@ -224,9 +227,9 @@ bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address)
         return false;
     }
     slab->address = address;
-    for (uint32_t i = 0; i < bit_words(slab->object_count); i++) {
-        uint32_t left = slab->object_count - i * BITS;
-        slab->free_bits[i] = left >= BITS ? UINT64_MAX : (UINT64_C(1) << left) - 1;
+    for (uint32_t i = 0; i < slab->object_count; i++) {
+        uint32_t unit = i * units_of(slab);
+        slab->free_bits[unit / BITS] |= UINT64_C(1) << unit % BITS;
     }
     slab->free_count = slab->object_count;
     all_link(slabs, slab);
@@ -243,6 +246,9 @@ bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address)
 static void retire(dao_slabs_t *slabs, dao_slab_t *slab)
 {
     map_slab(slabs, slab, false);
+    for (uint32_t i = 0; i < slab->granule_count; i++) {
+        slab->free_bits[i] = 0;
+    }
     all_unlink(slabs, slab);
     slabs->slab_count--;
     slabs->given_count++;
@@ -272,21 +278,21 @@ void dao_slabs_drop_spares(dao_slabs_t *slabs)
 /* ---- objects ---- */
 
 /* Takes objects out of one slab that is in no list. */
-static uint32_t take_from(dao_slab_t *slab, uint64_t *objects, uint32_t most)
+static uint32_t take_from(dao_slab_t *slab, void **addresses, uint32_t most)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < bit_words(slab->object_count) && count < most; i++) {
+    for (uint32_t i = 0; i < slab->granule_count && count < most; i++) {
         while (slab->free_bits[i] != 0 && count < most) {
             uint32_t bit = (uint32_t)__builtin_ctzll(slab->free_bits[i]);
             slab->free_bits[i] &= slab->free_bits[i] - 1;
-            objects[count++] = dao_slab_object(slab, i * BITS + bit);
+            addresses[count++] = slab->address + ((size_t)(i * BITS + bit) << DAO_SLAB_UNIT_SHIFT);
         }
     }
     slab->free_count -= count;
     return count;
 }
 
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most)
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most)
 {
     dao_slab_class_t *class = &slabs->classes[class_index];
     uint32_t count = 0;
@@ -296,7 +302,7 @@ uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *obje
             class->spare = NULL;
         }
         dao_slab_t *slab = class->partial;
-        count += take_from(slab, objects + count, most - count);
+        count += take_from(slab, addresses + count, most - count);
         if (slab->free_count == 0) {
             class_unlink(slabs, slab);
         }
@@ -319,9 +325,10 @@ static void settle_whole(dao_slabs_t *slabs, dao_slab_t *slab)
 void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t index = dao_slab_object_index(object);
-    DAO_ASSERT(index < slab->object_count && !is_free(slab, index));
-    slab->free_bits[index / BITS] |= UINT64_C(1) << index % BITS;
+    uint32_t unit = dao_slab_object_unit(object);
+    DAO_ASSERT(unit % units_of(slab) == 0 && unit / units_of(slab) < slab->object_count);
+    DAO_ASSERT(!is_free(slab, unit));
+    slab->free_bits[unit / BITS] |= UINT64_C(1) << unit % BITS;
     slab->free_count++;
     slabs->classes[slab->class_index].out_count--;
     bool is_whole = slab->free_count == slab->object_count;
@@ -341,9 +348,8 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
 void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object)
 {
     dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t index = dao_slab_object_index(object);
-    atomic_fetch_or_explicit(&slab->mail_bits[index / BITS], UINT64_C(1) << index % BITS,
-                             memory_order_release);
+    uint32_t unit = dao_slab_object_unit(object);
+    atomic_fetch_or_explicit(&slab->mail_bits[unit / BITS], UINT64_C(1) << unit % BITS, memory_order_release);
     if (atomic_exchange_explicit(&slab->has_mail, true, memory_order_acq_rel)) {
         return;
     }
@@ -357,7 +363,7 @@ void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object)
 /* Puts the objects of one slab back. */
 static void drain_slab(dao_slabs_t *slabs, dao_slab_t *slab)
 {
-    for (uint32_t i = 0; i < bit_words(1u << slab->room); i++) {
+    for (uint32_t i = 0; i < slab->granule_count; i++) {
         uint64_t bits = atomic_exchange_explicit(&slab->mail_bits[i], 0, memory_order_acquire);
         while (bits != 0) {
             uint32_t bit = (uint32_t)__builtin_ctzll(bits);
@@ -385,7 +391,7 @@ uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs)
 {
     uint64_t bytes = 0;
     for (const dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
-        for (uint32_t i = 0; i < bit_words(slab->object_count); i++) {
+        for (uint32_t i = 0; i < slab->granule_count; i++) {
             uint64_t bits = atomic_load_explicit(&slab->mail_bits[i], memory_order_relaxed);
             bytes += (uint64_t)__builtin_popcountll(bits) * slab->object_bytes;
         }
@@ -395,11 +401,22 @@ uint64_t dao_slabs_mail_bytes(const dao_slabs_t *slabs)
 
 /* ---- looking ---- */
 
+bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit)
+{
+    uint32_t units = dao_slab_object_bytes(dao_slab_entry_class(entry)) >> DAO_SLAB_UNIT_SHIFT;
+    uint32_t unit = dao_slab_entry_unit(entry, address);
+    *out_unit = unit - unit % units;
+    return unit / units < dao_slab_entry_object_count(entry);
+}
+
 dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word)
 {
     uint32_t object_bytes = dao_slab_object_bytes(dao_slab_entry_class(entry));
-    uint32_t offset = dao_slab_entry_offset(entry, address);
-    return (dao_block_t){.address = (void *)((uintptr_t)address - offset % object_bytes),
+    uint32_t begin = 0;
+    (void)dao_slab_entry_object_unit(entry, address, &begin);
+    size_t before_bytes = (size_t)(dao_slab_entry_unit(entry, address) - begin) << DAO_SLAB_UNIT_SHIFT;
+    uintptr_t unit_address = (uintptr_t)address & ~(uintptr_t)(DAO_SLAB_UNIT_BYTES - 1);
+    return (dao_block_t){.address = (void *)(unit_address - before_bytes),
                          .requested_bytes = dao_slab_word_requested_bytes(word),
                          .block_bytes = object_bytes,
                          .tag = dao_slab_word_tag(word)};
@@ -409,7 +426,7 @@ void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *use
 {
     for (dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
         for (uint32_t i = 0; i < slab->object_count; i++) {
-            uint32_t word = atomic_load_explicit(&slab->words[i], memory_order_relaxed);
+            uint32_t word = word_of(slab, i);
             if (word != 0) {
                 dao_block_t block = {.address = slab->address + (size_t)i * slab->object_bytes,
                                      .requested_bytes = dao_slab_word_requested_bytes(word),
@@ -433,11 +450,11 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
 {
     uint32_t free_count = 0;
     for (uint32_t i = 0; i < slab->object_count; i++) {
-        if (!is_free(slab, i)) {
+        if (!is_free(slab, i * units_of(slab))) {
             continue;
         }
         free_count++;
-        if (atomic_load_explicit(&slab->words[i], memory_order_relaxed) != 0) {
+        if (word_of(slab, i) != 0) {
             return false;
         }
     }
@@ -445,7 +462,7 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
         uint64_t entry = dao_slab_map_find(&slabs->map, slab->address + offset);
         if (dao_slab_of_entry(entry) != slab || dao_slab_entry_class(entry) != slab->class_index ||
             dao_slab_entry_object_count(entry) != slab->object_count ||
-            dao_slab_entry_offset(entry, slab->address + offset) != offset) {
+            dao_slab_entry_unit(entry, slab->address + offset) != offset >> DAO_SLAB_UNIT_SHIFT) {
             return false;
         }
     }
@@ -455,7 +472,7 @@ static bool slab_is_valid(const dao_slabs_t *slabs, const dao_slab_t *slab, slab
     bool is_spare = slabs->classes[slab->class_index].spare == slab;
     sums->partial_counts[slab->class_index] += free_count > 0 && !is_spare;
     return free_count == slab->free_count && (!is_spare || free_count == slab->object_count) &&
-           slab->object_count <= 1u << slab->room &&
+           bytes_of(slab) <= slab->granule_count * DAO_SLAB_GRANULE_BYTES &&
            (slab->all_next == NULL || slab->all_next->all_previous == slab);
 }
 
@@ -489,12 +506,12 @@ uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount)
     uint64_t idle_bytes = 0;
     for (const dao_slab_t *slab = slabs->all; slab != NULL; slab = slab->all_next) {
         for (uint32_t i = 0; i < slab->object_count; i++) {
-            uint32_t word = atomic_load_explicit(&slab->words[i], memory_order_relaxed);
+            uint32_t word = word_of(slab, i);
             if (word != 0) {
                 recount->requested_bytes += dao_slab_word_requested_bytes(word);
                 recount->used_bytes += slab->object_bytes;
                 recount->live_count++;
-            } else if (!is_free(slab, i)) {
+            } else if (!is_free(slab, i * units_of(slab))) {
                 idle_bytes += slab->object_bytes;
             }
         }

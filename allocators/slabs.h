@@ -7,9 +7,14 @@
 #include "allocators/ledger.h"
 #include "allocators/slab_map.h"
 
-/* Objects are multiples of this many bytes and aligned to it. */
-#define DAO_SLAB_ALIGNMENT_SHIFT 8u
-#define DAO_SLAB_ALIGNMENT_BYTES ((size_t)1 << DAO_SLAB_ALIGNMENT_SHIFT)
+/* Objects are multiples of this many bytes, a unit, and aligned to it. An object is known by its slab and the unit that it
+   begins at, so that the usual path divides nothing. */
+#define DAO_SLAB_UNIT_SHIFT 8u
+#define DAO_SLAB_UNIT_BYTES ((size_t)1 << DAO_SLAB_UNIT_SHIFT)
+
+/* Units of a granule. */
+#define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
+#define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
 /* Largest object. */
 #define DAO_SLAB_OBJECT_BYTES_MAX ((size_t)32 << 10)
@@ -17,12 +22,9 @@
 /* Sizes of objects: by 256 bytes up to 8 KiB, by 512 up to 16 KiB, by 1024 up to 32 KiB. */
 #define DAO_SLAB_CLASS_COUNT 64u
 
-/* Most bytes of a slab, and most objects. */
-#define DAO_SLAB_BYTES_MAX  ((size_t)256 << 10)
-#define DAO_SLAB_OBJECT_MAX 1024u
-
-/* Descriptors come in sizes of 2^0 .. 2^10 objects. */
-#define DAO_SLAB_ROOM_COUNT 11u
+/* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
+#define DAO_SLAB_BYTES_MAX   ((size_t)256 << 10)
+#define DAO_SLAB_GRANULE_MAX 16u
 
 /* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong address that
    races with the end of its slab reads memory that is still there. */
@@ -32,18 +34,18 @@ struct dao_slab {
     uint32_t object_bytes;
     uint32_t object_count;
     uint32_t class_index;
-    uint32_t free_count;  /* objects that are in the slab: bits in free_bits */
-    uint32_t room;        /* there is room for 2^room objects */
-    dao_slab_t *next;     /* in the list that it is in: of its class, retired, or unused */
-    dao_slab_t *previous; /* in the list of its class */
-    dao_slab_t *all_next; /* in the list of all slabs */
+    uint32_t granule_count; /* that there are words and bits for; never changes */
+    uint32_t free_count;    /* objects that are in the slab: bits in free_bits */
+    dao_slab_t *next;       /* in the list that it is in: of its class, retired, or unused */
+    dao_slab_t *previous;   /* in the list of its class */
+    dao_slab_t *all_next;   /* in the list of all slabs */
     dao_slab_t *all_previous;
-    uint64_t *free_bits;
-    _Atomic uint64_t *mail_bits; /* objects that were handed over by dao_slabs_mail() */
+    uint64_t *free_bits;         /* units at which a free object begins */
+    _Atomic uint64_t *mail_bits; /* the same of objects that were handed over by dao_slabs_mail() */
     _Atomic bool has_mail;       /* it is among the slabs with mail, or about to be */
     _Atomic(dao_slab_t *) mail_next;
-    _Atomic uint32_t
-        words[]; /* of each object: requested bytes below, the tag above; 0: it is not handed out */
+    /* By unit, where an object begins that is handed out: requested bytes below, the tag above. 0 everywhere else. */
+    _Atomic uint32_t words[];
 };
 
 typedef struct dao_slab_class {
@@ -61,8 +63,8 @@ typedef struct dao_slabs {
     uint64_t given_count; /* of those, how many have ended */
     dao_slab_class_t classes[DAO_SLAB_CLASS_COUNT];
     dao_slab_t *all;
-    dao_slab_t *retired; /* slabs that have ended, their memory not yet given back */
-    dao_slab_t *unused[DAO_SLAB_ROOM_COUNT];
+    dao_slab_t *retired;                      /* slabs that have ended, their memory not yet given back */
+    dao_slab_t *unused[DAO_SLAB_GRANULE_MAX]; /* descriptors by granule_count - 1 */
 } dao_slabs_t;
 
 /* DAO_ERR_NO_HOST_MEMORY. */
@@ -76,7 +78,7 @@ void dao_slabs_finish(dao_slabs_t *slabs);
 /* Gives the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
 static inline uint32_t dao_slab_class_of(size_t size_bytes)
 {
-    uint32_t units = (uint32_t)((size_bytes + DAO_SLAB_ALIGNMENT_BYTES - 1) >> DAO_SLAB_ALIGNMENT_SHIFT);
+    uint32_t units = (uint32_t)((size_bytes + DAO_SLAB_UNIT_BYTES - 1) >> DAO_SLAB_UNIT_SHIFT);
     if (units <= 32) {
         return units - 1;
     }
@@ -92,24 +94,10 @@ static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
     } else if (class_index >= 32) {
         units = (class_index - 15) * 2;
     }
-    return units << DAO_SLAB_ALIGNMENT_SHIFT;
+    return units << DAO_SLAB_UNIT_SHIFT;
 }
 
-/* Gives what dao_slab_index() needs to divide by a size. */
-static inline uint32_t dao_slab_reciprocal(uint32_t object_bytes)
-{
-    uint32_t units = object_bytes >> DAO_SLAB_ALIGNMENT_SHIFT;
-    return ((1u << 20) + units - 1) / units;
-}
-
-/* Gives the index of the object that an offset into a slab lies in. Exact: 1024 offsets times an error of less than
-   2^-20 are less than a step of 1/128. */
-static inline uint32_t dao_slab_index(uint32_t offset_bytes, uint32_t reciprocal)
-{
-    return ((offset_bytes >> DAO_SLAB_ALIGNMENT_SHIFT) * reciprocal) >> 20;
-}
-
-/* ---- an object in one word: its slab, and its index above ---- */
+/* ---- an object in one word: its slab, and the unit that it begins at above ---- */
 
 #define DAO_SLAB_POINTER_BITS 48u
 
@@ -118,14 +106,14 @@ static inline dao_slab_t *dao_slab_of_object(uint64_t object)
     return (dao_slab_t *)(uintptr_t)(object & ((UINT64_C(1) << DAO_SLAB_POINTER_BITS) - 1));
 }
 
-static inline uint32_t dao_slab_object_index(uint64_t object)
+static inline uint32_t dao_slab_object_unit(uint64_t object)
 {
     return (uint32_t)(object >> DAO_SLAB_POINTER_BITS);
 }
 
-static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t index)
+static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t unit)
 {
-    return (uint64_t)(uintptr_t)slab | (uint64_t)index << DAO_SLAB_POINTER_BITS;
+    return (uint64_t)(uintptr_t)slab | (uint64_t)unit << DAO_SLAB_POINTER_BITS;
 }
 
 /* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
@@ -152,11 +140,11 @@ static inline uint32_t dao_slab_entry_object_count(uint64_t entry)
     return (uint32_t)(entry >> DAO_SLAB_ENTRY_COUNT_SHIFT) + 1;
 }
 
-/* Gives how far an address is from the begin of its slab. */
-static inline uint32_t dao_slab_entry_offset(uint64_t entry, const void *address)
+/* Gives the unit of the slab that an address lies in. */
+static inline uint32_t dao_slab_entry_unit(uint64_t entry, const void *address)
 {
-    return (uint32_t)((uintptr_t)address & (DAO_SLAB_GRANULE_BYTES - 1)) |
-           (uint32_t)(entry & DAO_SLAB_ENTRY_GRANULE_MASK) << DAO_SLAB_GRANULE_SHIFT;
+    uint32_t unit = (uint32_t)((uintptr_t)address >> DAO_SLAB_UNIT_SHIFT) & (DAO_SLAB_GRANULE_UNITS - 1);
+    return unit | (uint32_t)(entry & DAO_SLAB_ENTRY_GRANULE_MASK) << DAO_SLAB_GRANULE_UNIT_SHIFT;
 }
 
 /* ---- what a slab keeps of an object that is handed out ---- */
@@ -191,8 +179,8 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
    without host memory, or above 2^48. */
 bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
 
-/* Takes up to `most` free objects of a class out of its slabs; gives how many. */
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most);
+/* Takes up to `most` free objects of a class out of its slabs, by address; gives how many. */
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most);
 
 /* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare one of its
    class, or ends. */
@@ -217,8 +205,18 @@ void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
 /* Sees the objects that are handed out. */
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
 
-/* Gives the object of an entry as a block; word is not 0. */
+/* Gives the unit at which the object begins that an address of an entry's slab lies in. False: it lies behind the last one. */
+bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit);
+
+/* Gives an object of an entry as a block; word is not 0. */
 dao_block_t dao_slab_describe(uint64_t entry, const void *address, uint32_t word);
+
+/* Gives the object that begins at an address, which belongs to a slab. */
+static inline uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address)
+{
+    uint64_t entry = dao_slab_map_find(&slabs->map, address);
+    return dao_slab_object(dao_slab_of_entry(entry), dao_slab_entry_unit(entry, address));
+}
 
 /* Checks all that the lock guards. */
 bool dao_slabs_is_valid(const dao_slabs_t *slabs);
