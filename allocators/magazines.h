@@ -44,30 +44,36 @@ typedef struct dao_magazine_counts {
 
 /* The peaks of an allocator as seen by one thread: right if no other one has allocated or freed since the reset. */
 typedef struct dao_magazine_peak {
-    _Atomic int64_t window; /* most that counts have shown since the thread was last in the allocator below */
-    _Atomic int64_t total;  /* most of the whole allocator before that */
+    _Atomic int64_t window;  /* most that counts have shown since the last look at the allocator below */
+    _Atomic int64_t total;   /* most of the whole allocator up to that look */
     _Atomic int64_t outside; /* what the other threads' counts showed at the reset */
+    int64_t limit; /* what the allocator below holds while nothing new is to be seen; the thread's own */
 } dao_magazine_peak_t;
 
 typedef struct dao_thread_table dao_thread_table_t;
 typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
-    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES)
-        uint32_t epoch; /* the owner's, as of the last flush; the thread's own */
-    int64_t
-        used_floor; /* counts.used_bytes below this: more than DAO_MAGAZINES_BYTES_MAX are kept; the thread's own */
+    /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no more than
+       DAO_MAGAZINES_BYTES_MAX are kept; counts.alloc_count at the last look at the allocator below. */
+    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
+    int64_t used_floor;
+    uint64_t look_count;
+
     dao_magazine_counts_t counts;
-    _Atomic uint64_t forward_count; /* calls of the allocator below */
-    _Atomic uint64_t reset_count;   /* alloc_count + free_count + forward_count at the reset of the peaks */
     dao_magazine_peak_t used_peak;
     dao_magazine_peak_t requested_peak;
-    dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
+    _Atomic bool has_entered;     /* since the reset the thread was in the allocator below */
+    _Atomic uint64_t reset_count; /* counts.alloc_count + counts.free_count at the reset */
+    dao_magazines_t *next;        /* of the same owner; guarded by the owner's lock */
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
     dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
     dao_magazine_object_t objects[];
 };
+
+/* look_count of a thread that has to look whatever happened. */
+#define DAO_MAGAZINES_LOOK_ALWAYS UINT64_MAX
 
 typedef struct dao_magazine_owner dao_magazine_owner_t;
 struct dao_magazine_owner {

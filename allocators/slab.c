@@ -84,6 +84,7 @@ static void take_oldest(dao_front_t *front, dao_magazines_t *own, dao_magazine_t
 /* Puts all that a thread keeps back into the slabs. */
 static void flush_all_locked(dao_front_t *front, dao_magazines_t *own)
 {
+    own->look_count = DAO_MAGAZINES_LOOK_ALWAYS;
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         dao_magazine_t *magazine = &own->magazines[i];
         uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
@@ -109,6 +110,7 @@ static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t 
     uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
     uint32_t count = (atomic_load_explicit(&magazine->count, relaxed) + 1) / 2;
     take_oldest(front, own, magazine, count, objects);
+    own->look_count = DAO_MAGAZINES_LOOK_ALWAYS;
     if (!dao_mutex_try_lock(&front->lock)) {
         for (uint32_t i = 0; i < count; i++) {
             dao_slabs_mail(&front->slabs, objects[i]);
@@ -170,6 +172,7 @@ static bool slab_take(dao_front_t *front, dao_slab_t *slab, void **out_address)
 static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_index)
 {
     dao_slab_t *slab = NULL;
+    own->look_count = DAO_MAGAZINES_LOOK_ALWAYS;
     dao_front_lock(front);
     dao_slabs_drain(&front->slabs);
     bool is_refilled = refill_locked(front, own, class_index);
@@ -204,13 +207,14 @@ static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_inde
 static bool relieve(dao_front_t *front, dao_magazines_t *own)
 {
     dao_front_lock(front);
-    uint32_t epoch = atomic_load_explicit(&front->epoch, relaxed) + 1;
-    epoch += epoch == DAO_MAGAZINES_EPOCH_NONE;
-    atomic_store_explicit(&front->epoch, epoch, relaxed);
+    uint32_t epoch = dao_front_call_locked(front);
     dao_slabs_drain(&front->slabs);
     if (own != NULL) {
         own->epoch = epoch;
         flush_all_locked(front, own);
+        atomic_store_explicit(&own->has_entered, true, relaxed);
+    } else {
+        atomic_store_explicit(&front->is_shared, true, relaxed);
     }
     dao_slabs_drop_spares(&front->slabs);
     return unlock_and_give_back(front);
@@ -245,6 +249,7 @@ static void attach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     dao_front_t *front = front_of_owner(owner);
     dao_front_lock(front);
     own->epoch = atomic_load_explicit(&front->epoch, relaxed);
+    own->look_count = DAO_MAGAZINES_LOOK_ALWAYS;
     dao_front_peaks_begin_locked(front, own);
     own->next = front->first;
     if (front->first != NULL) {
@@ -260,9 +265,7 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     dao_front_lock(front);
     dao_slabs_drain(&front->slabs);
     flush_all_locked(front, own);
-    if (dao_front_was_here(own)) {
-        atomic_store_explicit(&front->is_shared, true, relaxed); /* nobody shows its peaks any more */
-    }
+    atomic_store_explicit(&front->is_shared, true, relaxed); /* nobody shows its peaks any more */
     dao_front_counts_add(&front->gone, &own->counts);
     if (own->previous != NULL) {
         own->previous->next = own->next;
@@ -312,10 +315,11 @@ static bool is_short(dao_status_t status)
 }
 
 /* The inner allocator has refused. */
-static dao_status_t forward_again(dao_front_t *front, dao_magazines_t *own, dao_status_t status,
-                                  const dao_block_request_t *request, dao_block_grant_t *out_grant)
+static OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
+                                               const dao_block_request_t *request,
+                                               dao_block_grant_t *out_grant)
 {
-    if (is_short(status) && relieve(front, own)) {
+    if (is_short(status) && relieve(front, own_or_null(front))) {
         status = front->inner->ops->alloc(front->inner, request, out_grant);
     }
     if (status != DAO_OK) {
@@ -333,7 +337,7 @@ static OFF_THE_PATH dao_status_t forward_alloc(dao_front_t *front, dao_magazines
         dao_front_enter_inner(front, own);
     }
     dao_status_t status = front->inner->ops->alloc(front->inner, request, out_grant);
-    return status == DAO_OK ? DAO_OK : forward_again(front, own, status, request, out_grant);
+    return status == DAO_OK ? DAO_OK : forward_again(front, status, request, out_grant);
 }
 
 static bool is_small(const dao_block_request_t *request)
@@ -650,6 +654,9 @@ static const dao_allocator_ops_t slab_ops = {
     .destroy = slab_destroy,
 };
 
+/* What is looked at if the inner allocator shows nothing. */
+static const dao_stats_t no_view;
+
 dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)
 {
     dao_front_t *front = dao_host_calloc(1, sizeof(*front));
@@ -660,7 +667,8 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
     front->ops.stream_mark = inner->ops->stream_mark == NULL ? NULL : slab_stream_mark;
     front->base.ops = &front->ops;
     front->inner = inner;
-    front->view = inner->ops->stats_view == NULL ? NULL : inner->ops->stats_view(inner);
+    front->has_view = inner->ops->stats_view != NULL;
+    front->view = front->has_view ? inner->ops->stats_view(inner) : &no_view;
     front->owner.attach = attach;
     front->owner.detach = detach;
     dao_mutex_init(&front->lock, DAO_RANK_FRONT);

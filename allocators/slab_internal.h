@@ -10,8 +10,10 @@
 typedef struct dao_front {
     dao_allocator_t base;
     dao_allocator_t *inner;
-    const dao_stats_t *view; /* the inner allocator's counters; NULL: it does not show them */
-    _Atomic uint32_t epoch;  /* changes when all threads are to flush */
+    const dao_stats_t
+        *view; /* the inner allocator's counters; if it does not show them all zero, and has_view is false */
+    bool has_view;
+    _Atomic uint32_t epoch; /* changes when all threads are to flush */
     dao_magazine_owner_t owner;
     dao_allocator_ops_t ops; /* without stream_mark if the inner allocator has none */
     char *name;
@@ -41,6 +43,15 @@ static inline void dao_front_unlock(dao_front_t *front)
     dao_mutex_unlock(&front->lock);
 }
 
+/* Calls on all threads to flush at their next call; gives the new epoch. */
+static inline uint32_t dao_front_call_locked(dao_front_t *front)
+{
+    uint32_t epoch = atomic_load_explicit(&front->epoch, memory_order_relaxed) + 1;
+    epoch += epoch == DAO_MAGAZINES_EPOCH_NONE;
+    atomic_store_explicit(&front->epoch, epoch, memory_order_relaxed);
+    return epoch;
+}
+
 /* ---- peaks ---- */
 
 /* Gives what the inner allocator holds beside slabs, by one of the counters that it shows. */
@@ -57,31 +68,24 @@ static inline int64_t dao_front_window_top(const dao_magazine_peak_t *peak, int6
            atomic_load_explicit(&peak->window, memory_order_relaxed);
 }
 
-/* The thread is about to enter the inner allocator. */
-static inline void dao_front_enter_inner(dao_front_t *front, dao_magazines_t *own)
+/* Looks at what the inner allocator holds, and closes the windows. */
+void dao_front_look(const dao_front_t *front, dao_magazines_t *own);
+
+/* The thread is about to enter the inner allocator: it looks if there may be a new peak since its last look. There is none
+   if no object was handed out and the inner allocator holds no more than the limits. (Slabs that ended meanwhile would
+   make them too high: whoever ends slabs has look_count forget the last look.) */
+static inline void dao_front_enter_inner(const dao_front_t *front, dao_magazines_t *own)
 {
-    dao_count_up(&own->forward_count);
-    if (front->view == NULL) {
-        return;
+    atomic_store_explicit(&own->has_entered, true, memory_order_relaxed);
+    if (atomic_load_explicit(&own->counts.alloc_count, memory_order_relaxed) != own->look_count ||
+        (int64_t)dao_stats_read(&front->view->used_bytes) > own->used_peak.limit ||
+        (int64_t)dao_stats_read(&front->view->requested_bytes) > own->requested_peak.limit) {
+        dao_front_look(front, own);
     }
-    dao_peak_raise(&own->used_peak.total,
-                   dao_front_window_top(&own->used_peak, dao_front_below(front, &front->view->used_bytes)));
-    atomic_store_explicit(&own->used_peak.window,
-                          atomic_load_explicit(&own->counts.used_bytes, memory_order_relaxed),
-                          memory_order_relaxed);
-    dao_peak_raise(
-        &own->requested_peak.total,
-        dao_front_window_top(&own->requested_peak, dao_front_below(front, &front->view->requested_bytes)));
-    atomic_store_explicit(&own->requested_peak.window,
-                          atomic_load_explicit(&own->counts.requested_bytes, memory_order_relaxed),
-                          memory_order_relaxed);
 }
 
 /* Begins a thread's peaks: what it finds is the least of them. */
 void dao_front_peaks_begin_locked(const dao_front_t *front, dao_magazines_t *own);
-
-/* Tells whether a thread has made a call since the reset of the peaks. */
-bool dao_front_was_here(const dao_magazines_t *own);
 
 /* ---- counters ---- */
 

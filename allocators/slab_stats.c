@@ -4,7 +4,7 @@
    allocator holds cannot have changed since then if no other thread was there. So the most that the whole allocator held in
    that time is inner used - slabs + outside + window; it is raised into `total` before the thread enters again. That is exact if
    all other threads' counts (outside) stayed as they were at the reset, which is known when the statistics are read. If they
-   did not, the inner allocator's own peak is given: small objects lie in slabs, slabs are its blocks, so it was never
+   did not, or a thread has ended, the inner allocator's own peak is given: small objects lie in slabs, slabs are its blocks, so it was never
    exceeded. */
 #include "allocators/slab_internal.h"
 
@@ -70,16 +70,35 @@ static small_sums_t sum_locked(const dao_front_t *front)
 }
 /* ---- peaks ---- */
 
+static void look(const dao_front_t *front, dao_magazine_peak_t *peak, const uint64_t *field,
+                 _Atomic int64_t *count)
+{
+    int64_t below_bytes = dao_front_below(front, field);
+    int64_t own_bytes = atomic_load_explicit(count, relaxed);
+    dao_peak_raise(&peak->total, dao_front_window_top(peak, below_bytes));
+    atomic_store_explicit(&peak->window, own_bytes, relaxed);
+    peak->limit = atomic_load_explicit(&peak->total, relaxed) -
+                  atomic_load_explicit(&peak->outside, relaxed) - own_bytes +
+                  (int64_t)atomic_load_explicit(&front->slabs.slab_bytes, relaxed);
+}
+
+void dao_front_look(const dao_front_t *front, dao_magazines_t *own)
+{
+    look(front, &own->used_peak, &front->view->used_bytes, &own->counts.used_bytes);
+    look(front, &own->requested_peak, &front->view->requested_bytes, &own->counts.requested_bytes);
+    own->look_count = atomic_load_explicit(&own->counts.alloc_count, relaxed);
+}
+
 static uint64_t call_count(const dao_magazines_t *own)
 {
     return atomic_load_explicit(&own->counts.alloc_count, relaxed) +
-           atomic_load_explicit(&own->counts.free_count, relaxed) +
-           atomic_load_explicit(&own->forward_count, relaxed);
+           atomic_load_explicit(&own->counts.free_count, relaxed);
 }
 
-bool dao_front_was_here(const dao_magazines_t *own)
+static bool was_here(const dao_magazines_t *own)
 {
-    return call_count(own) != atomic_load_explicit(&own->reset_count, relaxed);
+    return atomic_load_explicit(&own->has_entered, relaxed) ||
+           call_count(own) != atomic_load_explicit(&own->reset_count, relaxed);
 }
 
 static void peak_reset(dao_magazine_peak_t *peak, int64_t own_bytes, int64_t all_bytes)
@@ -101,6 +120,7 @@ void dao_front_peaks_begin_locked(const dao_front_t *front, dao_magazines_t *own
                atomic_load_explicit(&sum.used_bytes, relaxed));
     peak_reset(&own->requested_peak, atomic_load_explicit(&own->counts.requested_bytes, relaxed),
                atomic_load_explicit(&sum.requested_bytes, relaxed));
+    atomic_store_explicit(&own->has_entered, false, relaxed);
     atomic_store_explicit(&own->reset_count, call_count(own), relaxed);
 }
 
@@ -108,9 +128,9 @@ void dao_front_peaks_begin_locked(const dao_front_t *front, dao_magazines_t *own
 static const dao_magazines_t *sole_thread_locked(const dao_front_t *front, bool *out_is_shared)
 {
     const dao_magazines_t *sole = NULL;
-    *out_is_shared = front->view == NULL || atomic_load_explicit(&front->is_shared, relaxed);
+    *out_is_shared = !front->has_view || atomic_load_explicit(&front->is_shared, relaxed);
     for (const dao_magazines_t *own = front->first; own != NULL; own = own->next) {
-        if (dao_front_was_here(own)) {
+        if (was_here(own)) {
             *out_is_shared = *out_is_shared || sole != NULL;
             sole = own;
         }
@@ -192,6 +212,7 @@ void dao_front_stats_reset_peaks(dao_allocator_t *allocator)
         dao_front_peaks_begin_locked(front, own);
     }
     atomic_store_explicit(&front->is_shared, false, relaxed);
+    dao_front_call_locked(front); /* so that each thread forgets its last look */
     dao_front_unlock(front);
 }
 /* Checks that what a thread keeps is idle, and within bounds. */
