@@ -44,8 +44,8 @@ typedef struct dao_magazine_counts {
 
 /* The peaks of an allocator as seen by one thread: right if no other one has allocated or freed since the reset. */
 typedef struct dao_magazine_peak {
-    _Atomic int64_t window;  /* most that counts have shown since the last look at the allocator below */
-    _Atomic int64_t total;   /* most of the whole allocator up to that look */
+    _Atomic int64_t window; /* most that counts have shown since the thread was last in the allocator below */
+    _Atomic int64_t total;  /* most of the whole allocator up to the last look at the one below */
     _Atomic int64_t outside; /* what the other threads' counts showed at the reset */
     int64_t limit; /* what the allocator below holds while nothing new is to be seen; the thread's own */
 } dao_magazine_peak_t;

@@ -68,7 +68,7 @@ static inline int64_t dao_front_window_top(const dao_magazine_peak_t *peak, int6
            atomic_load_explicit(&peak->window, memory_order_relaxed);
 }
 
-/* Looks at what the inner allocator holds, and closes the windows. */
+/* Looks at what the inner allocator holds, and raises the peaks. */
 void dao_front_look(const dao_front_t *front, dao_magazines_t *own);
 
 /* The thread is about to enter the inner allocator: it looks if there may be a new peak since its last look. There is none
@@ -82,6 +82,12 @@ static inline void dao_front_enter_inner(const dao_front_t *front, dao_magazines
         (int64_t)dao_stats_read(&front->view->requested_bytes) > own->requested_peak.limit) {
         dao_front_look(front, own);
     }
+    atomic_store_explicit(&own->used_peak.window,
+                          atomic_load_explicit(&own->counts.used_bytes, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&own->requested_peak.window,
+                          atomic_load_explicit(&own->counts.requested_bytes, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
 /* Begins a thread's peaks: what it finds is the least of them. */

@@ -74,11 +74,9 @@ static void look(const dao_front_t *front, dao_magazine_peak_t *peak, const uint
                  _Atomic int64_t *count)
 {
     int64_t below_bytes = dao_front_below(front, field);
-    int64_t own_bytes = atomic_load_explicit(count, relaxed);
     dao_peak_raise(&peak->total, dao_front_window_top(peak, below_bytes));
-    atomic_store_explicit(&peak->window, own_bytes, relaxed);
     peak->limit = atomic_load_explicit(&peak->total, relaxed) -
-                  atomic_load_explicit(&peak->outside, relaxed) - own_bytes +
+                  atomic_load_explicit(&peak->outside, relaxed) - atomic_load_explicit(count, relaxed) +
                   (int64_t)atomic_load_explicit(&front->slabs.slab_bytes, relaxed);
 }
 
