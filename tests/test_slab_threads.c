@@ -428,6 +428,8 @@ static void a_thread_without_magazines_is_served(void)
 
 /* ---- forks ---- */
 
+#if !defined(__SANITIZE_THREAD__) /* its own thread would live on in the child */
+
 static void a_forked_child_ends_its_thread_in_peace(void)
 {
     give(take(100));
@@ -441,6 +443,8 @@ static void a_forked_child_ends_its_thread_in_peace(void)
     CU_ASSERT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0);
     CU_ASSERT_TRUE(stats_now().cached_bytes > 0); /* the parent's is the parent's */
 }
+
+#endif
 
 /* ---- random operations, several threads, every byte checked ---- */
 
@@ -558,7 +562,9 @@ static CU_TestInfo tests[] = {
 #if defined(DAO_FAULTS)
     {"a thread without magazines is served", a_thread_without_magazines_is_served},
 #endif
+#if !defined(__SANITIZE_THREAD__)
     {"a forked child ends its thread in peace", a_forked_child_ends_its_thread_in_peace},
+#endif
     CU_TEST_INFO_NULL,
 };
 
