@@ -23,8 +23,8 @@
 #define DAO_SLAB_CLASS_COUNT 64u
 
 /* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
-#define DAO_SLAB_BYTES_MAX   ((size_t)256 << 10)
-#define DAO_SLAB_GRANULE_MAX 16u
+#define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
+#define DAO_SLAB_GRANULE_MAX 4u
 
 /* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong address that
    races with the end of its slab reads memory that is still there. */
