@@ -44,8 +44,8 @@ typedef struct dao_magazine_counts {
 
 /* The peaks of an allocator as seen by one thread: right if no other one has allocated or freed since the reset. */
 typedef struct dao_magazine_peak {
-    _Atomic int64_t window; /* most that counts have shown since the thread was last in the allocator below */
-    _Atomic int64_t total;  /* most of the whole allocator up to the last look at the one below */
+    _Atomic int64_t window;  /* most that counts have shown since the last look at the allocator below */
+    _Atomic int64_t total;   /* most of the whole allocator up to the last look at the one below */
     _Atomic int64_t outside; /* what the other threads' counts showed at the reset */
     int64_t limit; /* what the allocator below holds while nothing new is to be seen; the thread's own */
 } dao_magazine_peak_t;
@@ -55,16 +55,17 @@ typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
     /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no more than
-       DAO_MAGAZINES_BYTES_MAX are kept; counts.alloc_count at the last look at the allocator below. */
+       DAO_MAGAZINES_BYTES_MAX are kept; the calls that were counted at the last look at the allocator below. */
     alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
     int64_t used_floor;
     uint64_t look_count;
 
+    /* Written by the thread, read by any. */
     dao_magazine_counts_t counts;
     dao_magazine_peak_t used_peak;
     dao_magazine_peak_t requested_peak;
     _Atomic bool has_entered;     /* since the reset the thread was in the allocator below */
-    _Atomic uint64_t reset_count; /* counts.alloc_count + counts.free_count at the reset */
+    _Atomic uint64_t reset_count; /* calls that were counted at the reset */
     dao_magazines_t *next;        /* of the same owner; guarded by the owner's lock */
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
@@ -133,6 +134,13 @@ static inline void dao_count_up(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
                           memory_order_relaxed);
+}
+
+/* Gives the number of objects that a thread has handed out and taken back. */
+static inline uint64_t dao_magazines_call_count(const dao_magazines_t *own)
+{
+    return atomic_load_explicit(&own->counts.alloc_count, memory_order_relaxed) +
+           atomic_load_explicit(&own->counts.free_count, memory_order_relaxed);
 }
 
 static inline void dao_peak_raise(_Atomic int64_t *peak, int64_t value)

@@ -68,26 +68,20 @@ static inline int64_t dao_front_window_top(const dao_magazine_peak_t *peak, int6
            atomic_load_explicit(&peak->window, memory_order_relaxed);
 }
 
-/* Looks at what the inner allocator holds, and raises the peaks. */
+/* Looks at what the inner allocator holds, raises the peaks, and begins the windows anew. */
 void dao_front_look(const dao_front_t *front, dao_magazines_t *own);
 
 /* The thread is about to enter the inner allocator: it looks if there may be a new peak since its last look. There is none
-   if no object was handed out and the inner allocator holds no more than the limits. (Slabs that ended meanwhile would
-   make them too high: whoever ends slabs has look_count forget the last look.) */
+   if it has handed out and taken back nothing and the inner allocator holds no more than the limits. (Slabs that ended
+   meanwhile would make them too high: whoever ends slabs has look_count forget the last look.) */
 static inline void dao_front_enter_inner(const dao_front_t *front, dao_magazines_t *own)
 {
     atomic_store_explicit(&own->has_entered, true, memory_order_relaxed);
-    if (atomic_load_explicit(&own->counts.alloc_count, memory_order_relaxed) != own->look_count ||
+    if (dao_magazines_call_count(own) != own->look_count ||
         (int64_t)dao_stats_read(&front->view->used_bytes) > own->used_peak.limit ||
         (int64_t)dao_stats_read(&front->view->requested_bytes) > own->requested_peak.limit) {
         dao_front_look(front, own);
     }
-    atomic_store_explicit(&own->used_peak.window,
-                          atomic_load_explicit(&own->counts.used_bytes, memory_order_relaxed),
-                          memory_order_relaxed);
-    atomic_store_explicit(&own->requested_peak.window,
-                          atomic_load_explicit(&own->counts.requested_bytes, memory_order_relaxed),
-                          memory_order_relaxed);
 }
 
 /* Begins a thread's peaks: what it finds is the least of them. */

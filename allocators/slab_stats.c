@@ -1,11 +1,11 @@
 /* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; and its check.
 
-   Peaks. A thread's `window` is the most that its counts have shown since it last entered the inner allocator; what the inner
-   allocator holds cannot have changed since then if no other thread was there. So the most that the whole allocator held in
-   that time is inner used - slabs + outside + window; it is raised into `total` before the thread enters again. That is exact if
-   all other threads' counts (outside) stayed as they were at the reset, which is known when the statistics are read. If they
-   did not, or a thread has ended, the inner allocator's own peak is given: small objects lie in slabs, slabs are its blocks, so it was never
-   exceeded. */
+   Peaks. A thread's `window` is the most that its counts have shown since it last looked at what the inner allocator holds,
+   which it does before it enters there; in between that cannot change if no other thread was there. So the most that the
+   whole allocator held in that time is inner used - slabs + outside + window, and it is raised into `total` at the next look.
+   That is exact if all other threads' counts (outside) stayed as they were at the reset, which is known when the statistics
+   are read. If they did not, or a thread has ended, the inner allocator's own peak is given: small objects lie in slabs, slabs
+   are its blocks, so it was never exceeded. */
 #include "allocators/slab_internal.h"
 
 #define relaxed memory_order_relaxed
@@ -74,9 +74,11 @@ static void look(const dao_front_t *front, dao_magazine_peak_t *peak, const uint
                  _Atomic int64_t *count)
 {
     int64_t below_bytes = dao_front_below(front, field);
+    int64_t own_bytes = atomic_load_explicit(count, relaxed);
     dao_peak_raise(&peak->total, dao_front_window_top(peak, below_bytes));
+    atomic_store_explicit(&peak->window, own_bytes, relaxed);
     peak->limit = atomic_load_explicit(&peak->total, relaxed) -
-                  atomic_load_explicit(&peak->outside, relaxed) - atomic_load_explicit(count, relaxed) +
+                  atomic_load_explicit(&peak->outside, relaxed) - own_bytes +
                   (int64_t)atomic_load_explicit(&front->slabs.slab_bytes, relaxed);
 }
 
@@ -84,19 +86,13 @@ void dao_front_look(const dao_front_t *front, dao_magazines_t *own)
 {
     look(front, &own->used_peak, &front->view->used_bytes, &own->counts.used_bytes);
     look(front, &own->requested_peak, &front->view->requested_bytes, &own->counts.requested_bytes);
-    own->look_count = atomic_load_explicit(&own->counts.alloc_count, relaxed);
-}
-
-static uint64_t call_count(const dao_magazines_t *own)
-{
-    return atomic_load_explicit(&own->counts.alloc_count, relaxed) +
-           atomic_load_explicit(&own->counts.free_count, relaxed);
+    own->look_count = dao_magazines_call_count(own);
 }
 
 static bool was_here(const dao_magazines_t *own)
 {
     return atomic_load_explicit(&own->has_entered, relaxed) ||
-           call_count(own) != atomic_load_explicit(&own->reset_count, relaxed);
+           dao_magazines_call_count(own) != atomic_load_explicit(&own->reset_count, relaxed);
 }
 
 static void peak_reset(dao_magazine_peak_t *peak, int64_t own_bytes, int64_t all_bytes)
@@ -119,7 +115,7 @@ void dao_front_peaks_begin_locked(const dao_front_t *front, dao_magazines_t *own
     peak_reset(&own->requested_peak, atomic_load_explicit(&own->counts.requested_bytes, relaxed),
                atomic_load_explicit(&sum.requested_bytes, relaxed));
     atomic_store_explicit(&own->has_entered, false, relaxed);
-    atomic_store_explicit(&own->reset_count, call_count(own), relaxed);
+    atomic_store_explicit(&own->reset_count, dao_magazines_call_count(own), relaxed);
 }
 
 /* Gives the one thread whose peaks are those of the allocator; NULL if there were several, or none. */
