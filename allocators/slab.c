@@ -443,22 +443,20 @@ static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *
     }
 }
 
-/* Takes an object back into a magazine that has `count` of them, and room. */
+/* Takes an object back, whose word was taken off, into a magazine that has `count` of them, and room. */
 static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
                                   void *address, _Atomic uint32_t *word_place, uint32_t word)
 {
     DAO_ASSERT(word != 0 && count < magazine->capacity);
     dao_magazine_object_t *object = &magazine->objects[count];
-    atomic_store_explicit(word_place, 0, relaxed);
     atomic_store_explicit(&object->address, address, relaxed);
     atomic_store_explicit(&object->word, word_place, relaxed);
     atomic_store_explicit(&magazine->count, count + 1, relaxed);
     count_free(&own->counts, (int64_t)dao_slab_word_requested_bytes(word), magazine->object_bytes);
 }
 
-/* Frees an object whose word was not 0. */
-static dao_status_t free_object(dao_front_t *front, uint64_t object, uint32_t word, void *address,
-                                dao_hold_t *hold)
+/* Frees an object whose word was not 0 a moment ago. */
+static dao_status_t free_object(dao_front_t *front, uint64_t object, void *address, dao_hold_t *hold)
 {
     if (hold != NULL && !dao_hold_is_empty(hold)) {
         return dao_error(DAO_ERR_UNSUPPORTED,
@@ -468,8 +466,11 @@ static dao_status_t free_object(dao_front_t *front, uint64_t object, uint32_t wo
     dao_slab_t *slab = dao_slab_of_object(object);
     _Atomic uint32_t *word_place = &slab->words[dao_slab_object_unit(object)];
     dao_magazines_t *own = own_make_ready(front);
+    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
+    if (word == 0) {
+        return free_error(front, DAO_ERR_DOUBLE_FREE, address);
+    }
     if (own == NULL) {
-        atomic_store_explicit(word_place, 0, relaxed);
         give_directly(front, object, word);
         return DAO_OK;
     }
@@ -495,7 +496,7 @@ static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, 
     if (unit != dao_slab_entry_unit(entry, address) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
         return free_error(front, DAO_ERR_INTERIOR_POINTER, address);
     }
-    return free_object(front, dao_slab_object(slab, unit), word, address, hold);
+    return free_object(front, dao_slab_object(slab, unit), address, hold);
 }
 
 static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
@@ -517,12 +518,15 @@ static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hol
     uint64_t unit = (turned & (DAO_SLAB_GRANULE_UNITS - 1)) | (entry & DAO_SLAB_ENTRY_GRANULE_MASK)
                                                                   << DAO_SLAB_GRANULE_UNIT_SHIFT;
     _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[unit];
-    uint32_t word = atomic_load_explicit(word_place, relaxed);
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
-    if (word == 0 || count == magazine->capacity || used_bytes < own->used_floor) {
+    if (count == magazine->capacity || used_bytes < own->used_floor) {
         return free_slowly(front, address, hold);
+    }
+    uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
+    if (word == 0) {
+        return free_slowly(front, address, hold); /* interior, or freed twice */
     }
     take_back(own, magazine, count, address, word_place, word);
     return DAO_OK;

@@ -17,12 +17,10 @@
    - Peaks are exact as long as one thread uses the allocator (and `inner` has stats_view()), with several never too low: they
      are then those of `inner`, in which whole slabs count.
    - Counters belong to one moment, but for what other threads are doing just then.
-   - Two threads that free one block at the same time break the rule without being told, as long as neither sees the other's
-     free. The error of any later free of that block is DAO_ERR_DOUBLE_FREE.
    - is_valid() may answer false while another thread allocates or frees.
 
-   Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no lock and no
-   atomic read-modify-write; another one about 100 more than `inner`. */
+   Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no lock, and one atomic
+   exchange, in the free: of two threads that free one block at the same time one is told so; another one about 100 more than `inner`. */
 DAO_NODISCARD dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name,
                                            dao_allocator_t **out_allocator);
 
