@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -115,6 +116,15 @@ void dao_spin_wait(dao_spin_t *spin)
     }
 }
 
+bool dao_mutex_try_lock(dao_mutex_t *mutex)
+{
+    if (pthread_mutex_trylock(&mutex->handle) != 0) {
+        return false;
+    }
+    dao_rank_take(mutex->rank);
+    return true;
+}
+
 void dao_cond_init(dao_cond_t *cond)
 {
     must(pthread_cond_init(&cond->handle, NULL));
@@ -177,6 +187,31 @@ uintptr_t dao_thread_self(void)
 {
     static _Thread_local char own;
     return (uintptr_t)&own;
+}
+
+dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, void (*function)(void *user))
+{
+    int result =
+        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : pthread_key_create(&thread_exit->handle, function);
+    if (result != 0) {
+        return dao_error(DAO_ERR_THREAD, "the ends of threads cannot be seen: %s", strerror(result));
+    }
+    return DAO_OK;
+}
+
+void dao_thread_exit_finish(dao_thread_exit_t *thread_exit)
+{
+    must(pthread_key_delete(thread_exit->handle));
+}
+
+bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user)
+{
+    return !dao_fault_fires(DAO_FAULT_THREAD) && pthread_setspecific(thread_exit->handle, user) == 0;
+}
+
+int dao_process_self(void)
+{
+    return (int)getpid();
 }
 
 void dao_thread_yield(void)

@@ -16,12 +16,14 @@ typedef enum dao_rank {
     DAO_RANK_CONTEXT = 1,
     DAO_RANK_EXECUTOR = 2,
     DAO_RANK_RUNTIME = 3,
-    DAO_RANK_LAYER = 4, /* an allocator around another one */
-    DAO_RANK_ALLOCATOR = 5,
-    DAO_RANK_UPSTREAM = 6, /* an allocator that another allocator takes from */
-    DAO_RANK_HOLDS = 7,    /* the table of streams that hold free blocks */
-    DAO_RANK_BACKEND = 8,
-    DAO_RANK_LEAF = 9, /* nothing is taken under it */
+    DAO_RANK_THREADS = 4, /* which threads keep something for whom */
+    DAO_RANK_LAYER = 5,   /* an allocator around another one */
+    DAO_RANK_FRONT = 6,   /* an allocator that serves small blocks in front of another one */
+    DAO_RANK_ALLOCATOR = 7,
+    DAO_RANK_UPSTREAM = 8, /* an allocator that another allocator takes from */
+    DAO_RANK_HOLDS = 9,    /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 10,
+    DAO_RANK_LEAF = 11, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {
@@ -48,6 +50,9 @@ void dao_mutex_init(dao_mutex_t *mutex, dao_rank_t rank);
 void dao_mutex_finish(dao_mutex_t *mutex);
 void dao_mutex_lock(dao_mutex_t *mutex);
 void dao_mutex_unlock(dao_mutex_t *mutex);
+
+/* Locks it if nobody holds it; tells whether it did. */
+bool dao_mutex_try_lock(dao_mutex_t *mutex);
 
 /* A mutex with static storage: `static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);` */
 #define DAO_MUTEX_INITIALIZER(mutex_rank)                                                                    \
@@ -138,6 +143,24 @@ void dao_thread_join(dao_thread_t *thread);
 
 /* A number that is this thread's own while it lives; never 0. */
 uintptr_t dao_thread_self(void);
+
+/* What is called as a thread ends, with a value that is the thread's own. */
+typedef struct dao_thread_exit {
+    pthread_key_t handle;
+} dao_thread_exit_t;
+
+/* DAO_ERR_THREAD if the process has too many of them. */
+DAO_NODISCARD dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, void (*function)(void *user));
+
+/* No thread has a value any more, or none of them will be told. */
+void dao_thread_exit_finish(dao_thread_exit_t *thread_exit);
+
+/* Sets this thread's value; NULL: nothing is called for it. The function may be called again in the same thread, for a
+   value that was set while it ended. False without memory. */
+bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user);
+
+/* Gives the number of this process; a child of a fork has another one. */
+int dao_process_self(void);
 
 /* Gives the other threads a turn. */
 void dao_thread_yield(void);

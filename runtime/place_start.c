@@ -1,7 +1,7 @@
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu
-       good, best    caching.c                  pinned.c                  host.c
+       good, best    slab.c over caching.c      pinned.c                  host.c
        the others    strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
@@ -12,6 +12,7 @@
 #include "allocators/caching.h"
 #include "allocators/host.h"
 #include "allocators/pinned.h"
+#include "allocators/slab.h"
 #include "allocators/small.h"
 #include "allocators/strategy.h"
 #include "base/error.h"
@@ -112,7 +113,19 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .initial_bytes = config->initial_bytes,
                                     .limit_bytes = config->limit_bytes,
                                     .no_page_mapping = config->no_page_mapping};
-    return dao_caching_create(&caching, out_allocator);
+    dao_allocator_t *large = NULL;
+    dao_status_t status = dao_caching_create(&caching, &large);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_slab_create(large, name, out_allocator);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        large->ops->destroy(large);
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
 }
 
 /* Gives what a place takes its memory from. */

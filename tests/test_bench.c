@@ -415,13 +415,15 @@ static void threads_share_a_place(void)
     CU_ASSERT(figures.threads_ns > 0 && figures.threads_scaling > 0);
     CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
     figures = dao_bench_figures_none();
-    uint64_t failed = 1;
+    uint64_t failed = 1, refused_count = 0;
     for (uint64_t n = 0; failed > 0; n++) {
         dao_fault_arm(DAO_FAULT_THREAD, n, false);
         dao_status_t status = dao_bench_threads(&dao_bench_strategies[0], traces, 2, 2, &figures);
         failed = dao_fault_disarm();
-        CU_ASSERT_EQUAL(status, failed > 0 ? DAO_ERR_THREAD : DAO_OK);
+        refused_count += status == DAO_ERR_THREAD;
+        CU_ASSERT_TRUE(status == DAO_OK || (status == DAO_ERR_THREAD && failed > 0));
     }
+    CU_ASSERT_TRUE(refused_count > 0); /* not always: a thread may do without magazines */
     dao_alloc_trace_finish(&traces[0]);
     dao_alloc_trace_finish(&traces[1]);
 }

@@ -482,22 +482,22 @@ static void a_snapshot_while_others_allocate_is_of_one_moment(void)
 
 static void a_snapshot_is_written_for_pytorchs_viewer(void)
 {
-    char *low = take(device_0, 1000), *middle = take(device_0, 4000),
-         *high = take(device_0, 2 * MIB - 1024 - 4096);
+    char *low = take(device_0, 100000), *middle = take(device_0, 400 * KIB),
+         *high = take(device_0, 2 * MIB - 100096 - 409600);
     give(device_0, middle);
     dao_snapshot_t *snapshot = snapshot_take(device_0);
     char expected[2048], bytes[2048];
     int length = snprintf(
         expected, sizeof(expected),
         "{\"place\": \"device:0\",\n \"segments\": [\n"
-        "  {\"device\": 0, \"address\": %" PRIu64 ", \"total_size\": 2097152, \"allocated_size\": 2093056, "
-        "\"active_size\": 2093056, \"requested_size\": 2093032, \"stream\": 0, \"segment_type\": \"large\", "
+        "  {\"device\": 0, \"address\": %" PRIu64 ", \"total_size\": 2097152, \"allocated_size\": 1687552, "
+        "\"active_size\": 1687552, \"requested_size\": 1687456, \"stream\": 0, \"segment_type\": \"large\", "
         "\"segment_pool_id\": [0, 0], \"is_expandable\": false, \"frames\": [], \"blocks\": [\n"
-        "    {\"address\": %" PRIu64 ", \"size\": 1024, \"requested_size\": 1000, \"state\": "
+        "    {\"address\": %" PRIu64 ", \"size\": 100096, \"requested_size\": 100000, \"state\": "
         "\"active_allocated\", \"tag\": 0, \"frames\": []},\n"
         "    {\"address\": %" PRIu64
-        ", \"size\": 4096, \"requested_size\": 0, \"state\": \"inactive\", \"tag\": 0, \"frames\": []},\n"
-        "    {\"address\": %" PRIu64 ", \"size\": 2092032, \"requested_size\": 2092032, \"state\": "
+        ", \"size\": 409600, \"requested_size\": 0, \"state\": \"inactive\", \"tag\": 0, \"frames\": []},\n"
+        "    {\"address\": %" PRIu64 ", \"size\": 1587456, \"requested_size\": 1587456, \"state\": "
         "\"active_allocated\", \"tag\": 0, \"frames\": []}]}],\n"
         " \"device_traces\": []}\n",
         (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)low, (uint64_t)(uintptr_t)middle,
@@ -613,10 +613,10 @@ typedef struct figure {
 } figure_t;
 
 static figure_t figures[] = {{"allocated_bytes.all.current", 1 << 20, 0},
-                             {"allocated_bytes.all.peak", (2 << 20) + 512, 0},
+                             {"allocated_bytes.all.peak", (2 << 20) + 51200, 0},
                              {"active_bytes.all.current", 1 << 20, 0},
                              {"requested_bytes.all.current", (1 << 20) - 1, 0},
-                             {"requested_bytes.all.peak", (2 << 20) + 499, 0},
+                             {"requested_bytes.all.peak", (2 << 20) + 51100, 0},
                              {"reserved_bytes.all.current", 4 << 20, 0},
                              {"reserved_bytes.all.peak", 4 << 20, 0},
                              {"inactive_split_bytes.all.current", 3 << 20, 0},
@@ -649,7 +649,7 @@ static void see_figure(const char *name, uint64_t value, void *user)
 static void figures_have_pytorchs_names(void)
 {
     uint32_t unknown_count = 0;
-    void *low = take(device_0, 1 * MIB - 1), *small = take(device_0, 500), *high = take(device_0, 1 * MIB);
+    void *low = take(device_0, 1 * MIB - 1), *small = take(device_0, 51101), *high = take(device_0, 1 * MIB);
     give(device_0, small);
     give(device_0, high);
     CU_ASSERT_PTR_NULL(dao_alloc(device_0, 1 * GIB));

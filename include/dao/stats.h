@@ -28,7 +28,8 @@ DAO_BEGIN_DECLS
     X(uint64_t, remap_count, "pages moved to where they were needed")                                        \
     X(uint64_t, deferred_count, "frees waiting to be carried out")                                           \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
-    X(uint64_t, lock_wait_count, "times a lock was found taken")
+    X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \
+    X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")
 
 typedef struct dao_stats {
 #define DAO_STATS_FIELD(type, name, text) type name; /**< see DAO_STATS_LIST */
@@ -37,8 +38,10 @@ typedef struct dao_stats {
 } dao_stats_t;
 
 /**
- * Reads the statistics of a place. All fields belong to one moment, but for deferred_count: other threads may carry frees
- * out, or defer more, between that moment and the count.
+ * Reads the statistics of a place. All fields belong to one moment, but for deferred_count, and for what other threads do
+ * with small blocks just then: of that each field may show the state before or after. Peaks are exact for large blocks while
+ * threads do not meet; small ones count with what is kept for them, and where threads meet each part counts with its own
+ * peak, so that they are never too low.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

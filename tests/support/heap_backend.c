@@ -9,6 +9,9 @@
 
 #define ALIGNMENT_BYTES 4096u
 
+/* Memory of at least this many bytes begins at a multiple of them, as on a real device. */
+#define LARGE_BYTES ((size_t)2 << 20)
+
 struct dao_backend_pages {
     size_t size_bytes;
     void *address; /* NULL while it is not mapped */
@@ -101,7 +104,7 @@ static dao_status_t memory_alloc(dao_backend_device_t *device, size_t size_bytes
     if (status != DAO_OK) {
         return status;
     }
-    void *address = dao_host_reserve(size_bytes, ALIGNMENT_BYTES);
+    void *address = dao_host_reserve(size_bytes, size_bytes < LARGE_BYTES ? ALIGNMENT_BYTES : LARGE_BYTES);
     if (address == NULL) {
         add(heap, &heap->device_bytes, 0 - (uint64_t)size_bytes);
         return refuse(DAO_ERR_NO_DEVICE_MEMORY);

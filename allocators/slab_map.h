@@ -1,0 +1,66 @@
+/* Which addresses belong to slabs: a table of two levels with an entry for every granule of the addresses below 2^48.
+   Reading takes no lock; the owner locks for the rest. */
+#ifndef DAO_ALLOCATORS_SLAB_MAP_H
+#define DAO_ALLOCATORS_SLAB_MAP_H
+
+#include <dao/status.h>
+
+#include <stdatomic.h>
+
+/* Slabs begin at multiples of this many bytes, so that no two of them share a granule. */
+#define DAO_SLAB_GRANULE_SHIFT 14u
+#define DAO_SLAB_GRANULE_BYTES ((size_t)1 << DAO_SLAB_GRANULE_SHIFT)
+
+#define DAO_SLAB_MAP_ADDRESS_BITS 48u
+#define DAO_SLAB_MAP_LEAF_SHIFT   17u
+#define DAO_SLAB_MAP_LEAF_COUNT   ((size_t)1 << DAO_SLAB_MAP_LEAF_SHIFT) /* entries of a leaf */
+#define DAO_SLAB_MAP_ROOT_COUNT                                                                              \
+    ((size_t)1 << (DAO_SLAB_MAP_ADDRESS_BITS - DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_MAP_LEAF_SHIFT)) /* leaves */
+
+typedef struct dao_slab_map_leaf {
+    _Atomic uint64_t entries[DAO_SLAB_MAP_LEAF_COUNT]; /* 0: no slab */
+} dao_slab_map_leaf_t;
+
+typedef struct dao_slab_map_root {
+    _Atomic(dao_slab_map_leaf_t *) leaves[DAO_SLAB_MAP_ROOT_COUNT]; /* NULL: all entries are 0 */
+} dao_slab_map_root_t;
+
+typedef struct dao_slab_map {
+    dao_slab_map_root_t
+        *root; /* zero pages of the system, as every leaf: only what is written takes memory */
+} dao_slab_map_t;
+
+/* DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_slab_map_init(dao_slab_map_t *map);
+void dao_slab_map_finish(dao_slab_map_t *map); /* zeroed memory is allowed */
+
+/* Makes sure that the entries of [address, address + size) can be written. False without host memory, or if there are
+   addresses among them that the table does not know. */
+bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_bytes);
+
+/* Writes the entry of the granule that begins at an address, after dao_slab_map_reserve(). What was written before is
+   seen by whoever finds the entry. */
+void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
+
+/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: two loads. */
+static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
+{
+    uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;
+    if (place >= DAO_SLAB_MAP_ROOT_COUNT) {
+        return 0;
+    }
+    dao_slab_map_leaf_t *leaf = atomic_load_explicit(&map->root->leaves[place], memory_order_acquire);
+    if (leaf == NULL) {
+        return 0;
+    }
+    return atomic_load_explicit(&leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)],
+                                memory_order_acquire);
+}
+
+/* Gives the entry of the granule that an address lies in. */
+static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *address)
+{
+    return dao_slab_map_find_granule(map, (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT);
+}
+
+#endif
