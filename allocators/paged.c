@@ -12,10 +12,11 @@
    own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
    step bounded:
 
-       once more the usual path, in any arena: another thread may have freed something
+       once more the usual path: another thread may have freed something
        what streams held and has finished since is free for all
        a part that other streams hold, mapped throughout, behind a wait on the device (requests of a stream)
        the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c)
+       all of this in the arenas of other threads
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once
 
@@ -403,7 +404,7 @@ static dao_status_t take_initial(paged_t *paged, size_t initial_bytes)
 {
     dao_block_request_t request = {.size_bytes = initial_bytes};
     placing_t placing = {.request = &request, .block_bytes = dao_round_up(initial_bytes, DAO_RANGE_GRANULE)};
-    dao_status_t status = dao_paged_place_and_back(paged, &placing);
+    dao_status_t status = dao_paged_place_and_back(paged, &placing, 1);
     if (status == DAO_OK) {
         dao_paged_take_back(placing.arena, &placing.grant);
     }

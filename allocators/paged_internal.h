@@ -122,8 +122,9 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
     out_grant->hold = placing->grant.hold;
 }
 
-/* Places a block where it lacks the fewest pages, and brings them there; with all locks held. */
-DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing);
+/* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being the first, and
+   brings them there; with all locks held. */
+DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
 
 /* Undoes a placing: the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);

@@ -41,14 +41,20 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_h
     return DAO_OK;
 }
 
-/* dao_paged_place_in() for every arena, this thread's own first. */
-static dao_status_t place_anywhere(paged_t *paged, placing_t *placing, bool takes_held)
+/* Gives one of `count` arenas, this thread's own first. */
+static arena_t *arena_at(const paged_t *paged, uint32_t place)
 {
     uint32_t count = dao_paged_arena_count(paged);
     uint32_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
+    return paged->arenas[(home + place) % count];
+}
+
+/* dao_paged_place_in() for the first `count` arenas, this thread's own before the others. */
+static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t count, bool takes_held)
+{
     dao_status_t status = DAO_ERR_LIMIT;
     for (uint32_t i = 0; i < count && status == DAO_ERR_LIMIT; i++) {
-        status = dao_paged_place_in(paged->arenas[(home + i) % count], placing, takes_held);
+        status = dao_paged_place_in(arena_at(paged, i), placing, takes_held);
     }
     return status;
 }
@@ -98,29 +104,28 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     return search->looks_left > 0 && search->fewest_missing > 0;
 }
 
-/* Looks at so many holes of each arena. */
-static void search_holes(search_t *search, uint32_t look_count)
+/* Looks at so many holes of each of the first `count` arenas. */
+static void search_holes(search_t *search, uint32_t count, uint32_t look_count)
 {
-    for (uint32_t i = 0; i < dao_paged_arena_count(search->paged); i++) {
-        search->arena = search->paged->arenas[i];
+    for (uint32_t i = 0; i < count; i++) {
+        search->arena = arena_at(search->paged, i);
         search->looks_left = look_count;
         dao_range_walk_holes_from(search->arena->segment.range, search->placing->block_bytes, look_at_hole,
                                   search);
     }
 }
 
-/* Places a block where it lacks the fewest pages, and brings them there. */
-dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing)
+dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
     uint64_t room_pages = dao_ledger_room(&paged->ledger) / paged->page_bytes;
     uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
     search_t search = {.paged = paged, .placing = placing, .fewest_missing = UINT32_MAX};
-    search_holes(&search, HOLE_LOOK_FEW);
+    search_holes(&search, count, HOLE_LOOK_FEW);
     if (search.fewest_missing > dao_pages_growable(paged->pages, new_page_max)) {
-        search_holes(&search, HOLE_LOOK_MANY);
+        search_holes(&search, count, HOLE_LOOK_MANY);
     }
     if (search.fewest_missing == UINT32_MAX) { /* all of these were held, or too small for the alignment */
-        search_holes(&search, UINT32_MAX);
+        search_holes(&search, count, UINT32_MAX);
     }
     if (search.fewest_missing == UINT32_MAX) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
@@ -143,28 +148,39 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing)
     return status;
 }
 
+/* What the first `count` arenas have mapped, then what can be brought there. */
+static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t count)
+{
+    dao_status_t status = place_among(paged, placing, count, false);
+    if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
+        status = place_among(paged, placing, count, false);
+    }
+    if (status == DAO_ERR_LIMIT && placing->request->stream != 0) {
+        status = place_among(paged, placing, count, true);
+    }
+    return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
+}
+
+static bool is_shortage(dao_status_t status)
+{
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
+}
+
 /* All ways to place a block that need no waiting, in the order of the head comment. */
 static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
 {
-    dao_status_t status = place_anywhere(paged, placing, false);
-    if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
-        status = place_anywhere(paged, placing, false);
+    uint32_t count = dao_paged_arena_count(paged);
+    dao_status_t status = place_or_back(paged, placing, 1);
+    if (is_shortage(status) && count > 1) {
+        status = place_or_back(paged, placing, count);
     }
-    bool is_ordered = placing->request->stream != 0;
-    if (status == DAO_ERR_LIMIT && is_ordered) {
-        status = place_anywhere(paged, placing, true);
-    }
-    if (status != DAO_ERR_LIMIT) {
+    if (!is_shortage(status) || placing->request->stream == 0) {
         return status;
     }
-    status = dao_paged_place_and_back(paged, placing);
-    if (status == DAO_OK || !is_ordered) {
-        return status;
-    }
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         dao_range_join(paged->arenas[i]->segment.range);
     }
-    dao_status_t joined = place_anywhere(paged, placing, true);
+    dao_status_t joined = place_among(paged, placing, count, true);
     return joined == DAO_ERR_LIMIT ? status : joined;
 }
 
@@ -179,11 +195,6 @@ static bool wait_for_holds(paged_t *paged)
     }
     dao_paged_unlock(paged);
     return !dao_hold_is_empty(&all) && dao_holds_wait(paged->holds, &all) != DAO_ERR_REENTRANT;
-}
-
-static bool is_shortage(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
 }
 
 /* What is behind the usual path. */

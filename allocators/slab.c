@@ -104,22 +104,32 @@ static void flush_all(dao_front_t *front, dao_magazines_t *own)
     (void)unlock_and_give_back(front);
 }
 
-/* Makes room in a magazine: half of it goes back to the slabs, or by mail if another thread is there. */
-static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine)
+/* Gives half of what some magazines have, one after the other, back to the slabs, under the lock or by mail. */
+static void give_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine,
+                      uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
 {
-    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
-    uint32_t count = (atomic_load_explicit(&magazine->count, relaxed) + 1) / 2;
-    take_oldest(front, own, magazine, count, objects);
-    if (!dao_mutex_try_lock(&front->lock)) {
-        for (uint32_t i = 0; i < count; i++) {
-            dao_slabs_mail(&front->slabs, objects[i]);
+    for (uint32_t i = 0; i < magazine_count; i++) {
+        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
+        uint32_t count = (atomic_load_explicit(&magazine[i].count, relaxed) + 1) / 2;
+        if (count > 0) {
+            take_oldest(front, own, &magazine[i], count, objects);
         }
+        for (uint32_t k = 0; k < count; k++) {
+            give(&front->slabs, objects[k]);
+        }
+    }
+}
+
+/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is there. */
+static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine,
+                       uint32_t magazine_count)
+{
+    if (!dao_mutex_try_lock(&front->lock)) {
+        give_half(front, own, magazine, magazine_count, dao_slabs_mail);
         return;
     }
     dao_slabs_drain(&front->slabs);
-    for (uint32_t i = 0; i < count; i++) {
-        dao_slabs_give(&front->slabs, objects[i]);
-    }
+    give_half(front, own, magazine, magazine_count, dao_slabs_give);
     (void)unlock_and_give_back(front);
 }
 
@@ -426,11 +436,11 @@ static void give_directly(dao_front_t *front, uint64_t object, uint32_t word)
 static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine)
 {
     if (atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity) {
-        flush_half(front, own, magazine);
+        flush_half(front, own, magazine, 1);
     }
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
-    for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT && used_bytes < own->used_floor; i++) {
-        flush_half(front, own, &own->magazines[i]);
+    if (used_bytes < own->used_floor) {
+        flush_half(front, own, own->magazines, DAO_SLAB_CLASS_COUNT);
     }
 }
 
