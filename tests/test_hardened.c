@@ -782,6 +782,11 @@ static void every_failing_call_of_the_backend_is_survived(void)
 }
 
 #if defined(DAO_FAULTS)
+static void ignore(dao_status_t status)
+{
+    (void)status;
+}
+
 static void every_lack_of_host_memory_at_the_start_is_survived(void)
 {
     uint64_t fired = 1, n = 0;
@@ -810,14 +815,11 @@ static CU_TestInfo library_tests[] = {
     {"the environment hardens", the_environment_hardens},
     {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},
 #if defined(DAO_FAULTS)
-
-    static void ignore(dao_status_t status){(void)status;
-}
-{"every lack of host memory at the start is survived", every_lack_of_host_memory_at_the_start_is_survived},
+    {"every lack of host memory at the start is survived",
+     every_lack_of_host_memory_at_the_start_is_survived},
 #endif
     CU_TEST_INFO_NULL,
-}
-;
+};
 
 int main(void)
 {
