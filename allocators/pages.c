@@ -43,7 +43,7 @@
 #define NONE UINT32_MAX
 
 /* Free pages are moved before new ones are taken where they are more than one in so many of all pages. */
-#define MOVE_SHARE 3u
+#define MOVE_SHARE 2u
 
 /* Most pages of a run: 1 GiB in pages of 2 MiB. */
 #define RUN_ORDER_MAX 9u

@@ -160,6 +160,18 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
     return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
 }
 
+/* Frees a block with its hold. One that follows no stream, as small ones of dao_alloc(), is waited for instead. */
+static dao_status_t order_free(const order_t *order, void *address, dao_hold_t *hold)
+{
+    dao_status_t status = order->allocator->ops->free(order->allocator, address, hold);
+    if (status != DAO_ERR_UNSUPPORTED) {
+        return status;
+    }
+    status = dao_holds_wait(order->runtime->holds, hold);
+    *hold = (dao_hold_t){0};
+    return status == DAO_ERR_REENTRANT ? status : dao_allocator_free(order->allocator, address);
+}
+
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
 {
     if (address == NULL) {
@@ -170,7 +182,7 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
         uint64_t ticks = dao_events_ticks();
-        status = order.allocator->ops->free(order.allocator, address, &hold);
+        status = order_free(&order, address, &hold);
         if (status == DAO_OK) {
             dao_events_note_free(NULL, place, address, ticks);
             dao_holds_record(order.runtime->holds, &hold);

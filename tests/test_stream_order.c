@@ -815,7 +815,21 @@ static void nobody_writes_to_anothers_block(void)
     CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
 }
 
+/* Small blocks of dao_alloc() belong to threads: the free waits until the stream is done with one. */
+static void a_small_block_of_dao_alloc_is_freed_in_order_too(void)
+{
+    unsigned char *small = dao_alloc(place, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
+    for (int32_t i = 0; i < 50; i++) {
+        must(launch(s, small, 1000, -1, (unsigned char)i));
+    }
+    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(place), 0);
+    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_ERR_DOUBLE_FREE);
+}
+
 static CU_TestInfo tests[] = {
+    {"a small block of dao_alloc is freed in order, too", a_small_block_of_dao_alloc_is_freed_in_order_too},
     {"a stream takes its own block at once", a_stream_takes_its_own_block_at_once},
     {"a stream alone costs no call of the backend", a_stream_alone_costs_no_call_of_the_backend},
     {"another stream waits on the device", another_stream_waits_on_the_device},
