@@ -98,11 +98,12 @@ static void hold_limits(dao_bench_report_t *report, const char *trace, const dao
              limit->lock_pairs);
     }
     if (limit->capacity_ratio > 0) {
-        hold(report, trace, "capacity_ratio", figures->capacity_ratio, limit->capacity_ratio);
+        hold(report, trace, "capacity_ratio", figures->capacity_ratio,
+             limit->capacity_ratio * DAO_BENCH_CAPACITY_LATITUDE);
     }
     if (limit->capacity_ratio_remap > 0) {
         hold(report, trace, "capacity_ratio_remap", figures->capacity_ratio_remap,
-             limit->capacity_ratio_remap);
+             limit->capacity_ratio_remap * DAO_BENCH_CAPACITY_LATITUDE);
     }
     hold(report, trace, "remapped_pages", figures->remapped_pages, DAO_BENCH_REMAPPED_PAGES_MAX);
     hold(report, trace, "driver_calls", figures->driver_calls,
