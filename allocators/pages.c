@@ -42,7 +42,7 @@
 
 #define NONE UINT32_MAX
 
-/* Free pages are moved before new ones are taken where they are more than one in so many of all pages. */
+/* Free pages are moved before new ones are taken where they are at least one in so many of all pages. */
 #define MOVE_SHARE 2u
 
 /* Most pages of a run: 1 GiB in pages of 2 MiB. */
@@ -429,7 +429,7 @@ static dao_status_t move_missing(dao_pages_t *pages, places_t places)
 static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
 {
     uint64_t movable = (uint64_t)free_count + pages->idle_count;
-    return movable * MOVE_SHARE > dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
+    return movable * MOVE_SHARE >= dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
 }
 
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)

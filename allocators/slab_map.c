@@ -31,14 +31,14 @@ void dao_slab_map_finish(dao_slab_map_t *map)
     if (map->root == NULL) {
         return;
     }
-    for (size_t i = 0; i < DAO_SLAB_MAP_ROOT_COUNT; i++) {
+    for (uintptr_t i = map->first_place; i < map->end_place; i++) {
         dao_slab_map_leaf_t *leaf = atomic_load_explicit(&map->root->leaves[i], memory_order_relaxed);
         if (leaf != NULL) {
             dao_host_unmap(leaf, sizeof(*leaf));
         }
     }
     dao_host_unmap(map->root, sizeof(*map->root));
-    map->root = NULL;
+    *map = (dao_slab_map_t){0};
 }
 
 static uintptr_t place_of(uintptr_t address)
@@ -62,6 +62,9 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
             return false;
         }
         atomic_store_explicit(&map->root->leaves[place], leaf, memory_order_release);
+        bool is_first = map->end_place == 0;
+        map->first_place = is_first || place < map->first_place ? place : map->first_place;
+        map->end_place = place >= map->end_place ? place + 1 : map->end_place;
     }
     return true;
 }

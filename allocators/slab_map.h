@@ -26,8 +26,9 @@ typedef struct dao_slab_map_root {
 } dao_slab_map_root_t;
 
 typedef struct dao_slab_map {
-    dao_slab_map_root_t
-        *root; /* zero pages of the system, as every leaf: only what is written takes memory */
+    dao_slab_map_root_t *root; /* pages of zeros, as every leaf: only what is written takes memory */
+    uintptr_t first_place;     /* leaves are in [first_place, end_place) of the root */
+    uintptr_t end_place;
 } dao_slab_map_t;
 
 /* DAO_ERR_NO_HOST_MEMORY. */

@@ -7,6 +7,7 @@
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
+#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
@@ -34,6 +35,9 @@ static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator
 
 /* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define OFF_THE_WAY   __attribute__((noinline))
+
+_Atomic uint32_t dao_detour_count;
 
 /* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
@@ -172,9 +176,39 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
 }
 
-void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
+/* The first attempt of dao_alloc_device() has failed. */
+static OFF_THE_WAY void *alloc_again(dao_device_place_t place, const dao_block_request_t *request,
+                                     dao_status_t status)
+{
+    dao_block_grant_t grant;
+    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    if (dao_pressure_is_short(status)) {
+        dao_pressure_need_t need = {.place = dao_place_from_device(place),
+                                    .allocator = runtime->device_memory,
+                                    .runtime = runtime,
+                                    .request = request,
+                                    .out_grant = &grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    return status == DAO_OK ? grant.address : NULL;
+}
+
+static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
+}
+
+/* The shortest way, for the place that is asked most. */
+void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
+{
+    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    if (runtime == NULL || size_bytes == 0 || dao_detours_are_needed() || dao_runtime_has_deferred(runtime)) {
+        return alloc_device_slowly(place, size_bytes);
+    }
+    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
+    dao_block_grant_t grant;
+    dao_status_t status = runtime->device_memory->ops->alloc(runtime->device_memory, &request, &grant);
+    return __builtin_expect(status == DAO_OK, true) ? grant.address : alloc_again(place, &request, status);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)
@@ -293,9 +327,31 @@ dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
     return free_at(dao_place_from_pinned(place), address);
 }
 
-dao_status_t dao_free_device(dao_device_place_t place, void *address)
+static OFF_THE_WAY dao_status_t free_device_slowly(dao_device_place_t place, void *address)
 {
     return free_at(dao_place_from_device(place), address);
+}
+
+/* The free is done but for what others are to know of it, or was refused. */
+static OFF_THE_WAY dao_status_t free_device_end(dao_device_place_t place, const void *address,
+                                                dao_status_t status)
+{
+    dao_pressure_note_free();
+    return status == DAO_OK ? DAO_OK
+                            : dao_free_error("dao_free", dao_place_from_device(place), address, status);
+}
+
+/* The shortest way, as in dao_alloc_device(). */
+dao_status_t dao_free_device(dao_device_place_t place, void *address)
+{
+    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    if (runtime == NULL || address == NULL || dao_detours_are_needed() || dao_runtime_has_deferred(runtime)) {
+        return free_device_slowly(place, address);
+    }
+    dao_status_t status = dao_allocator_free(runtime->device_memory, address);
+    return __builtin_expect(status == DAO_OK, true) && !dao_detours_are_needed()
+               ? DAO_OK
+               : free_device_end(place, address, status);
 }
 
 /* ---- what a place holds ---- */

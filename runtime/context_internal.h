@@ -119,9 +119,13 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
 /* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
 void dao_runtime_drain_some(dao_runtime_t *runtime);
+static inline bool dao_runtime_has_deferred(const dao_runtime_t *runtime)
+{
+    return __builtin_expect(atomic_load_explicit(&runtime->deferred_count, memory_order_relaxed) > 0, 0);
+}
 static inline void dao_runtime_drain(dao_runtime_t *runtime)
 {
-    if (atomic_load_explicit(&runtime->deferred_count, memory_order_relaxed) > 0) {
+    if (dao_runtime_has_deferred(runtime)) {
         dao_runtime_drain_some(runtime);
     }
 }

@@ -24,6 +24,7 @@
 #include "allocators/word.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "runtime/detours.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -321,6 +322,7 @@ static bool stop_locked(dao_event_rings_t *rings, size_t place)
     }
     atomic_store(&rings->recording[place], NULL);
     atomic_fetch_sub(&dao_events_on, 1);
+    dao_detours_end();
     return true;
 }
 
@@ -379,6 +381,7 @@ dao_status_t dao_events_start(dao_place_t place, size_t event_count)
     ring_t *ring = is_recording ? NULL : ring_take_locked(&rings->rings[number], slot_count);
     if (ring != NULL) {
         atomic_store(&rings->recording[number], ring);
+        dao_detours_begin();
         atomic_fetch_add(&dao_events_on, 1);
     }
     dao_mutex_unlock(&rings->lock);

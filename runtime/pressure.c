@@ -31,6 +31,7 @@
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
+#include "runtime/detours.h"
 
 #include <inttypes.h>
 
@@ -416,6 +417,7 @@ static void wait_for_frees(ladder_t *ladder)
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = wait_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + wait_ns;
     bool in_time = true;
+    dao_detours_begin();
     atomic_fetch_add(&dao_pressure_waiter_count, 1);
     try_again(ladder); /* takes the allocator's locks: see the head comment */
     while (in_time && dao_pressure_is_short(ladder->status)) {
@@ -424,6 +426,7 @@ static void wait_for_frees(ladder_t *ladder)
         in_time = !dao_pressure_is_short(ladder->status) || wait_for_wake(seen, until_ns);
     }
     atomic_fetch_sub(&dao_pressure_waiter_count, 1);
+    dao_detours_end();
 }
 
 /* ---- all of it ---- */

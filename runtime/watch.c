@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/context_internal.h"
+#include "runtime/detours.h"
 
 #include <inttypes.h>
 
@@ -203,9 +204,11 @@ static void tell(const segment_t *segment, dao_segment_event_t event)
         }
         callback->running_count++;
         unlock();
+        dao_detours_begin();
         dao_watch_callback_runs = true;
         callback->function(segment->place, event, segment->address, segment->size_bytes, callback->user);
         dao_watch_callback_runs = false;
+        dao_detours_end();
         lock();
         callback->running_count--;
         if (callback->is_removed && callback->running_count == 0) {
