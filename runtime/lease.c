@@ -390,9 +390,6 @@ dao_status_t dao_lease_retain(dao_lease_t *lease, void *address)
 bool dao_lease_puts_off_slowly(dao_runtime_t *runtime, const void *address, const dao_hold_t *hold,
                                dao_status_t *out_status)
 {
-    if (dao_watch_callback_runs) {
-        return false; /* an allocator is locked; the free is refused there */
-    }
     dao_mutex_lock(&runtime->retained.lock);
     dao_retained_block_t *block = dao_retained_find(&runtime->retained, address);
     if (block != NULL && block->is_freed) {
