@@ -17,6 +17,8 @@ typedef struct dao_block_request {
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
     uint32_t tag;           /* who the block is counted for, see tags.h; 0 is nobody */
     uint32_t stream;        /* whose order the block follows, see holds.h; 0: it must be idle at once */
+    uint32_t
+        lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
 } dao_block_request_t;
 
 /* What is given; undefined where alloc fails. */
@@ -37,6 +39,13 @@ typedef struct dao_block {
     dao_block_state_t state;
     bool begins_segment; /* a new segment begins with it: it does not go on from the block before */
 } dao_block_t;
+
+/* What a lease holds. */
+typedef struct dao_block_lease_stats {
+    uint64_t held_bytes; /* of pages that stay where they are */
+    uint64_t used_bytes; /* of its live blocks, roundings included */
+    uint64_t live_count; /* live blocks */
+} dao_block_lease_stats_t;
 
 /* Sees one block. Called with the allocator's lock held: it must not call the allocator. */
 typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
@@ -90,6 +99,14 @@ typedef struct dao_allocator_ops {
        that must not take the lock, and carries them out: see pinned.h. */
     void (*free_deferred)(dao_allocator_t *allocator, void *address);
     void (*drain)(dao_allocator_t *allocator);
+
+    /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their memory until it
+       ends, freed or not, and are given to requests of the same lease alone: see paged_lease.c. Numbers begin with 1 and
+       are used again. begin: DAO_ERR_LIMIT, DAO_ERR_NO_HOST_MEMORY, the backend's answer. After end nobody allocates under
+       it; its live blocks stay valid until they are freed. */
+    dao_status_t (*lease_begin)(dao_allocator_t *allocator, uint32_t *out_lease);
+    void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
+    void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 } dao_allocator_ops_t;
 
 struct dao_ledger;

@@ -6,7 +6,8 @@
 
    A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to one arena, and
    there is one until threads wait for each other: then a thread that finds its arena taken goes to another one. Pages
-   belong to all arenas: what one has free is moved to another before the device or the limit is said to be full.
+   belong to all arenas: what one has free is moved to another before the device or the limit is said to be full. Leases
+   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c).
 
    The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or only the request's
    own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
@@ -62,6 +63,18 @@ static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao
 
 /* ---- the table ---- */
 
+/* Gives the arena where a request is tried first, locked. */
+static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
+{
+    if (request->lease == 0) {
+        return dao_paged_enter(paged);
+    }
+    arena_t *arena = dao_paged_leased(paged, request->lease);
+    dao_arena_lock(arena);
+    DAO_ASSERT(arena->role == ARENA_LEASED);
+    return arena;
+}
+
 /* Any request, in general terms. */
 static __attribute__((noinline)) dao_status_t alloc_generally(paged_t *paged,
                                                               const dao_block_request_t *request,
@@ -76,7 +89,7 @@ static __attribute__((noinline)) dao_status_t alloc_generally(paged_t *paged,
     if (status != DAO_OK) {
         return fail(paged, request, status);
     }
-    arena_t *arena = dao_paged_enter(paged);
+    arena_t *arena = enter(paged, request);
     status = dao_paged_place_in(arena, &placing, false);
     if (status == DAO_OK) {
         dao_paged_finish(&placing, out_grant);
@@ -124,7 +137,8 @@ static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_requ
 {
     paged_t *paged = paged_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->holds != NULL));
-    bool is_usual = (request->tag | request->stream) == 0 && request->alignment_bytes <= DAO_RANGE_GRANULE &&
+    bool is_usual = (request->tag | request->stream | request->lease) == 0 &&
+                    request->alignment_bytes <= DAO_RANGE_GRANULE &&
                     request->size_bytes <= paged->window_bytes;
     if (__builtin_expect(is_usual, true)) {
         arena_t *arena = dao_paged_enter(paged);
@@ -258,7 +272,8 @@ static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
     uint64_t excess = (reserved_bytes - limit_bytes + paged->page_bytes - 1) / paged->page_bytes;
     (void)dao_paged_settle(paged);
     if (free_pages(paged) < excess) {
-        return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold more than the new limit of %zu bytes",
+        return dao_error(DAO_ERR_LIMIT,
+                         "%s: live blocks and leases hold more than the new limit of %zu bytes",
                          paged->ledger.name, (size_t)limit_bytes);
     }
     return release_pages(paged, (uint32_t)excess);
@@ -368,6 +383,9 @@ static const dao_allocator_ops_t paged_ops = {
     .walk_all = paged_walk_all,
     .is_valid = paged_is_valid,
     .destroy = paged_destroy,
+    .lease_begin = dao_paged_lease_begin,
+    .lease_end = dao_paged_lease_end,
+    .lease_stats = dao_paged_lease_stats,
 };
 
 /* ---- create ---- */
@@ -396,7 +414,7 @@ static dao_status_t create_pages(paged_t *paged, const dao_caching_config_t *con
                                 .page_count = (uint32_t)page_count,
                                 .place_count = (uint32_t)place_count};
     dao_status_t status = dao_pages_create(&pages, &paged->pages);
-    return status == DAO_OK ? dao_paged_add_arena(paged) : status;
+    return status == DAO_OK ? dao_paged_add_arena(paged, ARENA_SHARED) : status;
 }
 
 /* Takes the first memory: what a block needs that is given up at once. */

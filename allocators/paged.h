@@ -8,6 +8,9 @@
 /* Most arenas that threads share among them. */
 #define DAO_PAGED_ARENA_MAX 8u
 
+/* Most leases of a place, ended ones that have live blocks among them. */
+#define DAO_PAGED_LEASE_MAX 8u
+
 /* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
 uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
 

@@ -33,28 +33,28 @@ void dao_paged_unlock(paged_t *paged)
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
 {
     uint64_t taken_count = atomic_fetch_add_explicit(&wanted->taken_count, 1, memory_order_relaxed) + 1;
-    uint32_t count = dao_paged_arena_count(paged);
+    uint32_t count = dao_paged_shared_count(paged);
     for (uint32_t i = 0; i < count; i++) {
-        if (dao_spin_try(&paged->arenas[i]->lock)) {
+        if (dao_spin_try(&paged->shared[i]->lock)) {
             dao_paged_home_arena = i;
-            return paged->arenas[i];
+            return paged->shared[i];
         }
     }
     if (count < DAO_PAGED_ARENA_MAX && taken_count % WAITS_PER_ARENA == 0) {
         dao_paged_lock(paged);
-        if (dao_paged_arena_count(paged) == count && dao_paged_add_arena(paged) == DAO_OK) {
+        if (dao_paged_shared_count(paged) == count && dao_paged_add_arena(paged, ARENA_SHARED) == DAO_OK) {
             dao_paged_home_arena = count; /* without memory for one, the thread goes on waiting */
         }
         dao_paged_unlock(paged);
         wanted =
-            paged->arenas[dao_paged_home_arena < dao_paged_arena_count(paged) ? dao_paged_home_arena : 0];
+            paged->shared[dao_paged_home_arena < dao_paged_shared_count(paged) ? dao_paged_home_arena : 0];
     }
     dao_spin_lock(&wanted->lock);
     return wanted;
 }
 
 /* Adds an arena: with the world's locks held, and takes the new one's. */
-dao_status_t dao_paged_add_arena(paged_t *paged)
+dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
 {
     uint32_t index = dao_paged_arena_count(paged);
     uint32_t window = 0;
@@ -72,7 +72,8 @@ dao_status_t dao_paged_add_arena(paged_t *paged)
     *arena = (arena_t){.page_shift = (uint32_t)__builtin_ctzll(paged->page_bytes),
                        .mapped = dao_pages_mapped(paged->pages, window),
                        .segment = {.address = address, .size_bytes = (size_t)paged->window_bytes},
-                       .window = window};
+                       .window = window,
+                       .role = role};
     dao_range_config_t config = {
         .capacity_bytes = paged->window_bytes, .base = (uintptr_t)address, .fit = paged->fit};
     status = dao_range_create(&config, &arena->segment.range);
@@ -88,6 +89,11 @@ dao_status_t dao_paged_add_arena(paged_t *paged)
     }
     paged->arenas[index] = arena;
     atomic_store_explicit(&paged->arena_count, index + 1, memory_order_release);
+    if (role == ARENA_SHARED) {
+        uint32_t shared_count = dao_paged_shared_count(paged);
+        paged->shared[shared_count] = arena;
+        atomic_store_explicit(&paged->shared_count, shared_count + 1, memory_order_release);
+    }
     return DAO_OK;
 }
 
@@ -98,6 +104,7 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged)
     dao_pages_ranges_t ranges = {.count = dao_paged_arena_count(paged)};
     for (uint32_t i = 0; i < ranges.count; i++) {
         ranges.ranges[i] = paged->arenas[i]->segment.range;
+        ranges.stays[i] = paged->arenas[i]->role == ARENA_LEASED;
     }
     return ranges;
 }
@@ -146,11 +153,27 @@ void dao_paged_note_pages(paged_t *paged)
 uint64_t dao_paged_largest_hole(const paged_t *paged)
 {
     uint64_t largest_bytes = 0;
-    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        uint64_t bytes = dao_pages_largest_hole(paged->pages, i, paged->arenas[i]->segment.range);
+    for (uint32_t i = 0; i < dao_paged_shared_count(paged); i++) {
+        const arena_t *arena = paged->shared[i];
+        uint64_t bytes = dao_pages_largest_hole(paged->pages, arena->window, arena->segment.range);
         largest_bytes = bytes > largest_bytes ? bytes : largest_bytes;
     }
     return largest_bytes;
+}
+
+/* Tells whether the shared arenas are listed as such, once each and in their order. */
+static bool shared_is_valid(const paged_t *paged)
+{
+    uint32_t found_count = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        bool is_listed = found_count < dao_paged_shared_count(paged) && paged->shared[found_count] == arena;
+        if (arena->window != i || is_listed != (arena->role == ARENA_SHARED)) {
+            return false;
+        }
+        found_count += is_listed;
+    }
+    return found_count == dao_paged_shared_count(paged) && found_count > 0;
 }
 
 bool dao_paged_is_valid_locked(paged_t *paged)
@@ -168,7 +191,8 @@ bool dao_paged_is_valid_locked(paged_t *paged)
         total.live_count += part.live_count;
     }
     dao_paged_gather(paged);
-    return dao_ledger_matches(&paged->ledger, &total) && dao_pages_is_valid(paged->pages, &ranges);
+    return shared_is_valid(paged) && dao_ledger_matches(&paged->ledger, &total) &&
+           dao_pages_is_valid(paged->pages, &ranges);
 }
 
 static bool is_done(const dao_hold_t *hold, void *user)

@@ -5,7 +5,18 @@
 #include "allocators/paged.h"
 #include "allocators/pages.h"
 #include "allocators/segments.h"
+#include "base/assert.h"
 #include "base/sync.h"
+
+/* Every arena has a window. */
+static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
+
+/* Who places blocks in an arena. A shared one is so for ever, the others change as paged_lease.c says. */
+typedef enum arena_role {
+    ARENA_SHARED, /* all threads */
+    ARENA_LEASED, /* requests of its lease; its pages stay where they are */
+    ARENA_ENDED,  /* nobody: of a lease that has ended */
+} arena_role_t;
 
 typedef struct arena {
     _Alignas(64) dao_spin_t lock;
@@ -14,15 +25,18 @@ typedef struct arena {
     uint64_t mapped_floor_bytes; /* all of the window below this is mapped */
     dao_segment_t segment;       /* the window, and the range over it */
     uint32_t window;
+    arena_role_t role;            /* changed with the world's locks */
     dao_ledger_t ledger;          /* of this arena's blocks */
     _Atomic uint64_t taken_count; /* times the lock was found taken */
 } arena_t;
 
 typedef struct paged {
     dao_allocator_t base;
+    _Atomic uint32_t shared_count;
+    arena_t *shared[DAO_PAGED_ARENA_MAX]; /* of all arenas, those that threads share */
     _Atomic uint32_t arena_count;
-    arena_t *arenas[DAO_PAGED_ARENA_MAX];
-    dao_holds_t *holds; /* borrowed; NULL: no streams */
+    arena_t *arenas[DAO_PAGES_WINDOW_MAX]; /* by their windows */
+    dao_holds_t *holds;                    /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
     dao_range_fit_t fit;
@@ -31,7 +45,7 @@ typedef struct paged {
     dao_pages_t *pages;
 } paged_t;
 
-/* The arena of this thread, at every place that has so many. */
+/* The arena of this thread among the shared ones, at every place that has so many. */
 extern _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t dao_paged_home_arena;
 
 /* ---- arenas and their locks: paged_arena.c ---- */
@@ -41,12 +55,17 @@ static inline uint32_t dao_paged_arena_count(const paged_t *paged)
     return atomic_load_explicit(&paged->arena_count, memory_order_acquire);
 }
 
+static inline uint32_t dao_paged_shared_count(const paged_t *paged)
+{
+    return atomic_load_explicit(&paged->shared_count, memory_order_acquire);
+}
+
 /* Takes the locks of all arenas, and gives them back. */
 void dao_paged_lock(paged_t *paged);
 void dao_paged_unlock(paged_t *paged);
 
 /* Adds an arena, with all locks held; takes the new one's as well. DAO_ERR_NO_HOST_MEMORY; the backend's answer. */
-DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged);
+DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role);
 
 /* The arena that this thread wanted is taken: gives another one, locked, or waits. */
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
@@ -55,7 +74,7 @@ arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
 static inline arena_t *dao_paged_enter(paged_t *paged)
 {
     uint32_t home = dao_paged_home_arena;
-    arena_t *arena = paged->arenas[home < dao_paged_arena_count(paged) ? home : 0];
+    arena_t *arena = paged->shared[home < dao_paged_shared_count(paged) ? home : 0];
     return __builtin_expect(dao_spin_try(&arena->lock), true) ? arena : dao_paged_enter_another(paged, arena);
 }
 
@@ -80,6 +99,19 @@ static inline void dao_arena_lock(arena_t *arena)
     }
 }
 
+/* Gives the arena of a lease, which is not ended. */
+static inline arena_t *dao_paged_leased(const paged_t *paged, uint32_t lease)
+{
+    DAO_ASSERT(lease <= dao_paged_arena_count(paged));
+    return paged->arenas[lease - 1];
+}
+
+/* ---- leases: paged_lease.c ---- */
+
+dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease);
+void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease);
+void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
+
 /* ---- what is asked of all arenas, with all locks held: paged_arena.c ---- */
 
 dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
@@ -90,7 +122,7 @@ void dao_paged_gather(paged_t *paged);
 /* Notes what has become of the pages: what the backend has given or got back, and where they are. */
 void dao_paged_note_pages(paged_t *paged);
 
-uint64_t dao_paged_largest_hole(const paged_t *paged);
+uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads share */
 
 /* Lets go of what streams held and have finished with; true if anything may be free now. */
 bool dao_paged_settle(paged_t *paged);

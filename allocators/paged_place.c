@@ -41,12 +41,21 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_h
     return DAO_OK;
 }
 
-/* Gives one of `count` arenas, this thread's own first. */
-static arena_t *arena_at(const paged_t *paged, uint32_t place)
+/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads share them. */
+static uint32_t choice_count(const paged_t *paged, const dao_block_request_t *request)
 {
-    uint32_t count = dao_paged_arena_count(paged);
+    return request->lease != 0 ? 1 : dao_paged_shared_count(paged);
+}
+
+/* Gives one of these arenas, this thread's own first. */
+static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *request, uint32_t place)
+{
+    if (request->lease != 0) {
+        return dao_paged_leased(paged, request->lease);
+    }
+    uint32_t count = dao_paged_shared_count(paged);
     uint32_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
-    return paged->arenas[(home + place) % count];
+    return paged->shared[(home + place) % count];
 }
 
 /* dao_paged_place_in() for the first `count` arenas, this thread's own before the others. */
@@ -54,7 +63,7 @@ static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t cou
 {
     dao_status_t status = DAO_ERR_LIMIT;
     for (uint32_t i = 0; i < count && status == DAO_ERR_LIMIT; i++) {
-        status = dao_paged_place_in(arena_at(paged, i), placing, takes_held);
+        status = dao_paged_place_in(arena_at(paged, placing->request, i), placing, takes_held);
     }
     return status;
 }
@@ -108,7 +117,7 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
 static void search_holes(search_t *search, uint32_t count, uint32_t look_count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        search->arena = arena_at(search->paged, i);
+        search->arena = arena_at(search->paged, search->placing->request, i);
         search->looks_left = look_count;
         dao_range_walk_holes_from(search->arena->segment.range, search->placing->block_bytes, look_at_hole,
                                   search);
@@ -169,7 +178,7 @@ static bool is_shortage(dao_status_t status)
 /* All ways to place a block that need no waiting, in the order of the head comment. */
 static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
 {
-    uint32_t count = dao_paged_arena_count(paged);
+    uint32_t count = choice_count(paged, placing->request);
     dao_status_t status = place_or_back(paged, placing, 1);
     if (is_shortage(status) && count > 1) {
         status = place_or_back(paged, placing, count);
@@ -178,20 +187,24 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {
-        dao_range_join(paged->arenas[i]->segment.range);
+        dao_range_join(arena_at(paged, placing->request, i)->segment.range);
     }
     dao_status_t joined = place_among(paged, placing, count, true);
     return joined == DAO_ERR_LIMIT ? status : joined;
 }
 
-/* Waits on the host for all that streams hold; without a lock. False if there is nothing to wait for. */
-static bool wait_for_holds(paged_t *paged)
+/* Waits on the host for all that streams hold and that may help a request, which is not what other leases keep; without a
+   lock. False if there is nothing to wait for. */
+static bool wait_for_holds(paged_t *paged, const dao_block_request_t *request)
 {
     dao_hold_t all = {0};
     dao_paged_lock(paged);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
-        dao_hold_t held = dao_range_all_holds(paged->arenas[i]->segment.range);
-        dao_hold_join(&all, &held);
+        const arena_t *arena = paged->arenas[i];
+        if (arena->role != ARENA_LEASED || request->lease == i + 1) {
+            dao_hold_t held = dao_range_all_holds(arena->segment.range);
+            dao_hold_join(&all, &held);
+        }
     }
     dao_paged_unlock(paged);
     return !dao_hold_is_empty(&all) && dao_holds_wait(paged->holds, &all) != DAO_ERR_REENTRANT;
@@ -215,7 +228,7 @@ dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing, dao_bloc
         }
         dao_error_record_t record; /* waiting may leave errors of its own */
         dao_error_save(&record, status);
-        bool has_waited = wait_for_holds(paged);
+        bool has_waited = wait_for_holds(paged, placing->request);
         status = dao_error_restore(&record);
         if (!has_waited) {
             break;

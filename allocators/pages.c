@@ -66,6 +66,7 @@ typedef struct window {
     uint64_t *surveyed;    /* a bit a place: mapped and free, as of the latest survey */
     uint32_t mapped_end;   /* of this window's places */
     uint32_t mapped_floor; /* all places below have a page, this one has none */
+    uint32_t mapped_count; /* places that have one */
 } window_t;
 
 struct dao_pages {
@@ -153,6 +154,7 @@ static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
     while (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE) {
         window->mapped_floor++;
     }
+    window->mapped_count++;
     pages->mapped_count++;
 }
 
@@ -193,6 +195,7 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     while (window->mapped_end > 0 && window->page_at[window->mapped_end - 1] == NONE) {
         window->mapped_end--;
     }
+    window->mapped_count--;
     pages->mapped_count--;
     idle_push(pages, index);
     return DAO_OK;
@@ -297,7 +300,7 @@ static bool survey_hole(const dao_range_block_t *hole, void *user)
     return true;
 }
 
-/* Finds all free pages that are mapped. */
+/* Finds all free pages that are mapped, but for those that stay where they are. */
 static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
 {
     pages->free_count = 0;
@@ -307,7 +310,9 @@ static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
             window->surveyed[word] = 0; /* what lies behind is not looked at */
         }
         survey_t survey = {.pages = pages, .window = window};
-        dao_range_walk_holes(ranges->ranges[w], survey_hole, &survey);
+        if (!ranges->stays[w]) {
+            dao_range_walk_holes(ranges->ranges[w], survey_hole, &survey);
+        }
     }
 }
 
@@ -438,16 +443,19 @@ uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
     return new_page_max < device_room ? new_page_max : device_room;
 }
 
-/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. */
-static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t missing,
-                             uint32_t new_page_max)
+/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. `window` is the one
+   where pages are missing. */
+static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
+                             uint32_t missing, uint32_t new_page_max)
 {
     uint64_t used_bytes = 0;
+    uint64_t stay_count = ranges->stays[window] ? missing : 0;
     for (uint32_t w = 0; w < ranges->count; w++) {
-        used_bytes += dao_range_used(ranges->ranges[w]);
+        used_bytes += ranges->stays[w] ? 0 : dao_range_used(ranges->ranges[w]);
+        stay_count += ranges->stays[w] ? pages->windows[w].mapped_count : 0;
     }
     /* Blocks touch at least so many pages, the missing ones among them. */
-    uint64_t used_count = used_bytes / pages->config.page_bytes;
+    uint64_t used_count = used_bytes / pages->config.page_bytes + stay_count;
     uint64_t count = (uint64_t)dao_pages_count(pages) + missing;
     pages->free_count = 0; /* where they were may have changed since the latest survey */
     bool may_move_first = count > used_count && moves_first(pages, (uint32_t)(count - used_count));
@@ -529,7 +537,7 @@ static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ra
                                 uint32_t missing, uint32_t new_page_max)
 {
     uint32_t new_count = 0;
-    survey_if_needed(pages, ranges, missing, new_page_max);
+    survey_if_needed(pages, ranges, places.first / pages->config.place_count, missing, new_page_max);
     dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
     if (status != DAO_OK) {
         return status;
@@ -603,6 +611,11 @@ uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
     return pages->windows[window].mapped_floor;
 }
 
+uint32_t dao_pages_mapped_count(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].mapped_count;
+}
+
 uint32_t dao_pages_count(const dao_pages_t *pages)
 {
     return pages->mapped_count + pages->idle_count;
@@ -661,8 +674,10 @@ static bool block_is_mapped(const dao_range_block_t *block, void *user)
 static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_range_t *range)
 {
     const window_t *window = &pages->windows[w];
+    uint32_t mapped_count = 0;
     for (uint32_t local = 0; local < pages->config.place_count; local++) {
         uint32_t index = window->page_at[local];
+        mapped_count += index != NONE;
         bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
         if (has_bit != (index != NONE) ||
             (index != NONE && (local >= window->mapped_end ||
@@ -670,7 +685,8 @@ static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_rang
             return false;
         }
     }
-    if (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE) {
+    if (mapped_count != window->mapped_count ||
+        (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE)) {
         return false;
     }
     for (uint32_t local = 0; local < window->mapped_floor; local++) {

@@ -29,6 +29,7 @@ typedef struct dao_pages_counts {
 /* The ranges over the windows, in their order. */
 typedef struct dao_pages_ranges {
     const dao_range_t *ranges[DAO_PAGES_WINDOW_MAX];
+    bool stays[DAO_PAGES_WINDOW_MAX]; /* the window's pages stay where they are, free or not */
     uint32_t count;
 } dao_pages_ranges_t;
 
@@ -54,6 +55,9 @@ const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window);
 /* Number of pages of addresses from the start of a window on that are all mapped. */
 uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window);
 
+/* Number of pages that are mapped in a window. */
+uint32_t dao_pages_mapped_count(const dao_pages_t *pages, uint32_t window);
+
 /* Number of pages taken from the backend. */
 uint32_t dao_pages_count(const dao_pages_t *pages);
 
@@ -73,10 +77,10 @@ dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges
 /* Number of new pages that can be had, at most new_page_max. */
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max);
 
-/* Number of pages that nothing lives in and that no stream holds. */
+/* Number of pages that nothing lives in and that no stream holds, without those that stay. */
 uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges);
 
-/* Gives back up to page_count pages that nothing lives in, highest address first. The backend's answer if it refuses one:
+/* Gives back up to page_count such pages, highest address first. The backend's answer if it refuses one:
    those before it are given back. */
 dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count);
 

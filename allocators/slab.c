@@ -339,7 +339,7 @@ static ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_bloc
 static bool is_small(const dao_block_request_t *request)
 {
     return request->size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX &&
-           request->alignment_bytes <= DAO_SLAB_UNIT_BYTES && request->stream == 0;
+           request->alignment_bytes <= DAO_SLAB_UNIT_BYTES && (request->stream | request->lease) == 0;
 }
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
@@ -592,6 +592,24 @@ static dao_status_t slab_stream_mark(dao_allocator_t *allocator, void *address, 
                      dao_status_text(status));
 }
 
+static dao_status_t slab_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->lease_begin(inner, out_lease);
+}
+
+static void slab_lease_end(dao_allocator_t *allocator, uint32_t lease)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    inner->ops->lease_end(inner, lease);
+}
+
+static void slab_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    inner->ops->lease_stats(inner, lease, out_stats);
+}
+
 static dao_status_t slab_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
@@ -703,6 +721,9 @@ static const dao_allocator_ops_t slab_ops = {
     .walk_all = slab_walk_all,
     .is_valid = dao_front_is_valid,
     .destroy = slab_destroy,
+    .lease_begin = slab_lease_begin,
+    .lease_end = slab_lease_end,
+    .lease_stats = slab_lease_stats,
 };
 
 dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)
@@ -716,6 +737,7 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
     front->base.ops = &front->ops;
     front->inner = inner;
     front->ops.walk_all = inner->ops->walk_all == NULL ? NULL : slab_walk_all;
+    front->ops.lease_begin = inner->ops->lease_begin == NULL ? NULL : slab_lease_begin;
     front->base.ledger = inner->ledger;
     front->owner.attach = attach;
     front->owner.detach = detach;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "runtime/detours.h"
 #include "runtime/event_ring.h"
+#include "runtime/lease_internal.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 #include "runtime/watch.h"
@@ -130,6 +131,8 @@ static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block
         dao_runtime_drain(*out_runtime);
     }
     dao_block_grant_t grant;
+    dao_block_request_t leased;
+    request = dao_lease_name(request, place, *out_runtime, &leased);
     status = allocator->ops->alloc(allocator, request, &grant);
     if (dao_pressure_is_short(status)) {
         dao_pressure_need_t need = {.place = place,
@@ -300,8 +303,10 @@ static ALWAYS_INLINE dao_status_t free_at(dao_place_t place, void *address)
         if (runtime != NULL) {
             dao_runtime_drain(runtime);
         }
-        status = dao_events_are_on() ? dao_events_free(allocator, place, address)
-                                     : dao_allocator_free(allocator, address);
+        if (runtime == NULL || !dao_lease_puts_off(runtime, place.kind, address, NULL, &status)) {
+            status = dao_events_are_on() ? dao_events_free(allocator, place, address)
+                                         : dao_allocator_free(allocator, address);
+        }
         dao_pressure_note_free();
     } else if (status == DAO_OK) {
         char text[DAO_PLACE_TEXT_BYTES];

@@ -169,6 +169,11 @@ void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
 /* Waits for a stream's work, and learns from it what was freed behind that: stream_order.c. The backend's answer. */
 DAO_NODISCARD dao_status_t dao_stream_order_synchronize(dao_stream_t *stream);
 
+/* Frees a block with its hold, or once that has ended where the block follows no stream: stream_order.c. As free of
+   dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
+dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
+                                   dao_hold_t *hold);
+
 /* Ends what a stream has in its runtime's holds, before it is destroyed: stream_order.c. Waits for the stream's work. */
 void dao_stream_order_end(dao_stream_t *stream);
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
+#include "runtime/lease_internal.h"
 #include "runtime/place_start.h"
 
 #include <inttypes.h>
@@ -68,6 +69,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
         runtime->ops->device_close(runtime->device);
     }
     dao_core_release(own->core);
+    dao_retained_finish(&runtime->retained);
     dao_mutex_finish(&own->lock);
     dao_host_free(own);
     dao_host_free(runtime);
@@ -84,6 +86,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
         return NULL;
     }
     dao_mutex_init(&own->lock, DAO_RANK_RUNTIME);
+    dao_retained_init(&runtime->retained);
     own->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;
@@ -281,6 +284,13 @@ dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address)
 {
+    dao_status_t status;
+    if (dao_lease_puts_off(runtime, kind, address, NULL, &status)) {
+        if (status != DAO_OK) {
+            dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+        }
+        return;
+    }
     dao_allocator_t *allocator = dao_runtime_allocator(runtime, kind);
     dao_events_note_free(runtime->own->core, (dao_place_t){kind, runtime->device_index}, address,
                          dao_events_ticks());

@@ -6,6 +6,7 @@
 #include "allocators/holds.h"
 #include "backends/backend.h"
 #include "base/sync.h"
+#include "runtime/retained.h"
 
 #include <stdatomic.h>
 
@@ -34,7 +35,8 @@ struct dao_runtime {
     /* runtime.c adds what only it uses behind this: keep it there */
     struct dao_runtime_private *own;
     _Atomic uint64_t
-        deferred_count; /* frees that wait for a stream: on the list and in the hands of who drains it */
+        deferred_count;      /* frees that wait for a stream: on the list and in the hands of who drains it */
+    dao_retained_t retained; /* device memory whose frees wait for a lease: lease.c */
 };
 
 /* Starts the library on a given backend instead of the built one, for tests. As dao_init() otherwise. */

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "runtime/event_ring.h"
+#include "runtime/lease_internal.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/tag_internal.h"
 
@@ -121,14 +122,16 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
 {
     dao_block_request_t request = {
         .size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->number};
+    dao_block_request_t leased;
+    const dao_block_request_t *named = dao_lease_name(&request, place, order->runtime, &leased);
     dao_block_grant_t grant;
     dao_runtime_drain(order->runtime);
-    dao_status_t status = order->allocator->ops->alloc(order->allocator, &request, &grant);
+    dao_status_t status = order->allocator->ops->alloc(order->allocator, named, &grant);
     if (dao_pressure_is_short(status)) {
         dao_pressure_need_t need = {.place = place,
                                     .allocator = order->allocator,
                                     .runtime = order->runtime,
-                                    .request = &request,
+                                    .request = named,
                                     .out_grant = &grant};
         status = dao_pressure_relieve(&need, status);
     }
@@ -161,15 +164,16 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
 }
 
 /* Frees a block with its hold. One that follows no stream, as small ones of dao_alloc(), is waited for instead. */
-static dao_status_t order_free(const order_t *order, void *address, dao_hold_t *hold)
+dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
+                                   dao_hold_t *hold)
 {
-    dao_status_t status = order->allocator->ops->free(order->allocator, address, hold);
+    dao_status_t status = allocator->ops->free(allocator, address, hold);
     if (status != DAO_ERR_UNSUPPORTED) {
         return status;
     }
-    status = dao_holds_wait(order->runtime->holds, hold);
+    status = dao_holds_wait(runtime->holds, hold);
     *hold = (dao_hold_t){0};
-    return status == DAO_ERR_REENTRANT ? status : dao_allocator_free(order->allocator, address);
+    return status == DAO_ERR_REENTRANT ? status : dao_allocator_free(allocator, address);
 }
 
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
@@ -182,9 +186,14 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
         uint64_t ticks = dao_events_ticks();
-        status = order_free(&order, address, &hold);
+        bool is_put_off = dao_lease_puts_off(order.runtime, place.kind, address, &hold, &status);
+        if (!is_put_off) {
+            status = dao_stream_order_free(order.runtime, order.allocator, address, &hold);
+        }
         if (status == DAO_OK) {
-            dao_events_note_free(NULL, place, address, ticks);
+            if (!is_put_off) {
+                dao_events_note_free(NULL, place, address, ticks);
+            }
             dao_holds_record(order.runtime->holds, &hold);
             dao_pressure_note_free();
             return DAO_OK;

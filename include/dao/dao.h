@@ -10,6 +10,7 @@
 #include <dao/context.h>
 #include <dao/executor.h>
 #include <dao/host_memory.h>
+#include <dao/lease.h>
 #include <dao/memory.h>
 #include <dao/observe.h>
 #include <dao/place.h>

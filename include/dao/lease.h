@@ -1,0 +1,131 @@
+/**
+ * @file
+ * Leases: memory for work that is recorded once and run many times by raw address, such as a captured graph. While a lease
+ * lasts, the addresses of what was allocated under it keep their memory, freed or not: nobody else gets them, and no trim,
+ * limit or shortage takes memory from them. What is free under a lease is used again by allocations under the same lease.
+ *
+ *     dao_lease_begin(place, &lease);      the capture begins: this thread allocates under the lease
+ *       ... allocate, record, free ...
+ *     dao_lease_commit(lease);             the capture ends
+ *       ... run what was recorded; dao_lease_enter() and dao_lease_leave() around more of its allocations ...
+ *     dao_lease_release(lease);            the graph is gone: the memory is anybody's
+ *
+ * A lease needs a device place with page mapping, of strategy good fit or best fit, that is not hardened. Its blocks are
+ * freed as all others are, by any thread, under the lease or not, and stay valid after it has ended until they are freed.
+ */
+#ifndef DAO_LEASE_H
+#define DAO_LEASE_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+/** Most leases of a place at a time. One that has ended counts as long as a block that was allocated under it is live. */
+#define DAO_LEASE_COUNT_MAX 8u
+
+typedef struct dao_lease dao_lease_t;
+
+/**
+ * Begins a capture: until dao_lease_commit() or dao_lease_cancel() this thread's allocations at `place` come from a new
+ * lease: those of dao_alloc(), dao_alloc_with(), dao_alloc_async() and memory handles. What the library allocates for
+ * itself does not. A thread may capture at several places at the same time.
+ *
+ * @param place      A device place; it is started if need be.
+ * @param out_lease  The caller owns it, until dao_lease_cancel() or dao_lease_release(). It keeps the device alive.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED for a place that
+ *         has no leases; DAO_ERR_BUSY if this thread allocates under a lease at this place already; DAO_ERR_LIMIT for more
+ *         than DAO_LEASE_COUNT_MAX; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT; the backend's answer.
+ *
+ * Threads: any, which is the one that captures. Waits: never. Cost: reserving addresses, unless an ended lease left some.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_lease_begin(dao_place_t place, dao_lease_t **out_lease);
+
+/**
+ * Ends a capture and keeps the lease: this thread's allocations come from where they came from before.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, a lease that has ended (as far as that can be seen: the latest are remembered),
+ *         or one that this thread does not capture; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *
+ * Threads: the one that captures. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_lease_commit(dao_lease_t *lease);
+
+/**
+ * Gives a capture up: dao_lease_commit() and dao_lease_release() in one. Works after dao_finalize() too.
+ *
+ * @return As dao_lease_commit(). The lease is gone on DAO_OK.
+ *
+ * Threads: the one that captures. Waits: as dao_lease_release(). Cost: O(retained blocks).
+ */
+DAO_API dao_status_t dao_lease_cancel(dao_lease_t *lease);
+
+/**
+ * Makes this thread allocate under a lease again, as in its capture, until dao_lease_leave(): what is free in it is used
+ * first. Several threads may do so at the same time. A thread leaves before it ends.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_BUSY if the lease
+ *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_LIMIT for more than
+ *         DAO_DEVICE_COUNT_MAX leases at a time; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_lease_enter(dao_lease_t *lease);
+
+/**
+ * Ends what dao_lease_enter() began.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, a lease that has ended, or one that this thread has not entered: a capture ends
+ *         with dao_lease_commit(); DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *
+ * Threads: the one that entered. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
+
+/**
+ * Keeps a block that the recorded work uses but that was allocated elsewhere: a free of it by its owner answers DAO_OK and is
+ * carried out when the last lease that retains it ends. Until then the block counts as live, and one more free of it answers
+ * DAO_ERR_DOUBLE_FREE. Retaining a block again under the same lease changes nothing.
+ *
+ * @param address  The start of a live block of the lease's place.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended; DAO_ERR_FOREIGN_POINTER; DAO_ERR_INTERIOR_POINTER;
+ *         DAO_ERR_DOUBLE_FREE if its owner has freed it; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *
+ * Threads: any. Waits: never. Cost: O(retained blocks).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *address);
+
+/**
+ * Ends a lease: memory that is free in it is anybody's, its live blocks stay valid until they are freed, and retained blocks
+ * whose owners have freed them are freed now. Works after dao_finalize() too.
+ *
+ * @return DAO_OK: the lease is gone; DAO_ERR_INVALID for NULL or one that has ended, as far as that can be seen; DAO_ERR_BUSY
+ *         if it is being captured or a thread has entered it; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *
+ * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed. Cost: O(retained
+ * blocks).
+ */
+DAO_API dao_status_t dao_lease_release(dao_lease_t *lease);
+
+/** What a lease holds. */
+typedef struct dao_lease_stats {
+    uint64_t held_bytes;     /**< memory that the lease keeps, whole pages */
+    uint64_t used_bytes;     /**< of that, live blocks, roundings included */
+    uint64_t live_count;     /**< live blocks */
+    uint64_t retained_bytes; /**< blocks from elsewhere that it retains, roundings included */
+    uint64_t retained_count; /**< their number */
+} dao_lease_stats_t;
+
+/**
+ * Reads what a lease holds. The place's own statistics include all of it.
+ *
+ * @param out_stats  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_FORKED;
+ *         DAO_ERR_REENTRANT.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats);
+
+DAO_END_DECLS
+
+#endif
