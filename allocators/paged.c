@@ -7,7 +7,8 @@
    A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to one arena, and
    there is one until threads wait for each other: then a thread that finds its arena taken goes to another one. Pages
    belong to all arenas: what one has free is moved to another before the device or the limit is said to be full. Leases
-   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c).
+   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c). Slabs of small blocks have one
+   arena, too, so that they keep no pages of large blocks from being free as a whole.
 
    The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or only the request's
    own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
@@ -63,15 +64,36 @@ static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao
 
 /* ---- the table ---- */
 
+/* Gives the arena for small blocks, making it at its first use; NULL if it cannot be made. */
+static arena_t *small_arena(paged_t *paged)
+{
+    arena_t *arena = atomic_load_explicit(&paged->small, memory_order_acquire);
+    if (__builtin_expect(arena == NULL, false)) {
+        dao_paged_lock(paged);
+        if (atomic_load(&paged->small) == NULL && dao_paged_add_arena(paged, ARENA_SMALL) != DAO_OK) {
+            dao_paged_unlock(paged);
+            return NULL; /* small blocks lie among the others then */
+        }
+        arena = atomic_load(&paged->small);
+        dao_paged_unlock(paged);
+    }
+    return arena;
+}
+
 /* Gives the arena where a request is tried first, locked. */
 static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
 {
-    if (request->lease == 0) {
+    arena_t *arena = NULL;
+    if (request->lease != 0) {
+        arena = dao_paged_leased(paged, request->lease);
+    } else if (dao_paged_is_small(request)) {
+        arena = small_arena(paged);
+    }
+    if (arena == NULL) {
         return dao_paged_enter(paged);
     }
-    arena_t *arena = dao_paged_leased(paged, request->lease);
     dao_arena_lock(arena);
-    DAO_ASSERT(arena->role == ARENA_LEASED);
+    DAO_ASSERT(request->lease == 0 || arena->role == ARENA_LEASED);
     return arena;
 }
 

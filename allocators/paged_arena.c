@@ -93,6 +93,8 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
         uint32_t shared_count = dao_paged_shared_count(paged);
         paged->shared[shared_count] = arena;
         atomic_store_explicit(&paged->shared_count, shared_count + 1, memory_order_release);
+    } else if (role == ARENA_SMALL) {
+        atomic_store_explicit(&paged->small, arena, memory_order_release);
     }
     return DAO_OK;
 }

@@ -9,11 +9,13 @@
 #include "base/sync.h"
 
 /* Every arena has a window. */
-static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
+static_assert(DAO_PAGED_ARENA_MAX + 1 + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX,
+              "each arena has a window");
 
 /* Who places blocks in an arena. A shared one is so for ever, the others change as paged_lease.c says. */
 typedef enum arena_role {
     ARENA_SHARED, /* all threads */
+    ARENA_SMALL,  /* all threads, small blocks with an alignment */
     ARENA_LEASED, /* requests of its lease; its pages stay where they are */
     ARENA_ENDED,  /* nobody: of a lease that has ended */
 } arena_role_t;
@@ -34,6 +36,7 @@ typedef struct paged {
     dao_allocator_t base;
     _Atomic uint32_t shared_count;
     arena_t *shared[DAO_PAGED_ARENA_MAX]; /* of all arenas, those that threads share */
+    _Atomic(arena_t *) small;             /* the one for small blocks; NULL until there is one */
     _Atomic uint32_t arena_count;
     arena_t *arenas[DAO_PAGES_WINDOW_MAX]; /* by their windows */
     dao_holds_t *holds;                    /* borrowed; NULL: no streams */
@@ -88,6 +91,13 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
         }
     }
     return NULL;
+}
+
+/* Tells whether a request is one for the arena of small blocks. */
+static inline bool dao_paged_is_small(const dao_block_request_t *request)
+{
+    return request->lease == 0 && request->size_bytes <= DAO_PAGED_SMALL_BYTES &&
+           request->alignment_bytes > DAO_RANGE_GRANULE;
 }
 
 /* Takes a certain arena's lock. */

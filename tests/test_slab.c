@@ -79,8 +79,10 @@ static void contract_begin(const allocator_contract_t *contract)
 
 static void over_pages_begin(void)
 {
-    static const allocator_contract_t contract = {
-        .create = over_pages_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
+    static const allocator_contract_t contract = {.create = over_pages_create,
+                                                  .destroy = over_caching_destroy,
+                                                  .alignment_bytes = 256,
+                                                  .has_rough_peaks = true};
     contract_begin(&contract);
 }
 

@@ -70,7 +70,8 @@ typedef struct model {
 static struct {
     const dao_backend_ops_t *inner;
     dao_backend_ops_t ops;
-    stretch_t reservation;
+    stretch_t reservation; /* where blocks without an alignment lie */
+    stretch_t aside;       /* where small ones with an alignment lie, once there are any */
     stretch_t segments[SEGMENT_COUNT_MAX];
     uint32_t segment_count;
 } device;
@@ -79,7 +80,8 @@ static dao_status_t see_reserve(dao_backend_device_t *heap, size_t size_bytes, v
 {
     dao_status_t status = device.inner->address_reserve(heap, size_bytes, out_address);
     if (status == DAO_OK) {
-        device.reservation = (stretch_t){.begin = (uintptr_t)*out_address, .bytes = size_bytes};
+        stretch_t *reserved = device.reservation.bytes == 0 ? &device.reservation : &device.aside;
+        *reserved = (stretch_t){.begin = (uintptr_t)*out_address, .bytes = size_bytes};
     }
     return status;
 }
@@ -164,8 +166,8 @@ static uint64_t live_pages(const model_t *model)
 {
     uint64_t count = 0, next = 0; /* pages below `next` are counted */
     for (uint32_t i = 0; i < model->live_count; i++) {
-        uint64_t offset = model->live[i].begin - device.reservation.begin;
-        uint64_t first = offset / PAGE, end = (offset + model->live[i].bytes - 1) / PAGE + 1;
+        uint64_t begin = model->live[i].begin; /* reservations begin with a page */
+        uint64_t first = begin / PAGE, end = (begin + model->live[i].bytes - 1) / PAGE + 1;
         first = first < next ? next : first;
         count += end > first ? end - first : 0;
         next = end > next ? end : next;
@@ -364,8 +366,11 @@ static uint64_t take_size(const model_t *model, fuzz_input_t *input)
 static bool is_on_device(const model_t *model, uintptr_t address, uint64_t bytes)
 {
     if (model->kind == KIND_PAGED) {
-        uint64_t offset = address - device.reservation.begin;
-        return offset < device.reservation.bytes && bytes <= device.reservation.bytes - offset;
+        const stretch_t *reserved = address - device.reservation.begin < device.reservation.bytes
+                                        ? &device.reservation
+                                        : &device.aside;
+        uint64_t offset = address - reserved->begin;
+        return offset < reserved->bytes && bytes <= reserved->bytes - offset;
     }
     for (uint32_t i = 0; i < device.segment_count; i++) {
         uint64_t offset = address - device.segments[i].begin;
