@@ -161,18 +161,26 @@ static bool stretch_fits(const model_t *model, const stretch_t *stretch, uint64_
     return gap_fits(begin, end, bytes, alignment_bytes);
 }
 
-/* Gives the number of pages that live blocks touch. */
-static uint64_t live_pages(const model_t *model)
+/* Gives the number of pages of a reservation that live blocks touch. */
+static uint64_t live_pages_in(const model_t *model, const stretch_t *reserved)
 {
     uint64_t count = 0, next = 0; /* pages below `next` are counted */
     for (uint32_t i = 0; i < model->live_count; i++) {
-        uint64_t begin = model->live[i].begin; /* reservations begin with a page */
-        uint64_t first = begin / PAGE, end = (begin + model->live[i].bytes - 1) / PAGE + 1;
+        uint64_t offset = model->live[i].begin - reserved->begin;
+        if (offset >= reserved->bytes) {
+            continue;
+        }
+        uint64_t first = offset / PAGE, end = (offset + model->live[i].bytes - 1) / PAGE + 1;
         first = first < next ? next : first;
         count += end > first ? end - first : 0;
         next = end > next ? end : next;
     }
     return count;
+}
+
+static uint64_t live_pages(const model_t *model)
+{
+    return live_pages_in(model, &device.reservation) + live_pages_in(model, &device.aside);
 }
 
 /* Gives the bytes of the segments that live blocks are in. */
