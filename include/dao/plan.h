@@ -59,7 +59,7 @@ typedef struct dao_plan_gap {
 } dao_plan_gap_t;
 
 /** A pool of memory, all zero: without limit. */
-typedef struct dao_plan_pool {
+typedef struct dao_plan_pool_config {
     uint64_t capacity_bytes; /**< 0: no limit */
 } dao_plan_pool_t;
 
