@@ -22,7 +22,8 @@ typedef struct dao_ledger {
     bool maps_pages;         /* free pages can be moved to where they are needed */
     _Atomic uint64_t
         cured_count; /* of stats.failed_count, those that were tried again since: no failures to a caller */
-    const void *latest_frees[DAO_LEDGER_FREE_COUNT]; /* a ring, by stats.free_count; NULL where nothing was freed yet */
+    const void *latest_frees
+        [DAO_LEDGER_FREE_COUNT]; /* a ring, by stats.free_count; NULL where nothing was freed yet */
 } dao_ledger_t;
 
 /* What a walk over an allocator's structures has counted, to be compared with its counters. */

@@ -181,8 +181,7 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *address,
-                                                             dao_hold_t *hold)
+static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *address, dao_hold_t *hold)
 {
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;

@@ -91,7 +91,8 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
     atomic_store_explicit(&paged->arena_count, index + 1, memory_order_release);
     if (role == ARENA_SHARED) {
         uint32_t shared_count = dao_paged_shared_count(paged);
-        for (uint32_t i = shared_count; i < (shared_count == 0 ? DAO_PAGED_ARENA_MAX : shared_count + 1); i++) {
+        for (uint32_t i = shared_count; i < (shared_count == 0 ? DAO_PAGED_ARENA_MAX : shared_count + 1);
+             i++) {
             atomic_store_explicit(&paged->shared[i], arena, memory_order_release);
         }
         atomic_store_explicit(&paged->shared_count, shared_count + 1, memory_order_release);
@@ -169,7 +170,8 @@ static bool shared_is_valid(const paged_t *paged)
     uint32_t found_count = 0;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         const arena_t *arena = paged->arenas[i];
-        bool is_listed = found_count < dao_paged_shared_count(paged) && dao_paged_shared(paged, found_count) == arena;
+        bool is_listed =
+            found_count < dao_paged_shared_count(paged) && dao_paged_shared(paged, found_count) == arena;
         if (arena->window != i || is_listed != (arena->role == ARENA_SHARED)) {
             return false;
         }

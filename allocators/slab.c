@@ -1,7 +1,7 @@
 /* The small front: the table of allocator.h over slabs.c and magazines.c.
 
-       request <= 32 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
-       any other         -> the inner allocator
+       request <= 4 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       any other        -> the inner allocator
 
        address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
 

@@ -351,7 +351,8 @@ static void a_block_behind_a_slab_is_no_object(void)
 {
     enum { COUNT = 40 };
     char *small[COUNT], *large[COUNT];
-    for (size_t i = 0; i < COUNT; i++) { /* slabs of 15 KiB, and blocks that begin behind them in their granules */
+    for (size_t i = 0; i < COUNT;
+         i++) { /* slabs of 15 KiB, and blocks that begin behind them in their granules */
         small[i] = take(3 * KIB - 256 * (i % 4));
         large[i] = take(33 * KIB);
     }
