@@ -108,7 +108,7 @@ includes_point_down() {
 }
 
 every_test_is_registered() {
-    for file in tests/test_*.c tests/test_*.cpp tests/test_*.sh tests/test_*.cmake; do
+    for file in tests/test_*.c tests/test_*.cpp tests/test_*.sh tests/test_*.py tests/test_*.cmake; do
         name=$(basename "${file%.*}")
         if [ -e "$file" ] && ! grep -qw "$name" tests/CMakeLists.txt; then
             echo "$file:1: $name" | breach "not in tests/CMakeLists.txt"

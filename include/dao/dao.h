@@ -8,6 +8,7 @@
 #include <dao/api.h>
 #include <dao/async.h>
 #include <dao/context.h>
+#include <dao/dlpack.h>
 #include <dao/executor.h>
 #include <dao/host_memory.h>
 #include <dao/lease.h>
