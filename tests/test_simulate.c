@@ -17,9 +17,8 @@
 enum { SIZE = 1024, KERNEL_NS = 100, IN_NS = SIZE + 10, OUT_NS = 2 * SIZE + 10 };
 
 /* 1 byte a nanosecond in, 1 in 2 out, 10 ns a copy. */
-static const dao_swap_tier_t link = {.in_bytes_per_s = UINT64_C(1000000000),
-                                     .out_bytes_per_s = UINT64_C(500000000),
-                                     .latency_ns = 10};
+static const dao_swap_tier_t link = {
+    .in_bytes_per_s = UINT64_C(1000000000), .out_bytes_per_s = UINT64_C(500000000), .latency_ns = 10};
 
 /* Two tensors that live on, a kernel each. */
 static const dao_swap_tensor_t two_tensors[] = {{SIZE, true}, {SIZE, true}};
@@ -161,7 +160,7 @@ static int read_example(void)
     recorded.problem.kernel_count = KERNELS_HERE;
     recorded.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
     recorded.problem.host = link;
-    if (dao_swap_bound(&recorded.problem, &bound) != DAO_OK) {
+    if (dao_swap_find_bound(&recorded.problem, &bound) != DAO_OK) {
         return 1;
     }
     peak_bytes = bound.peak_bytes;
@@ -200,7 +199,7 @@ static void no_scheme_is_below_the_bound(void)
             dao_scheme_input_t input = {&recorded.problem, 5, 0};
             dao_swap_bound_t bound;
             dao_scheme_run_t run;
-            CU_ASSERT_EQUAL_FATAL(dao_swap_bound(&recorded.problem, &bound), DAO_OK);
+            CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&recorded.problem, &bound), DAO_OK);
             CU_ASSERT_EQUAL_FATAL(scheme->run(scheme, &input, &run), DAO_OK);
             CU_ASSERT_TRUE(run.simulation.step_ns >= run.simulation.compute_ns);
             CU_ASSERT_TRUE(run.simulation.step_ns >= bound.step_ns);

@@ -50,7 +50,7 @@ static const dao_option_t options[] = {
 };
 
 #define DEFAULT_LINK_BYTES_PER_S UINT64_C(50000000000)
-#define DEFAULT_LATENCY_NS UINT64_C(10000)
+#define DEFAULT_LATENCY_NS       UINT64_C(10000)
 enum { DEFAULT_STEPS = 6, MOST_STEPS = 1000, SWEEP_MOST = 100, SWEEP_APART = 10 };
 
 /* Greatest --slow-down. */
@@ -66,9 +66,9 @@ typedef struct request {
     dao_step_problem_t step;
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels;
-    double slow_down;               /* 0: none is asked for */
+    double slow_down;                     /* 0: none is asked for */
     unsigned first_percent, last_percent; /* of a sweep; 0: none */
-    dao_swap_bound_t whole;         /* the bound with memory for everything */
+    dao_swap_bound_t whole;               /* the bound with memory for everything */
     dao_report_t list;
     bool has_head; /* of the table */
 } request_t;
@@ -119,9 +119,8 @@ static dao_status_t parse_slow_down(const char *text, double *out_factor)
 static dao_status_t parse_sweep(const char *text, unsigned *out_first, unsigned *out_last)
 {
     int length = 0;
-    if (sscanf(text, "%3u%%..%3u%%%n", out_first, out_last, &length) != 2 ||
-        (size_t)length != strlen(text) || *out_first > SWEEP_MOST || *out_last < 1 ||
-        *out_last > *out_first) {
+    if (sscanf(text, "%3u%%..%3u%%%n", out_first, out_last, &length) != 2 || (size_t)length != strlen(text) ||
+        *out_first > SWEEP_MOST || *out_last < 1 || *out_last > *out_first) {
         return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no range of capacities; write it such as 90%%..20%%",
                          text);
     }
@@ -157,20 +156,20 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
         return false;
     }
     uint64_t unused;
-    return !((settings->capacity != NULL &&
-              is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
-             (strcmp(scheme, "all") != 0 &&
-              is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
-             (settings->steps != NULL &&
-              is_bad(parse_count(settings->steps, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
-             (settings->window != NULL &&
-              is_bad(parse_count(settings->window, UINT32_MAX, &request->window_kernels), "window",
-                     out_exit)) ||
-             (settings->slow_down != NULL &&
-              is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
-             (settings->sweep != NULL &&
-              is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
-                     out_exit)));
+    return !(
+        (settings->capacity != NULL &&
+         is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
+        (strcmp(scheme, "all") != 0 &&
+         is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
+        (settings->steps != NULL &&
+         is_bad(parse_count(settings->steps, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
+        (settings->window != NULL &&
+         is_bad(parse_count(settings->window, UINT32_MAX, &request->window_kernels), "window", out_exit)) ||
+        (settings->slow_down != NULL &&
+         is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
+        (settings->sweep != NULL &&
+         is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
+                out_exit)));
 }
 
 /* ---- rows ---- */
@@ -204,7 +203,7 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
     dao_scheme_input_t input = {&row->problem, request->step_count, request->window_kernels};
-    dao_status_t status = dao_swap_bound(&row->problem, &row->bound);
+    dao_status_t status = dao_swap_find_bound(&row->problem, &row->bound);
     return status == DAO_OK ? scheme->run(scheme, &input, &row->run) : status;
 }
 
@@ -234,8 +233,8 @@ static void report_row(request_t *request, const row_t *row)
     }
     if (!request->settings->is_json) {
         (void)printf("%-16s %8.1f%% %12.1f %12.3f %12.3f %8.3f %12.3f %12.1f %12.1f\n", row->scheme->name,
-                     100 * fraction, (double)row->run.capacity_bytes / 1e6, seconds(simulation->step_ns) * 1e3,
-                     seconds(row->bound.step_ns) * 1e3, ratio_of(row),
+                     100 * fraction, (double)row->run.capacity_bytes / 1e6,
+                     seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row),
                      seconds(simulation->first_step_ns) * 1e3, (double)simulation->in_bytes / 1e6,
                      (double)simulation->out_bytes / 1e6);
         dao_output_flush();
@@ -267,8 +266,8 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
     }
     report_row(request, &row);
     if (request->settings->is_explained) {
-        status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation,
-                             request->step_count);
+        status =
+            dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation, request->step_count);
     }
     dao_simulation_finish(&row.run.simulation);
     return status;
@@ -282,8 +281,8 @@ static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t 
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
     if (status == DAO_OK) {
-        *out_answer = (double)row.run.simulation.step_ns <=
-                      request->slow_down * (double)row.run.simulation.compute_ns;
+        *out_answer =
+            (double)row.run.simulation.step_ns <= request->slow_down * (double)row.run.simulation.compute_ns;
         dao_simulation_finish(&row.run.simulation);
     }
     return status;
@@ -345,7 +344,7 @@ static dao_status_t run_schemes(request_t *request)
 {
     dao_status_t status = DAO_OK;
     request->step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
-    status = dao_swap_bound(&request->step.problem, &request->whole);
+    status = dao_swap_find_bound(&request->step.problem, &request->whole);
     if (status != DAO_OK || request->scheme != NULL) {
         return status == DAO_OK ? run_scheme(request, request->scheme) : status;
     }

@@ -93,17 +93,17 @@ static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uin
         sum.in_ns += stalls[i].in_ns;
         sum.out_ns += stalls[i].out_ns;
     }
-    (void)printf("\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
-                 "copies out\n",
-                 (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns), percent(sum.in_ns, sum.total_ns),
-                 percent(sum.out_ns, sum.total_ns));
+    (void)printf(
+        "\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
+        "copies out\n",
+        (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns), percent(sum.in_ns, sum.total_ns),
+        percent(sum.out_ns, sum.total_ns));
     qsort(stalls, count, sizeof(*stalls), compare_stalls);
     for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
-        (void)printf("  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out  \"%.40s\"\n",
-                     (double)stalls[i].total_ns / 1e6, stalls[i].kernel,
-                     percent(stalls[i].in_ns, stalls[i].total_ns),
-                     percent(stalls[i].out_ns, stalls[i].total_ns),
-                     dao_trace_operator_name(trace, stalls[i].kernel));
+        (void)printf(
+            "  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out  \"%.40s\"\n",
+            (double)stalls[i].total_ns / 1e6, stalls[i].kernel, percent(stalls[i].in_ns, stalls[i].total_ns),
+            percent(stalls[i].out_ns, stalls[i].total_ns), dao_trace_operator_name(trace, stalls[i].kernel));
     }
 }
 
@@ -156,8 +156,8 @@ static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_sw
     more_memory.capacity_bytes = tenth_more(problem->capacity_bytes);
     more_link.host.in_bytes_per_s = tenth_more(problem->host.in_bytes_per_s);
     more_link.host.out_bytes_per_s = tenth_more(problem->host.out_bytes_per_s);
-    dao_status_t status = dao_swap_bound(&more_memory, &with_memory);
-    status = status == DAO_OK ? dao_swap_bound(&more_link, &with_link) : status;
+    dao_status_t status = dao_swap_find_bound(&more_memory, &with_memory);
+    status = status == DAO_OK ? dao_swap_find_bound(&more_link, &with_link) : status;
     if (status != DAO_OK) {
         return status;
     }

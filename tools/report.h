@@ -9,7 +9,7 @@
 
 typedef struct dao_report {
     bool is_json;
-    bool has_failed; /* no memory for the JSON object */
+    bool has_failed;            /* no memory for the JSON object */
     struct json_object *object; /* or an array */
 } dao_report_t;
 

@@ -9,9 +9,8 @@
 static dao_status_t run_policy(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                                dao_scheme_run_t *out_run)
 {
-    dao_simulate_config_t config = {.policy = scheme->policy,
-                                    .step_count = input->step_count,
-                                    .window_kernels = input->window_kernels};
+    dao_simulate_config_t config = {
+        .policy = scheme->policy, .step_count = input->step_count, .window_kernels = input->window_kernels};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
 }

@@ -24,9 +24,9 @@ typedef struct simulator {
     const dao_swap_problem_t *problem;
     const dao_simulate_config_t *config;
     dao_executor_t *executor;
-    dao_managed_t **tensors;  /* those that are alive */
-    uint32_t *last_kernels;   /* of each tensor: the last kernel that uses it */
-    dao_operand_t *operands;  /* of the kernel that is being pushed */
+    dao_managed_t **tensors; /* those that are alive */
+    uint32_t *last_kernels;  /* of each tensor: the last kernel that uses it */
+    dao_operand_t *operands; /* of the kernel that is being pushed */
     dao_simulation_t *result;
     dao_status_t watch_status; /* the first failure to keep a span */
 } simulator_t;
@@ -75,9 +75,9 @@ static dao_status_t create_persistent_tensors(simulator_t *simulator)
     for (uint32_t i = 0; status == DAO_OK && i < problem->tensor_count; i++) {
         if (problem->tensors[i].is_persistent) {
             status = create_tensor(simulator, i);
-            status = status == DAO_OK ? dao_managed_write(simulator->tensors[i], &no_bytes,
-                                                          problem->tensors[i].size_bytes)
-                                      : status;
+            status = status == DAO_OK
+                         ? dao_managed_write(simulator->tensors[i], &no_bytes, problem->tensors[i].size_bytes)
+                         : status;
         }
     }
     return status;
@@ -88,8 +88,7 @@ static dao_status_t push_kernel(simulator_t *simulator, uint32_t index)
     const dao_swap_kernel_t *kernel = &simulator->problem->kernels[index];
     for (uint32_t i = 0; i < kernel->use_count; i++) {
         uint32_t tensor = kernel->uses[i].tensor;
-        dao_status_t status =
-            simulator->tensors[tensor] == NULL ? create_tensor(simulator, tensor) : DAO_OK;
+        dao_status_t status = simulator->tensors[tensor] == NULL ? create_tensor(simulator, tensor) : DAO_OK;
         if (status != DAO_OK) {
             return status;
         }

@@ -14,7 +14,7 @@
 
 typedef struct dao_simulate_config {
     dao_policy_t policy;
-    uint32_t step_count;     /* at least 1; one more is run behind, so that the last one is followed by a step */
+    uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
 } dao_simulate_config_t;
 
@@ -27,8 +27,8 @@ typedef struct dao_simulation {
     size_t copy_count, copy_capacity;
     uint64_t first_step_ns;
     uint64_t step_ns; /* in the long run: the mean of the steps after the first DAO_SIMULATE_WARM_UP_COUNT */
-    uint64_t compute_ns;         /* kernels of a step */
-    uint64_t in_bytes;           /* of a step in the long run */
+    uint64_t compute_ns; /* kernels of a step */
+    uint64_t in_bytes;   /* of a step in the long run */
     uint64_t out_bytes;
     dao_executor_stats_t stats; /* of all steps, the one behind too */
 } dao_simulation_t;

@@ -32,8 +32,8 @@ static void fill_kernels(const dao_step_trace_t *trace, dao_step_problem_t *step
     for (size_t i = 0; i < trace->operator_count; i++) {
         const dao_trace_operator_t *op = &trace->operators[i];
         dao_swap_kernel_t *kernel = &step->kernels[i];
-        *kernel = (dao_swap_kernel_t){
-            .time_ns = op->cost_ns, .workspace_bytes = op->workspace_bytes, .uses = use};
+        *kernel =
+            (dao_swap_kernel_t){.time_ns = op->cost_ns, .workspace_bytes = op->workspace_bytes, .uses = use};
         for (size_t k = 0; k < op->operands.count; k++) {
             const dao_trace_operand_t *operand = &trace->operands[op->operands.begin + k];
             if (trace->tensors[operand->tensor].size_bytes > 0) {
@@ -53,8 +53,9 @@ static dao_status_t check_trace(const dao_step_trace_t *trace)
     }
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
         if (trace->tensors[i].size_bytes > DAO_SWAP_SIZE_MAX - DAO_TRACE_ALIGNMENT_BYTES) {
-            return dao_error(DAO_ERR_OVERFLOW, "tensor %.32s has %" PRIu64 " bytes; at most %" PRIu64
-                             " are possible", dao_trace_tensor_id(trace, i), trace->tensors[i].size_bytes,
+            return dao_error(DAO_ERR_OVERFLOW,
+                             "tensor %.32s has %" PRIu64 " bytes; at most %" PRIu64 " are possible",
+                             dao_trace_tensor_id(trace, i), trace->tensors[i].size_bytes,
                              DAO_SWAP_SIZE_MAX - DAO_TRACE_ALIGNMENT_BYTES);
         }
     }

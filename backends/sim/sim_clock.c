@@ -197,7 +197,9 @@ static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span
     bool is_work = command->kind == SIM_COMMAND_WORK;
     bool is_in = !is_work && command->link == &stream->device->h2d;
     *out_span = (dao_sim_span_t){
-        .kind = is_work ? DAO_SIM_SPAN_WORK : is_in ? DAO_SIM_SPAN_IN : DAO_SIM_SPAN_OUT,
+        .kind = is_work ? DAO_SIM_SPAN_WORK
+                : is_in ? DAO_SIM_SPAN_IN
+                        : DAO_SIM_SPAN_OUT,
         .begin_ns = stream->begin_ns,
         .end_ns = stream->end_ns,
         .size_bytes = command->size_bytes,
