@@ -39,6 +39,7 @@ struct dao_backend_device {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     vendorStream_t stream;
+    bool is_adopted; /* somebody else destroys it */
 };
 
 struct dao_backend_event {
@@ -289,14 +290,25 @@ static dao_status_t pinned_free(dao_backend_device_t *device, void *address, siz
 
 /* Streams. */
 
-static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+/* Gives the structure around a stream that there is not yet. */
+static dao_status_t stream_wrap(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
 {
     dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
     if (stream == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
     }
     stream->device = device;
-    dao_status_t status;
+    *out_stream = stream;
+    return DAO_OK;
+}
+
+static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+{
+    dao_backend_stream_t *stream;
+    dao_status_t status = stream_wrap(device, &stream);
+    if (status != DAO_OK) {
+        return status;
+    }
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCreateWithFlags,
          (&stream->stream, vendorStreamNonBlocking));
     if (status != DAO_OK) {
@@ -305,6 +317,18 @@ static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stre
     }
     *out_stream = stream;
     return DAO_OK;
+}
+
+/* The vendor finds a wrong handle when it is used. */
+static dao_status_t stream_adopt(dao_backend_device_t *device, void *native,
+                                 dao_backend_stream_t **out_stream)
+{
+    dao_status_t status = stream_wrap(device, out_stream);
+    if (status == DAO_OK) {
+        (*out_stream)->stream = (vendorStream_t)native;
+        (*out_stream)->is_adopted = true;
+    }
+    return status;
 }
 
 static dao_status_t stream_synchronize(dao_backend_stream_t *stream)
@@ -318,9 +342,11 @@ static void stream_destroy(dao_backend_stream_t *stream)
 {
     (void)stream_synchronize(
         stream); /* the vendor's destroy does not wait; the work's error has no taker any more */
-    dao_status_t status;
-    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
-    (void)status; /* a lost device: its streams went with it */
+    if (!stream->is_adopted) {
+        dao_status_t status;
+        CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
+        (void)status; /* a lost device: its streams went with it */
+    }
     dao_host_free(stream);
 }
 
@@ -503,6 +529,8 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .fill = fill,
     .host_func = host_func,
     .copy_peer = copy_peer,
+    .stream_adopt = stream_adopt,
+    .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,
     .dlpack_pinned = VENDOR_DLPACK_PINNED,
