@@ -290,25 +290,25 @@ static dao_status_t pinned_free(dao_backend_device_t *device, void *address, siz
 
 /* Streams. */
 
-/* Gives the structure around a stream that there is not yet. */
-static dao_status_t stream_wrap(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+/* Gives the structure around a stream that there is not yet; NULL, which is an error already, without memory. */
+static dao_backend_stream_t *stream_wrap(dao_backend_device_t *device)
 {
     dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
     if (stream == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
+        return NULL;
     }
     stream->device = device;
-    *out_stream = stream;
-    return DAO_OK;
+    return stream;
 }
 
 static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
 {
-    dao_backend_stream_t *stream;
-    dao_status_t status = stream_wrap(device, &stream);
-    if (status != DAO_OK) {
-        return status;
+    dao_backend_stream_t *stream = stream_wrap(device);
+    if (stream == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
     }
+    dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCreateWithFlags,
          (&stream->stream, vendorStreamNonBlocking));
     if (status != DAO_OK) {
@@ -323,12 +323,14 @@ static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stre
 static dao_status_t stream_adopt(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream)
 {
-    dao_status_t status = stream_wrap(device, out_stream);
-    if (status == DAO_OK) {
-        (*out_stream)->stream = (vendorStream_t)native;
-        (*out_stream)->is_adopted = true;
+    dao_backend_stream_t *stream = stream_wrap(device);
+    if (stream == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
     }
-    return status;
+    stream->stream = (vendorStream_t)native;
+    stream->is_adopted = true;
+    *out_stream = stream;
+    return DAO_OK;
 }
 
 static dao_status_t stream_synchronize(dao_backend_stream_t *stream)
