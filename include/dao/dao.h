@@ -5,9 +5,11 @@
 #ifndef DAO_DAO_H
 #define DAO_DAO_H
 
+#include <dao/access.h>
 #include <dao/api.h>
 #include <dao/async.h>
 #include <dao/context.h>
+#include <dao/dlpack.h>
 #include <dao/executor.h>
 #include <dao/host_memory.h>
 #include <dao/lease.h>
@@ -15,12 +17,14 @@
 #include <dao/observe.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
+#include <dao/plan.h>
 #include <dao/pressure.h>
 #include <dao/segment.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/swap.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
 

@@ -153,6 +153,14 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     {
     }
 
+    /** As dao_stream_adopt(). */
+    [[nodiscard]] static stream from_native(device_place device, void *native)
+    {
+        ::dao_stream_t *handle = nullptr;
+        check(::dao_stream_adopt(device.index, native, &handle));
+        return stream(handle);
+    }
+
     /** Takes over a handle of dao_stream_create(). */
     [[nodiscard]] static stream adopt(::dao_stream_t *handle) noexcept
     {
@@ -474,6 +482,20 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
             return ::dao_tensor_from_memory(memory.get(), offset_bytes, type, shape.size(), shape.data(),
                                             nullptr, out);
         });
+    }
+
+    /** As dao_tensor_from_dlpack(): takes `managed` over, unless it throws. */
+    [[nodiscard]] static tensor from_dlpack(::DLManagedTensorVersioned *managed, std::uint32_t flags = 0)
+    {
+        return made([&](::dao_tensor_t **out) { return ::dao_tensor_from_dlpack(managed, flags, out); });
+    }
+
+    /** As dao_tensor_to_dlpack(): the caller owns it, until its deleter is called. */
+    [[nodiscard]] ::DLManagedTensorVersioned *to_dlpack(std::uint32_t flags = 0) const
+    {
+        ::DLManagedTensorVersioned *managed = nullptr;
+        check(::dao_tensor_to_dlpack(get(), flags, &managed));
+        return managed;
     }
 
     [[nodiscard]] tensor narrow(std::int32_t dimension, std::int64_t start, std::int64_t length) const
