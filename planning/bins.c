@@ -1,7 +1,9 @@
-/* One policy after the other: its bins from the largest to the smallest, each bin's items in the order of their beginnings.
+/* One policy after the other: its bins from the largest to the smallest.
 
        entries   | bin 0 (largest): items ... | bin 1: items ... |        in the order in which they are placed
        blocks    | of bin 0                   | of bin 1         |        in the order in which they were made
+
+   Sorting is stable, and the instance's items are in the order of their beginnings.
 
    A block knows its lives, sorted. Most questions are answered before they are searched: by where its first life begins and
    its last one ends, and by a mask with a bit for each 64th of all time in which it is used.
@@ -27,6 +29,7 @@
 #define SMALL_BIN_COUNT    (SMALL_LINEAR_COUNT + ((SMALL_MAX_LOG2 - SMALL_LINEAR_LOG2) << SMALL_STEPS_LOG2))
 static_assert(DAO_BIN_SMALL_MAX == UINT64_C(1) << SMALL_MAX_LOG2, "the small bins end here");
 
+#define LARGEST_BIN       (2 * DAO_PLAN_SIZE_MAX)
 #define MASK_BITS         64u
 #define FIRST_BLOCK_COUNT 64u
 #define FIRST_LIFE_COUNT  4u
@@ -73,6 +76,7 @@ typedef struct result {
 struct dao_plan_bins {
     dao_plan_instance_t *instance;
     dao_plan_layout_t layout;
+    dao_bin_order_t order;
     uint32_t policy; /* the one at hand; DAO_PLAN_BIN_POLICY_COUNT: all are done */
     bool is_started; /* `now` and the blocks are the policy's */
     result_t now;
@@ -189,43 +193,48 @@ static void put_life(dao_plan_bins_t *bins, uint32_t index, const dao_plan_item_
     bins->last_ends[index] = block->lives[block->count - 1].end;
 }
 
-/* Whether a block is free during a life; `touched` and `filled` are the life's masks. */
-static bool is_free(const block_t *block, const dao_plan_item_t *item, uint64_t touched, uint64_t filled)
-{
-    if ((block->mask & touched) == 0) {
-        return true;
-    }
-    if ((block->mask & filled) != 0) {
-        return false;
-    }
-    uint32_t at = first_after(block, item->begin);
-    return at == block->count || block->lives[at].begin >= item->end;
-}
-
 /* ---- where an item goes ---- */
 
-/* The first own block that is free: own lives come in the order of their beginnings. */
-static uint32_t find_own(const dao_plan_bins_t *bins, const dao_plan_item_t *item)
+/* An item, and the masks of its life. */
+typedef struct seeker {
+    const dao_plan_item_t *item;
+    uint64_t touched;
+    uint64_t filled;
+} seeker_t;
+
+static bool is_free(const block_t *block, const seeker_t *seeker)
+{
+    if ((block->mask & seeker->touched) == 0) {
+        return true;
+    }
+    if ((block->mask & seeker->filled) != 0) {
+        return false;
+    }
+    uint32_t at = first_after(block, seeker->item->begin);
+    return at == block->count || block->lives[at].begin >= seeker->item->end;
+}
+
+/* The first own block that is free. */
+static uint32_t find_own(const dao_plan_bins_t *bins, const seeker_t *seeker)
 {
     uint32_t block = bins->now.groups[bins->group].first_block;
-    while (block < bins->block_count && bins->last_ends[block] > item->begin) {
+    while (block < bins->block_count && bins->last_ends[block] > seeker->item->begin &&
+           !is_free(&bins->block_list[block], seeker)) {
         block++;
     }
     return block < bins->block_count ? block : BIN_NONE;
 }
 
 /* The first free block of a larger bin, the next larger one first. */
-static uint32_t find_lender(const dao_plan_bins_t *bins, const dao_plan_item_t *item, uint32_t *out_group)
+static uint32_t find_lender(const dao_plan_bins_t *bins, const seeker_t *seeker, uint32_t *out_group)
 {
     const group_t *groups = bins->now.groups;
-    uint64_t touched = mask_of(bins, item->begin, item->end, false);
-    uint64_t filled = mask_of(bins, item->begin, item->end, true);
     for (uint32_t group = bins->group; group-- > 0;) {
-        if (groups[group].alignment_bytes >> item->alignment_log2 == 0) {
+        if (groups[group].alignment_bytes >> seeker->item->alignment_log2 == 0) {
             continue;
         }
         for (uint32_t block = groups[group].first_block; block < groups[group + 1].first_block; block++) {
-            if (is_free(&bins->block_list[block], item, touched, filled)) {
+            if (is_free(&bins->block_list[block], seeker)) {
                 *out_group = group;
                 return block;
             }
@@ -263,11 +272,14 @@ static uint32_t find_block(dao_plan_bins_t *bins, const dao_plan_item_t *item, u
                            dao_plan_meter_t *meter)
 {
     uint32_t own_first = bins->now.groups[bins->group].first_block;
-    uint32_t block = find_own(bins, item);
+    const seeker_t seeker = {.item = item,
+                             .touched = mask_of(bins, item->begin, item->end, false),
+                             .filled = mask_of(bins, item->begin, item->end, true)};
+    uint32_t block = find_own(bins, &seeker);
     *out_lender = BIN_NONE;
     meter->used += 1 + (bins->block_count - own_first) / BLOCKS_PER_WORK;
     if (block == BIN_NONE) {
-        block = find_lender(bins, item, out_lender);
+        block = find_lender(bins, &seeker, out_lender);
         meter->used += own_first / BLOCKS_PER_WORK;
     }
     if (block == BIN_NONE) {
@@ -310,13 +322,17 @@ static void drop_result(dao_plan_bins_t *bins, result_t *result)
     *result = (result_t){0};
 }
 
-/* Sorts the items by bins, the largest first; in a bin they stay in the order of their beginnings. */
+/* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable. */
 static void sort_entries(dao_plan_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch)
 {
     const dao_plan_instance_t *instance = bins->instance;
     for (uint32_t i = 0; i < instance->item_count; i++) {
-        uint64_t size_bytes = dao_bin_round(bins->policy, instance->items[i].size_bytes);
-        keys[i] = (dao_plan_key_t){.key = 2 * DAO_PLAN_SIZE_MAX - size_bytes, .value = i};
+        bool is_by_end = bins->order == DAO_BIN_ORDER_END;
+        keys[i] = (dao_plan_key_t){.key = is_by_end ? instance->items[i].end : 0, .value = i};
+    }
+    dao_plan_sort_keys(keys, scratch, instance->item_count);
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        keys[i].key = LARGEST_BIN - dao_bin_round(bins->policy, instance->items[keys[i].value].size_bytes);
     }
     dao_plan_sort_keys(keys, scratch, instance->item_count);
 }
@@ -329,8 +345,7 @@ static uint32_t make_groups(const dao_plan_bins_t *bins, const dao_plan_key_t *k
         uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
         if (i == 0 || keys[i].key != keys[i - 1].key) {
             if (groups != NULL) {
-                groups[count] =
-                    (group_t){.size_bytes = 2 * DAO_PLAN_SIZE_MAX - keys[i].key, .first_entry = i};
+                groups[count] = (group_t){.size_bytes = LARGEST_BIN - keys[i].key, .first_entry = i};
             }
             count++;
         }
@@ -468,13 +483,15 @@ bool dao_plan_bins_is_exact(const dao_plan_instance_t *instance)
     return instance->fixed_offsets == NULL && instance->pool_count == 1 && !instance->has_capacity;
 }
 
-dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_plan_bins_t **out_bins)
+dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
+                                  dao_plan_bins_t **out_bins)
 {
     dao_plan_bins_t *bins = dao_plan_take(&instance->memory, 1, sizeof(*bins));
     if (bins == NULL) {
         return no_memory(instance->item_count);
     }
     bins->instance = instance;
+    bins->order = order;
     if (!dao_plan_layout_init(&bins->layout, instance)) {
         dao_plan_bins_destroy(bins);
         return no_memory(instance->item_count);
@@ -586,7 +603,7 @@ static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_bins_t *bin
     return DAO_OK;
 }
 
-static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instance)
+static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instance, dao_bin_order_t order)
 {
     static const _Atomic bool is_never_cancelled = false;
     dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &is_never_cancelled};
@@ -595,7 +612,7 @@ static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instanc
     if (!dao_plan_bins_is_exact(instance)) {
         return dao_error(DAO_ERR_UNSUPPORTED, "lifetime bins know no fixed offsets, pools and capacities");
     }
-    dao_status_t status = dao_plan_bins_create(instance, &bins);
+    dao_status_t status = dao_plan_bins_create(instance, order, &bins);
     while (status == DAO_OK && !is_done) {
         status = dao_plan_bins_step(bins, &meter, &is_done);
     }
@@ -606,7 +623,7 @@ static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instanc
     return status;
 }
 
-dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *problem)
+dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *problem, dao_bin_order_t order)
 {
     dao_plan_instance_t instance;
     *plan = (dao_bin_plan_t){0};
@@ -614,7 +631,7 @@ dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *p
     if (status != DAO_OK) {
         return status;
     }
-    status = make_plan(plan, &instance);
+    status = make_plan(plan, &instance, order);
     dao_plan_instance_finish(&instance);
     if (status != DAO_OK) {
         dao_bin_plan_finish(plan);

@@ -8,8 +8,7 @@
        | 2 blocks of 96 KiB  | 3 blocks of 64 KiB | ... | small ones |        the largest bin comes first
 
    What is different from PRMalloc: buffers up to 32 KiB have bins too, eight an octave; lives are half-open unless the problem
-   says that they are closed; buffers join in the order of their beginnings, which needs less than that of their ends; a right
-   is to one block, however many buffers borrowed it. */
+   says that they are closed; a right is to one block, however many buffers borrowed it. */
 #ifndef DAO_PLANNING_BINS_H
 #define DAO_PLANNING_BINS_H
 
@@ -20,6 +19,12 @@
 
 /* Bins up to this size are found by a table, those above by a search. */
 #define DAO_BIN_DENSE_MAX ((uint64_t)32 << 20)
+
+/* In which order the buffers of a bin join. */
+typedef enum dao_bin_order {
+    DAO_BIN_ORDER_END,   /* as PRMalloc does: when they are freed they are recorded */
+    DAO_BIN_ORDER_BEGIN, /* needs less: 11 % on a recorded step of resnet50 */
+} dao_bin_order_t;
 
 /* Gives the step of a policy, 4, 8 or 16 KiB. */
 uint64_t dao_bin_policy_step(uint32_t policy);
@@ -53,7 +58,8 @@ typedef struct dao_bin_plan {
 
 /* Makes the bins of a problem with one pool and nothing fixed. The statuses of dao_planner_create(); DAO_ERR_UNSUPPORTED for
    fixed offsets and pools. */
-DAO_NODISCARD dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *problem);
+DAO_NODISCARD dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *problem,
+                                             dao_bin_order_t order);
 void dao_bin_plan_finish(dao_bin_plan_t *plan); /* also one that is all zero */
 
 /* Gives the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins) above. */
@@ -66,7 +72,8 @@ bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan);
 typedef struct dao_plan_bins dao_plan_bins_t;
 
 /* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_plan_bins_t **out_bins);
+DAO_NODISCARD dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
+                                                dao_plan_bins_t **out_bins);
 void dao_plan_bins_destroy(dao_plan_bins_t *bins);
 
 /* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */

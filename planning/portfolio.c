@@ -98,7 +98,7 @@ static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
     if (recipe->kind == RECIPE_LOWEST) {
         status = dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest);
     } else if (recipe->kind == RECIPE_BINS) {
-        status = dao_plan_bins_create(&portfolio->instance, &portfolio->bins);
+        status = dao_plan_bins_create(&portfolio->instance, DAO_BIN_ORDER_END, &portfolio->bins);
     } else {
         status = dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
     }
