@@ -5,6 +5,7 @@
 #ifndef DAO_DAO_H
 #define DAO_DAO_H
 
+#include <dao/access.h>
 #include <dao/api.h>
 #include <dao/async.h>
 #include <dao/context.h>
@@ -23,6 +24,7 @@
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/swap.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
 
