@@ -90,7 +90,8 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc|plan is missing" bench
+expect 2 "alloc|plan|swap is missing" bench
+expect 2 '"some" is none of ours, g10 and all' bench swap --set some
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
