@@ -212,6 +212,7 @@ static dao_status_t run_in_context(simulator_t *simulator)
         .capacity_bytes = problem->capacity_bytes,
         .host_bytes = problem->host.limit_bytes,
         .policy = simulator->config->policy,
+        .on_demand = simulator->config->on_demand,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);

@@ -14,6 +14,7 @@
 
 typedef struct dao_simulate_config {
     dao_policy_t policy;
+    bool on_demand;      /* as in dao_executor_config_t */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
 } dao_simulate_config_t;
