@@ -206,18 +206,20 @@ static void print_row(const bench_t *bench, const dao_plan_result_t *result, con
                       const char *breaches)
 {
     const dao_plan_row_t *row = &result->row;
+    const char *slash = strrchr(result->instance, '/');
+    const char *name = slash == NULL ? result->instance : slash + 1;
     char first[LINE_BYTES] = "";
     if (bench->row_count == 0) {
-        (void)printf("%-10s %-34s %-7s %8s %12s %8s %-6s %9s %8s  %s\n", "figure", "instance", "method",
+        (void)printf("%-10s %-26s %-7s %8s %12s %8s %-6s %9s %8s  %s\n", "figure", "instance", "method",
                      "buffers", "peak bytes", "ratio", "proved", "CPU s", "B/buffer", "at most");
     }
     if (result->goal->first_most_s > 0 && row->has_peak) {
         (void)snprintf(first, sizeof(first), "; first %.4f in %.3f s",
                        (double)row->first_peak_bytes / (double)row->bound_bytes, seconds(row->first_cpu_ns));
     }
-    (void)printf("%-10s %-34s %-7s %8zu %12" PRIu64 " %8.5f %-6s %9.4f %8.1f  %s%s%s%s%s\n",
-                 result->goal->figure, result->instance, row->method, row->buffer_count, row->peak_bytes,
-                 result->ratio, row->is_proved ? "yes" : "no", seconds(row->cpu_ns),
+    (void)printf("%-10s %-26s %-7s %8zu %12" PRIu64 " %8.5f %-6s %9.4f %8.1f  %s%s%s%s%s\n",
+                 result->goal->figure, name, row->method, row->buffer_count, row->peak_bytes, result->ratio,
+                 row->is_proved ? "yes" : "no", seconds(row->cpu_ns),
                  (double)row->memory_bytes / (double)row->buffer_count, limits, first,
                  breaches[0] != '\0' ? " [" : "", breaches, breaches[0] != '\0' ? "]" : "");
     dao_output_flush();
@@ -438,6 +440,7 @@ const dao_command_t dao_command_bench_plan = {
                "  public     steps of others\n"
                "  synthetic  20,000 buffers that are made\n"
                "  million    a million of them\n"
+               "  bins       against the bins of PRMalloc\n"
                "Instances that are not there are left out, or others stand in for them.",
     .options = options,
     .least_arguments = 0,

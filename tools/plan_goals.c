@@ -45,6 +45,12 @@
         .bytes_most = 150                                                                                    \
     }
 
+#define BINS(step, stand)                                                                                    \
+    {                                                                                                        \
+        .figure = "bins", .file = step, .stand_in = stand, .method = "best", .rival = "bins",                \
+        .budget_s = 10, .ratio_most = 0.87                                                                   \
+    }
+
 const dao_plan_goal_t dao_plan_goals[] = {
     OPTIMAL("A", "cut:60:1"),
     OPTIMAL("B", "cut:60:2"),
@@ -76,6 +82,11 @@ const dao_plan_goal_t dao_plan_goals[] = {
     MILLION("rec", 1),
     MILLION("pp", 1.010),
     MILLION("rnd", 1.005),
+    BINS(STEP("gpt2_small", "1"), NULL),
+    BINS(STEP("lstm", "8"), NULL),
+    BINS(STEP("mobilenet_v2", "4"), OWN_STEP),
+    BINS(STEP("moe", "8"), NULL),
+    BINS(STEP("resnet50", "8"), NULL),
 };
 
 const size_t dao_plan_goal_count = sizeof(dao_plan_goals) / sizeof(dao_plan_goals[0]);

@@ -47,10 +47,24 @@ static void add_json(dao_json_rows_t *json, const dao_plan_row_t *row)
     dao_json_rows_count(json, "unplaced", row->unplaced_count);
 }
 
+/* What each policy of the lifetime bins needs, or what does not fit. */
+static void print_remark(const dao_plan_row_t *row)
+{
+    if (row->unplaced_count > 0) {
+        (void)printf("  %zu do not fit (%" PRIu64 " bytes)", row->unplaced_count, row->unplaced_bytes);
+    }
+    if (dao_plan_bin_policy_bytes(row->plan, 0) == 0) {
+        return;
+    }
+    (void)printf("  policies:");
+    for (uint32_t i = 0; i < DAO_PLAN_BIN_POLICY_COUNT; i++) {
+        (void)printf(" %" PRIu64, dao_plan_bin_policy_bytes(row->plan, i));
+    }
+}
+
 static void print_row(const dao_plan_table_t *table, const dao_plan_row_t *row)
 {
-    char peak[TEXT_BYTES] = "-", ratio[TEXT_BYTES] = "-", bytes[TEXT_BYTES] = "-",
-         unplaced[2 * TEXT_BYTES] = "";
+    char peak[TEXT_BYTES] = "-", ratio[TEXT_BYTES] = "-", bytes[TEXT_BYTES] = "-";
     if (table->row_count == 0) {
         (void)printf("%-20s %20s %9s %-6s %11s %9s\n", "method", "peak bytes", "ratio", "proved", "CPU s",
                      "B/buffer");
@@ -62,12 +76,10 @@ static void print_row(const dao_plan_table_t *table, const dao_plan_row_t *row)
     if (row->memory_bytes > 0) {
         (void)snprintf(bytes, sizeof(bytes), "%.*f", BYTE_DECIMALS, bytes_per_buffer(row));
     }
-    if (row->unplaced_count > 0) {
-        (void)snprintf(unplaced, sizeof(unplaced), "  %zu do not fit (%" PRIu64 " bytes)",
-                       row->unplaced_count, row->unplaced_bytes);
-    }
-    (void)printf("%-20s %20s %9s %-6s %11.*f %9s%s\n", row->method, peak, ratio,
-                 row->is_proved ? "yes" : "no", SECOND_DECIMALS, (double)row->cpu_ns / 1e9, bytes, unplaced);
+    (void)printf("%-20s %20s %9s %-6s %11.*f %9s", row->method, peak, ratio, row->is_proved ? "yes" : "no",
+                 SECOND_DECIMALS, (double)row->cpu_ns / 1e9, bytes);
+    print_remark(row);
+    (void)putchar('\n');
     dao_output_flush();
 }
 
