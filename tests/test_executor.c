@@ -854,30 +854,6 @@ static void operands_are_fetched_before_their_kernel_is_next(void)
     }
 }
 
-/* What is fetched early makes nobody leave who is needed before. */
-static void what_is_fetched_early_does_no_harm(void)
-{
-    dao_executor_config_t settings = {
-        .capacity_bytes = 4 * UNIT, .queue_kernels = 16, .policy = DAO_POLICY_BELADY, .check = true};
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&settings, &executor), DAO_OK);
-    program_init(&program, executor);
-    make_written(6);
-    for (uint32_t round = 0; round < 20; round++) {
-        CU_ASSERT_EQUAL(push2("two", round % 6, RW, (round + 1) % 6, R), DAO_OK);
-    }
-    uint64_t fetches = stats_now().fetch_count;
-    end();
-    settings.on_demand = true;
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&settings, &executor), DAO_OK);
-    program_init(&program, executor);
-    make_written(6);
-    for (uint32_t round = 0; round < 20; round++) {
-        CU_ASSERT_EQUAL(push2("two", round % 6, RW, (round + 1) % 6, R), DAO_OK);
-    }
-    CU_ASSERT_TRUE(fetches <= stats_now().fetch_count);
-    end();
-}
-
 static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
@@ -907,7 +883,6 @@ static CU_TestInfo tests[] = {
     {"calls from the executor's thread are refused", calls_from_the_executors_thread_are_refused},
     {"bad arguments are named", bad_arguments_are_named},
     {"operands are fetched before their kernel is next", operands_are_fetched_before_their_kernel_is_next},
-    {"what is fetched early does no harm", what_is_fetched_early_does_no_harm},
     {"a still executor runs when it is called", a_still_executor_runs_when_it_is_called},
     {"a step is registered once and run often", a_step_is_registered_once_and_run_often},
     {"a discarded content is never copied", a_discarded_content_is_never_copied},

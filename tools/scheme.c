@@ -1,6 +1,7 @@
 #include "tools/scheme.h"
 
 #include "base/error.h"
+#include "base/sync.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,24 @@ static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_i
                                   dao_scheme_run_t *out_run)
 {
     return simulate((dao_policy_t)scheme->choice, true, input, out_run);
+}
+
+/* The whole step is planned and the plan replayed. */
+static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_swap_plan_config_t config = {.grain = (dao_swap_grain_t)scheme->choice};
+    dao_swap_plan_t *plan = NULL;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_swap_plan_make(input->problem, &config, &plan);
+    out_run->plan_ns = dao_clock_ns() - begin_ns;
+    if (status == DAO_OK) {
+        status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
+                                   &out_run->simulation);
+    }
+    dao_swap_plan_destroy(plan);
+    return status;
 }
 
 static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
@@ -89,6 +108,8 @@ static dao_status_t run_script(const dao_scheme_t *scheme, const dao_scheme_inpu
 }
 
 const dao_scheme_t dao_schemes[] = {
+    {"plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan},
+    {"plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan},
     {"online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online},
     {"lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand},
     {"belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand},
