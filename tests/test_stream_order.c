@@ -74,11 +74,14 @@ static void must(dao_status_t status)
 
 /* ---- start and stop ---- */
 
+static fault_config_t started; /* what the suite started with */
+
 static int start_at(dao_place_t where, const fault_config_t *config)
 {
     dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
     place = where;
-    return dao_context_start(&cpu, fault_backend_wrap(dao_backend_ops(), config)) != DAO_OK;
+    started = *config;
+    return dao_context_start(&cpu, fault_backend_wrap(dao_backend_ops(), &started)) != DAO_OK;
 }
 
 static int start(void)
@@ -131,19 +134,29 @@ static int stop(void)
     return is_fine ? 0 : 1;
 }
 
-static void begin(void)
+static void streams_create(void)
 {
     must(dao_stream_create(0, &s));
     must(dao_stream_create(0, &t));
     must(dao_stream_create(0, &u));
+}
+
+static void streams_destroy(void)
+{
+    dao_stream_destroy(s);
+    dao_stream_destroy(t);
+    dao_stream_destroy(u);
+}
+
+static void begin(void)
+{
+    streams_create();
     atomic_store(&wrong_count, 0);
 }
 
 static void end(void)
 {
-    dao_stream_destroy(s);
-    dao_stream_destroy(t);
-    dao_stream_destroy(u);
+    streams_destroy();
     must(dao_limit_set(place, 0));
     must(dao_trim(place, 0, NULL));
     CU_ASSERT_EQUAL(dao_used(place), 0);
@@ -626,7 +639,7 @@ static dao_status_t hand_over(bool touches_memory)
         return dao_last_status();
     }
     dao_status_t second = launch(t, block, size_bytes, first == DAO_OK ? 1 : -1, 2);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), DAO_OK);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), dao_device_health(0));
     give(block, t);
     block = dao_alloc(place, PAGE);
     if (block == NULL) {
@@ -637,18 +650,37 @@ static dao_status_t hand_over(bool touches_memory)
     return first != DAO_OK ? first : second;
 }
 
+/* As after begin(), for what takes a block from one stream to another. */
+static void prepare(void)
+{
+    one_page_is_left();
+    be_several();
+}
+
+/* A lost device is there again after a new start. */
+static void mend(void)
+{
+    streams_destroy();
+    must(dao_finalize());
+    CU_ASSERT_EQUAL_FATAL(start_at(place, &started), 0);
+    streams_create();
+    prepare();
+}
+
 static void one_call_fails(fault_call_t kind)
 {
     uint64_t n = 0;
     bool has_failed = true;
-    one_page_is_left();
-    be_several();
+    prepare();
     for (; has_failed && n < 200; n++) {
         fault_backend_arm(kind, n, false);
         dao_status_t status = hand_over(kind != FAULT_CALL_LOSS);
         has_failed = fault_backend_disarm() > 0;
         CU_ASSERT_TRUE(has_failed || status == DAO_OK);
         CU_ASSERT_EQUAL(dao_used(place), 0);
+        if (dao_device_health(0) != DAO_OK) {
+            mend();
+        }
         must(dao_device_synchronize(0));
         CU_ASSERT_EQUAL(hand_over(true), DAO_OK);
     }
