@@ -84,9 +84,10 @@ static int start_at(dao_place_t where, const fault_config_t *config)
     return dao_context_start(&cpu, fault_backend_wrap(dao_backend_ops(), &started)) != DAO_OK;
 }
 
+static const fault_config_t quiet;
+
 static int start(void)
 {
-    static const fault_config_t quiet;
     return start_at(device_0, &quiet);
 }
 
@@ -98,7 +99,6 @@ static int start_without_pages(void)
 
 static int start_pinned(void)
 {
-    static const fault_config_t quiet;
     return start_at(pinned_0, &quiet);
 }
 
@@ -134,23 +134,20 @@ static int stop(void)
     return is_fine ? 0 : 1;
 }
 
-static void streams_create(void)
-{
-    must(dao_stream_create(0, &s));
-    must(dao_stream_create(0, &t));
-    must(dao_stream_create(0, &u));
-}
+static dao_stream_t **const ours[] = {&s, &t, &u};
 
 static void streams_destroy(void)
 {
-    dao_stream_destroy(s);
-    dao_stream_destroy(t);
-    dao_stream_destroy(u);
+    for (int i = 0; i < 3; i++) {
+        dao_stream_destroy(*ours[i]);
+    }
 }
 
 static void begin(void)
 {
-    streams_create();
+    for (int i = 0; i < 3; i++) {
+        must(dao_stream_create(0, ours[i]));
+    }
     atomic_store(&wrong_count, 0);
 }
 
@@ -650,28 +647,24 @@ static dao_status_t hand_over(bool touches_memory)
     return first != DAO_OK ? first : second;
 }
 
-/* As after begin(), for what takes a block from one stream to another. */
-static void prepare(void)
-{
-    one_page_is_left();
-    be_several();
-}
-
 /* A lost device is there again after a new start. */
 static void mend(void)
 {
+    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
     streams_destroy();
     must(dao_finalize());
     CU_ASSERT_EQUAL_FATAL(start_at(place, &started), 0);
-    streams_create();
-    prepare();
+    begin();
+    one_page_is_left();
+    be_several();
 }
 
 static void one_call_fails(fault_call_t kind)
 {
     uint64_t n = 0;
     bool has_failed = true;
-    prepare();
+    one_page_is_left();
+    be_several();
     for (; has_failed && n < 200; n++) {
         fault_backend_arm(kind, n, false);
         dao_status_t status = hand_over(kind != FAULT_CALL_LOSS);
@@ -708,13 +701,9 @@ static void a_block_that_cannot_be_waited_for_stays_held(void)
     give(again, t);
 }
 
-static void any_call_may_fail(void)
+static void any_call_may_fail_and_the_device_be_lost(void)
 {
     one_call_fails(FAULT_CALL_ANY);
-}
-
-static void the_device_may_be_lost(void)
-{
     one_call_fails(FAULT_CALL_LOSS);
 }
 
@@ -741,8 +730,7 @@ typedef struct worker {
 
 static dao_stream_t *pick_stream(worker_t *worker)
 {
-    dao_stream_t *const streams[] = {s, t, u};
-    return streams[dao_test_random(&worker->seed) % 3];
+    return *ours[dao_test_random(&worker->seed) % 3];
 }
 
 /* Lets another stream read a block behind what its own has done so far. */
@@ -880,8 +868,7 @@ static CU_TestInfo tests[] = {
     {"wrong arguments are refused", wrong_arguments_are_refused},
     {"no stream is the compute stream", no_stream_is_the_compute_stream},
     {"a block that cannot be waited for stays held", a_block_that_cannot_be_waited_for_stays_held},
-    {"any call may fail", any_call_may_fail},
-    {"the device may be lost", the_device_may_be_lost},
+    {"any call may fail, and the device be lost", any_call_may_fail_and_the_device_be_lost},
     CU_TEST_INFO_NULL,
 };
 
