@@ -461,6 +461,7 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     paged->base = (dao_allocator_t){.ops = &paged_ops, .ledger = &paged->ledger};
     paged->holds = config->holds;
     paged->fit = config->fit;
+    paged->is_prepared = config->initial_bytes != 0;
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;

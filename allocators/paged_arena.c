@@ -107,6 +107,7 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged)
     for (uint32_t i = 0; i < ranges.count; i++) {
         ranges.ranges[i] = paged->arenas[i]->segment.range;
         ranges.stays[i] = paged->arenas[i]->role == ARENA_LEASED;
+        ranges.grows[i] = paged->arenas[i]->role == ARENA_SMALL && !paged->is_prepared; /* few pages */
     }
     return ranges;
 }

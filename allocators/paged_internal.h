@@ -43,6 +43,7 @@ typedef struct paged {
     uint64_t page_bytes;
     uint64_t window_bytes;
     dao_range_fit_t fit;
+    bool is_prepared; /* it began with memory: that is used up before more is taken */
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;

@@ -30,6 +30,7 @@ typedef struct dao_pages_counts {
 typedef struct dao_pages_ranges {
     const dao_range_t *ranges[DAO_PAGES_WINDOW_MAX];
     bool stays[DAO_PAGES_WINDOW_MAX]; /* the window's pages stay where they are, free or not */
+    bool grows[DAO_PAGES_WINDOW_MAX]; /* the window gets new pages before others are moved */
     uint32_t count;
 } dao_pages_ranges_t;
 

@@ -97,6 +97,10 @@ typedef struct dao_backend_ops {
        behind the other from `address`. All or nothing. NULL: the core makes the calls one by one. */
     dao_status_t (*pages_create_mapped)(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
                                         void *address, dao_backend_pages_t **out_pages);
+
+    /* Memory, pinned memory too, has addresses but no bytes: copies take their time and carry nothing, and nobody touches
+       an address. */
+    bool has_no_bytes;
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

@@ -184,7 +184,8 @@ static const char *const variables[] = {"DAO_CPU_DEVICES",
                                         "DAO_CPU_H2D_BYTES_PER_SECOND",
                                         "DAO_CPU_D2H_BYTES_PER_SECOND",
                                         "DAO_CPU_COPY_LATENCY_NS",
-                                        "DAO_CPU_NO_PAGE_MAPPING"};
+                                        "DAO_CPU_NO_PAGE_MAPPING",
+                                        "DAO_CPU_HALF_DUPLEX"};
 
 static void clear_environment(void)
 {
@@ -223,7 +224,7 @@ static void without_settings_there_are_defaults(void)
 
 static void set_environment(void)
 {
-    static const char *const values[] = {"5", "1.5GiB", "50GB/s", "25GB", "10us", "1"};
+    static const char *const values[] = {"5", "1.5GiB", "50GB/s", "25GB", "10us", "1", "1"};
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         (void)setenv(variables[i], values[i], 1);
     }
@@ -238,6 +239,7 @@ static void the_environment_is_read_with_units(void)
     CU_ASSERT_EQUAL(settings.h2d_bytes_per_second, UINT64_C(50000000000));
     CU_ASSERT_EQUAL(settings.d2h_bytes_per_second, UINT64_C(25000000000));
     CU_ASSERT_EQUAL(settings.copy_latency_ns, 10000);
+    CU_ASSERT_TRUE(settings.is_half_duplex);
     CU_ASSERT_FALSE(settings.has_pages);
     clear_environment();
 }
@@ -249,6 +251,7 @@ static void the_callers_setting_wins_over_the_environment(void)
                             .h2d_bytes_per_second = 7,
                             .d2h_bytes_per_second = 8,
                             .copy_latency_ns = 9,
+                            .half_duplex = true,
                             .no_page_mapping = true};
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
@@ -496,6 +499,30 @@ static void copies_of_one_direction_share_the_link(void)
     close_device();
 }
 
+static void in_half_duplex_both_directions_share_the_link(void)
+{
+    dao_backend_stream_t *back = NULL;
+    void *host = NULL;
+    open_device((dao_cpu_config_t){.device_bytes = 64 * MIB,
+                                   .h2d_bytes_per_second = UINT64_C(200000000),
+                                   .d2h_bytes_per_second = UINT64_C(100000000),
+                                   .half_duplex = true});
+    void *near = take(MIB), *other_block = take(MIB);
+    NEED(ops->pinned_alloc(device, 2 * MIB, &host));
+    NEED(ops->stream_create(device, &back));
+    uint64_t begin_ns = dao_clock_ns();
+    NEED(ops->copy(stream, DAO_COPY_KIND_H2D, near, host, 1000000));
+    NEED(ops->copy(back, DAO_COPY_KIND_D2H, (char *)host + MIB, other_block, 1000000));
+    NEED(ops->stream_synchronize(stream));
+    NEED(ops->stream_synchronize(back));
+    CU_ASSERT_TRUE(dao_clock_ns() - begin_ns >= 15 * MS);
+    ops->stream_destroy(back);
+    NEED(ops->pinned_free(device, host, 2 * MIB));
+    NEED(ops->memory_free(device, near, MIB));
+    NEED(ops->memory_free(device, other_block, MIB));
+    close_device();
+}
+
 static void a_copy_between_devices_passes_both_links(void)
 {
     dao_backend_device_t *peer = NULL;
@@ -517,6 +544,7 @@ static void a_copy_between_devices_passes_both_links(void)
 static CU_TestInfo link_tests[] = {
     {"a copy takes what its link needs", a_copy_takes_what_its_link_needs},
     {"copies of one direction share the link", copies_of_one_direction_share_the_link},
+    {"in half duplex both directions share the link", in_half_duplex_both_directions_share_the_link},
     {"a copy between devices passes both links", a_copy_between_devices_passes_both_links},
     CU_TEST_INFO_NULL,
 };

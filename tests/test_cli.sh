@@ -123,6 +123,9 @@ echo '[' >"$folder/x.io_info.json"
 echo '{}' >"$folder/x.1.tensor_size.json"
 expect 1 "x.io_info.json:2:1: the file ends here" info "$folder"
 expect 1 "is no batch" info "$folder" --batch a/b
+expect 1 "has no batches" info "$folder/x.tr" --batch 4
+expect 1 "x.tr: No such file" info "$folder/x.tr"
+expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
 
 expect 0 "version" info
 expect 0 '"backend"' info --json
@@ -168,6 +171,9 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
     [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
     expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
+    printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
+    expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
+    [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
 fi
 
 [ $failures -eq 0 ] && echo "all passed"

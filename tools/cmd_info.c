@@ -1,6 +1,6 @@
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/options.h"
-#include "tools/read_json_step.h"
+#include "tools/read_step.h"
 #include "tools/report.h"
 
 #include <dao/dao.h>
@@ -102,7 +102,7 @@ static dao_status_t report_trace(dao_report_t *report, const char *path, const c
 {
     dao_step_trace_t trace;
     dao_step_figures_t figures;
-    dao_status_t status = dao_read_json_step(path, batch, &trace);
+    dao_status_t status = dao_read_step(path, batch, &trace);
     if (status != DAO_OK) {
         return status;
     }
@@ -152,8 +152,7 @@ const dao_command_t dao_command_info = {
     .summary = "show this build and its devices, or what a trace holds",
     .details = "Without TRACE: version, backend and devices. With TRACE: operators, tensors, peak, and the "
                "smallest\n"
-               "device memory that the step can be run in.\n"
-               "TRACE is a folder with MODEL.io_info.json and its companions, or that file.",
+               "device memory that the step can be run in.\n" DAO_READ_STEP_HELP,
     .options = options,
     .most_arguments = 1,
     .run = run_info,

@@ -1,7 +1,7 @@
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
 #include "tools/capacity.h"
 #include "tools/options.h"
-#include "tools/read_json_step.h"
+#include "tools/read_step.h"
 #include "tools/report.h"
 #include "tools/run_step.h"
 
@@ -329,7 +329,7 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
         return exit_code; /* before a large trace is read */
     }
     dao_step_trace_t trace;
-    if (dao_read_json_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+    if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
         return dao_failure(command->name);
     }
     exit_code = run_trace(&settings, &config, &trace);
@@ -346,7 +346,7 @@ const dao_command_t dao_command_run = {
         "tensor\n"
         "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
         "unlimited\n"
-        "memory to compare. TRACE is a folder with MODEL.io_info.json and its companions, or that file.\n\n"
+        "memory to compare.\n" DAO_READ_STEP_HELP "\n\n"
         "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive "
         "before\n"
         "the step, such as weights, begins on the host: fetches and bytes to the device include its first "

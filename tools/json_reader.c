@@ -5,7 +5,7 @@
        KEY_OR_END      a key or `}`                (behind `{`)
        KEY             a key                       (behind a comma in an object)
        COMMA_OR_END    a comma or the closing one  (behind a value in a container)
-       FILE_END        nothing but white space     (behind the outermost value)
+       FILE_END        nothing but white space     (behind the outermost value, until the next document is asked for)
 
    Invariant: depth <= DAO_JSON_DEPTH_MAX; bits of object_bits at depth and above are not read. */
 #include "tools/json_reader.h"
@@ -531,6 +531,16 @@ dao_status_t dao_json_next(dao_json_reader_t *reader)
         reader->position = (dao_json_position_t){reader->source.line, reader->source.column};
     }
     return status == DAO_OK ? next_token(reader, byte) : status;
+}
+
+dao_status_t dao_json_next_document(dao_json_reader_t *reader, bool *out_more)
+{
+    int byte = DAO_JSON_SOURCE_END;
+    dao_status_t status = skip_white_space(reader, &byte);
+    *out_more = byte != DAO_JSON_SOURCE_END;
+    reader->position = (dao_json_position_t){reader->source.line, reader->source.column};
+    reader->expected = *out_more ? VALUE : FILE_END;
+    return status;
 }
 
 dao_status_t dao_json_expect(dao_json_reader_t *reader, dao_json_token_t wanted, const char *what)

@@ -57,6 +57,10 @@ void dao_json_reader_close(dao_json_reader_t *reader);
 /* Takes the next token. DAO_ERR_PARSE, DAO_ERR_IO, DAO_ERR_NO_HOST_MEMORY: reading cannot go on. */
 DAO_NODISCARD dao_status_t dao_json_next(dao_json_reader_t *reader);
 
+/* For files of several values, one behind the other (JSON lines): between two of them, steps on to the next one, or tells
+   that the file has ended. The error is that of reading. */
+DAO_NODISCARD dao_status_t dao_json_next_document(dao_json_reader_t *reader, bool *out_more);
+
 /* Takes the next token, which has to be `wanted`; `what` says for the message what is expected, "a list of ids". */
 DAO_NODISCARD dao_status_t dao_json_expect(dao_json_reader_t *reader, dao_json_token_t wanted,
                                            const char *what);

@@ -554,10 +554,7 @@ dao_status_t dao_read_json_step(const char *path, const char *batch, dao_step_tr
         dao_host_free(reader->items);
     }
     if (status == DAO_OK) {
-        (void)snprintf(trace.model, sizeof(trace.model), "%s", files->model);
-        (void)snprintf(trace.batch, sizeof(trace.batch), "%s", files->batch);
-        make_printable(trace.model);
-        make_printable(trace.batch);
+        dao_step_trace_name(&trace, files->model, strlen(files->model), files->batch);
         *out_trace = trace;
     } else {
         dao_step_trace_finish(&trace);

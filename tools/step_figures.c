@@ -208,12 +208,13 @@ static bool tally_temporaries(const dao_step_trace_t *trace, const dao_trace_ope
     return true;
 }
 
-static bool tally_operator(const dao_step_trace_t *trace, const dao_trace_operator_t *op, tally_t *tally)
+static bool tally_operator(const dao_step_trace_t *trace, uint32_t index, tally_t *tally)
 {
+    const dao_trace_operator_t *op = &trace->operators[index];
     for (size_t i = 0; i < op->operands.count; i++) {
         const dao_trace_operand_t *operand = &trace->operands[op->operands.begin + i];
-        if (operand->access == DAO_ACCESS_WRITE &&
-            !count_in(tally, trace->tensors[operand->tensor].size_bytes)) {
+        const dao_trace_tensor_t *tensor = &trace->tensors[operand->tensor];
+        if (tensor->producer == index && !count_in(tally, tensor->size_bytes)) {
             return false;
         }
     }
@@ -253,8 +254,7 @@ dao_status_t dao_step_trace_figures(const dao_step_trace_t *trace, dao_step_figu
     dao_status_t status = tally_persistent(trace, &tally, &figures);
     for (uint32_t i = 0; status == DAO_OK && i < trace->operator_count; i++) {
         uint64_t work_bytes;
-        if (!tally_operator(trace, &trace->operators[i], &tally) ||
-            !add(&figures.cost_ns, trace->operators[i].cost_ns)) {
+        if (!tally_operator(trace, i, &tally) || !add(&figures.cost_ns, trace->operators[i].cost_ns)) {
             return too_much(trace, i);
         }
         status = dao_step_trace_work(trace, i, &work_bytes);

@@ -12,7 +12,7 @@
 
 void dao_step_trace_init(dao_step_trace_t *trace)
 {
-    *trace = (dao_step_trace_t){0};
+    *trace = (dao_step_trace_t){.first_backward = DAO_TRACE_NONE};
 }
 
 void dao_step_trace_finish(dao_step_trace_t *trace)
@@ -25,6 +25,22 @@ void dao_step_trace_finish(dao_step_trace_t *trace)
     dao_host_free(trace->events);
     dao_host_free(trace->names);
     dao_step_trace_init(trace);
+}
+
+/* Copies text, cut to what fits, with what cannot be printed in one line replaced. */
+static void copy_printable(const char *text, size_t length, char *out_text, size_t capacity)
+{
+    length = length < capacity - 1 ? length : capacity - 1;
+    for (size_t i = 0; i < length; i++) {
+        out_text[i] = ((unsigned char)text[i] < ' ' || text[i] == 0x7f) ? '?' : text[i];
+    }
+    out_text[length] = '\0';
+}
+
+void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t length, const char *batch)
+{
+    copy_printable(model, length, trace->model, sizeof(trace->model));
+    copy_printable(batch, strlen(batch), trace->batch, sizeof(trace->batch));
 }
 
 static dao_status_t add_name(dao_step_trace_t *trace, const char *name, size_t *out_offset)
@@ -156,22 +172,33 @@ dao_status_t dao_step_trace_add_input(dao_step_trace_t *trace, uint32_t tensor)
     return status;
 }
 
-dao_status_t dao_step_trace_add_mutate(dao_step_trace_t *trace, uint32_t tensor)
+/* Adds a use that writes; one that the operator reads as well becomes a change in place. */
+static dao_status_t add_write(dao_step_trace_t *trace, uint32_t tensor, dao_access_t access, const char *verb)
 {
-    dao_status_t status = check_alive(trace, tensor, "changes");
+    dao_status_t status = check_alive(trace, tensor, verb);
     if (status != DAO_OK) {
         return status;
     }
     dao_trace_operand_t *operand = find_operand(trace, tensor);
     if (operand != NULL) {
-        operand->access = DAO_ACCESS_READ_WRITE;
+        operand->access = operand->access == access ? access : DAO_ACCESS_READ_WRITE;
     } else {
-        status = add_operand(trace, tensor, DAO_ACCESS_READ_WRITE);
+        status = add_operand(trace, tensor, access);
     }
     if (status == DAO_OK) {
         note_use(trace, tensor);
     }
     return status;
+}
+
+dao_status_t dao_step_trace_add_mutate(dao_step_trace_t *trace, uint32_t tensor)
+{
+    return add_write(trace, tensor, DAO_ACCESS_READ_WRITE, "changes");
+}
+
+dao_status_t dao_step_trace_add_overwrite(dao_step_trace_t *trace, uint32_t tensor)
+{
+    return add_write(trace, tensor, DAO_ACCESS_WRITE, "overwrites");
 }
 
 dao_status_t dao_step_trace_add_output(dao_step_trace_t *trace, uint32_t tensor)

@@ -3,7 +3,8 @@
 
    Inside an operator: its outputs come to life, then its temporaries in their recorded order of alloc and free, then it
    computes, then what is left of the temporaries goes, then what it releases. A tensor that no operator produces is
-   alive before the step; one that is never released is alive to the end. */
+   alive before the step; one that is never released is alive to the end. One that is both is carried from step to step:
+   a weight. One that is alive before and released is fed to every step anew: an input. */
 #ifndef DAO_TOOLS_STEP_TRACE_H
 #define DAO_TOOLS_STEP_TRACE_H
 
@@ -80,7 +81,8 @@ typedef struct dao_step_trace {
     size_t event_count, event_capacity;
     char *names;
     size_t name_bytes, name_capacity;
-    uint64_t ignored_count; /* fields and sizes in the files that nobody knows */
+    uint32_t first_backward; /* operator where the backward pass begins; DAO_TRACE_NONE: not recorded */
+    uint64_t ignored_count;  /* fields and sizes in the files that nobody knows */
 } dao_step_trace_t;
 
 /* What follows from a trace. All sums are checked. */
@@ -96,6 +98,9 @@ typedef struct dao_step_figures {
 
 void dao_step_trace_init(dao_step_trace_t *trace);
 void dao_step_trace_finish(dao_step_trace_t *trace);
+
+/* Names the model, of which `model` has `length` bytes, and the batch; both are cut and made fit to be printed. */
+void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t length, const char *batch);
 
 static inline const char *dao_trace_name(const dao_step_trace_t *trace, size_t offset)
 {
@@ -119,10 +124,12 @@ DAO_NODISCARD dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, co
                                                      uint64_t size_bytes, uint32_t *out_tensor);
 /* Begins the next operator; what follows belongs to it. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *name);
-/* In this order: all inputs, mutates, outputs, releases of the operator. */
+/* In this order: all inputs, mutates, outputs, overwrites, releases of the operator. An output comes to life with it;
+   an overwrite puts new content into a tensor that is alive, without looking at the old one. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_input(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_mutate(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_output(dao_step_trace_t *trace, uint32_t tensor);
+DAO_NODISCARD dao_status_t dao_step_trace_add_overwrite(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_release(dao_step_trace_t *trace, uint32_t tensor);
 
 /* Begins the temporaries of an operator; operators come in order. */

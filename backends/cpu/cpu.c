@@ -42,11 +42,14 @@ static dao_status_t cpu_device_count(dao_backend_t *backend, int32_t *out_count)
     return DAO_OK;
 }
 
-static void init_link(cpu_link_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
+static void init_links(dao_backend_device_t *device)
 {
-    link->bytes_per_second = bytes_per_second;
-    link->latency_ns = latency_ns;
-    dao_mutex_init(&link->lock, DAO_RANK_BACKEND);
+    const dao_backend_t *backend = device->backend;
+    cpu_wire_t *back = &device->wires[backend->is_half_duplex ? 0 : 1];
+    dao_mutex_init(&device->wires[0].lock, DAO_RANK_BACKEND);
+    dao_mutex_init(&device->wires[1].lock, DAO_RANK_BACKEND);
+    device->h2d = (cpu_link_t){backend->h2d_bytes_per_second, backend->copy_latency_ns, &device->wires[0]};
+    device->d2h = (cpu_link_t){backend->d2h_bytes_per_second, backend->copy_latency_ns, back};
 }
 
 static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
@@ -66,8 +69,7 @@ static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_b
     }
     device->backend = backend;
     device->index = index;
-    init_link(&device->h2d, backend->h2d_bytes_per_second, backend->copy_latency_ns);
-    init_link(&device->d2h, backend->d2h_bytes_per_second, backend->copy_latency_ns);
+    init_links(device);
     dao_mutex_init(&device->memory_lock, DAO_RANK_BACKEND);
     dao_mutex_init(&device->stream_lock, DAO_RANK_BACKEND);
     *out_device = device;
@@ -81,8 +83,8 @@ static void cpu_device_close(dao_backend_device_t *device)
     DAO_ASSERT(device->page_handle_count == 0 && device->used_bytes == 0);
     dao_mutex_finish(&device->stream_lock);
     dao_mutex_finish(&device->memory_lock);
-    dao_mutex_finish(&device->d2h.lock);
-    dao_mutex_finish(&device->h2d.lock);
+    dao_mutex_finish(&device->wires[1].lock);
+    dao_mutex_finish(&device->wires[0].lock);
     dao_host_free(device);
 }
 

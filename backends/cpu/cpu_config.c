@@ -73,6 +73,7 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
     uint64_t count = 0;
     uint64_t bytes = 0;
     uint64_t without_pages = 0;
+    uint64_t half_duplex = 0;
     dao_status_t status = read_setting((uint64_t)config->device_count, "DAO_CPU_DEVICES",
                                        dao_units_parse_bytes, DEFAULT_DEVICE_COUNT, &count);
     if (status == DAO_OK) {
@@ -98,9 +99,14 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
                               &backend->copy_latency_ns);
     }
     if (status == DAO_OK) {
+        status =
+            read_setting(config->half_duplex ? 1 : 0, "DAO_CPU_HALF_DUPLEX", parse_switch, 0, &half_duplex);
+    }
+    if (status == DAO_OK) {
         status = read_setting(config->no_page_mapping ? 1 : 0, "DAO_CPU_NO_PAGE_MAPPING", parse_switch, 0,
                               &without_pages);
     }
     backend->has_pages = without_pages == 0;
+    backend->is_half_duplex = half_duplex != 0;
     return status;
 }

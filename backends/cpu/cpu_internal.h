@@ -13,12 +13,17 @@
 /* Alignment that device_query promises. */
 #define DAO_CPU_ALIGNMENT_BYTES 256
 
-/* One direction of a device's link to the host. Copies of one direction go one after the other. */
+/* What copies go over one after the other. */
+typedef struct cpu_wire {
+    dao_mutex_t lock;
+    uint64_t free_at_ns; /* guarded: when the copies booked so far have passed */
+} cpu_wire_t;
+
+/* One direction of a device's link to the host. In half duplex both directions have one wire. */
 typedef struct cpu_link {
     uint64_t bytes_per_second; /* 0: as fast as memcpy */
     uint64_t latency_ns;
-    dao_mutex_t lock;
-    uint64_t free_at_ns; /* guarded: when the copies booked so far have passed */
+    cpu_wire_t *wire;
 } cpu_link_t;
 
 /* A live piece of device or pinned memory. */
@@ -34,12 +39,14 @@ struct dao_backend {
     uint64_t h2d_bytes_per_second;
     uint64_t d2h_bytes_per_second;
     uint64_t copy_latency_ns;
+    bool is_half_duplex;
     bool has_pages;
 };
 
 struct dao_backend_device {
     dao_backend_t *backend;
     int32_t index;
+    cpu_wire_t wires[2];
     cpu_link_t h2d;
     cpu_link_t d2h;
 

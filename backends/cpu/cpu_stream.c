@@ -6,7 +6,7 @@
    record that was the latest when he asked. Marks are counted: the event, the command and each waiter hold one. A mark
    that nobody but its event holds is used again, so that recording seldom needs memory.
 
-   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a link's. */
+   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a wire's. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -163,10 +163,11 @@ static uint64_t book_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
         __extension__ typedef unsigned __int128 wide_t;
         transfer_ns = (uint64_t)((wide_t)size_bytes * NS_PER_SECOND / link->bytes_per_second);
     }
-    dao_mutex_lock(&link->lock);
-    uint64_t begin_ns = link->free_at_ns > now_ns ? link->free_at_ns : now_ns;
-    link->free_at_ns = begin_ns + transfer_ns;
-    dao_mutex_unlock(&link->lock);
+    cpu_wire_t *wire = link->wire;
+    dao_mutex_lock(&wire->lock);
+    uint64_t begin_ns = wire->free_at_ns > now_ns ? wire->free_at_ns : now_ns;
+    wire->free_at_ns = begin_ns + transfer_ns;
+    dao_mutex_unlock(&wire->lock);
     return begin_ns + transfer_ns + link->latency_ns;
 }
 

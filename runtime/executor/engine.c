@@ -35,7 +35,7 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
-    dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes);
+    dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes, config->ops->has_no_bytes);
     return DAO_OK;
 }
 
@@ -470,7 +470,8 @@ static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_i
     const dao_managed_t *tensor = item->uses[0].tensor;
     if (item->kind == DAO_ITEM_READ && tensor->host_address != NULL &&
         dao_timeline_wait(&engine->timeline, &tensor->host_written) == DAO_OK) {
-        memcpy(item->request->destination, tensor->host_address, tensor->size_bytes);
+        dao_host_tier_copy(&engine->host_tier, item->request->destination, tensor->host_address,
+                           tensor->size_bytes);
         return DAO_OK;
     }
     return dao_error_vendor(engine->failure.status, engine->failure.vendor_code,

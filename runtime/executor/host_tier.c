@@ -11,11 +11,20 @@
 /* Pending slots that the list holds at first. */
 #define PENDING_AT_FIRST 64
 
-void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes)
+void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes,
+                        bool has_no_bytes)
 {
     memset(tier, 0, sizeof(*tier));
     tier->allocator = allocator;
     tier->limit_bytes = limit_bytes;
+    tier->has_no_bytes = has_no_bytes;
+}
+
+void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const void *source, size_t size_bytes)
+{
+    if (!tier->has_no_bytes) {
+        memcpy(destination, source, size_bytes);
+    }
 }
 
 static void free_slot(dao_host_tier_t *tier, void *address, size_t size_bytes)

@@ -15,6 +15,7 @@ typedef struct dao_host_pending {
 typedef struct dao_host_tier {
     dao_allocator_t *allocator; /* borrowed */
     uint64_t limit_bytes;       /* 0: only the allocator's own */
+    bool has_no_bytes;          /* slots are addresses alone, see dao_backend_ops_t */
     uint64_t used_bytes;        /* slots of tensors, and pending ones */
     uint64_t peak_used_bytes;
     dao_host_pending_t *pending; /* oldest first */
@@ -22,7 +23,12 @@ typedef struct dao_host_tier {
     size_t pending_capacity;
 } dao_host_tier_t;
 
-void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes);
+void dao_host_tier_init(dao_host_tier_t *tier, dao_allocator_t *allocator, uint64_t limit_bytes,
+                        bool has_no_bytes);
+
+/* Copies bytes of the program into a slot, or a slot's to the program; nothing where slots have no bytes. */
+void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const void *source,
+                        size_t size_bytes);
 
 /* All slots have been given back and their fences are done. */
 void dao_host_tier_finish(dao_host_tier_t *tier);

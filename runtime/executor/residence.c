@@ -298,7 +298,7 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
     if (tensor->residence == DAO_RESIDENCE_BOTH) {
         dao_residence_drop_device(engine, tensor);
     }
-    memcpy(tensor->host_address, source, tensor->size_bytes);
+    dao_host_tier_copy(&engine->host_tier, tensor->host_address, source, tensor->size_bytes);
     return DAO_OK;
 }
 
@@ -316,7 +316,7 @@ dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, co
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot be written: ", tensor->name, tensor->size_bytes);
         return status;
     }
-    memcpy(address, source, tensor->size_bytes);
+    dao_host_tier_copy(&engine->host_tier, address, source, tensor->size_bytes);
     dao_residence_discard(engine, tensor);
     tensor->host_address = address;
     tensor->host_written = no_fence;
@@ -367,7 +367,7 @@ dao_status_t dao_residence_read(dao_engine_t *engine, dao_managed_t *tensor, voi
         }
         lose_unless_ok(engine, status);
         if (status == DAO_OK) {
-            memcpy(destination, tensor->host_address, tensor->size_bytes);
+            dao_host_tier_copy(&engine->host_tier, destination, tensor->host_address, tensor->size_bytes);
         }
         return status;
     }

@@ -53,7 +53,9 @@ void test_need(dao_status_t status, const char *file, int line)
     }
 }
 
-static dao_gate_t *block(dao_backend_stream_t *blocked)
+/* Streams held up by a host function that waits, in real time. */
+
+static void *hold_by_function(dao_backend_stream_t *blocked)
 {
     dao_gate_t *gate = malloc(sizeof(*gate));
     NEED(gate != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY);
@@ -62,10 +64,40 @@ static dao_gate_t *block(dao_backend_stream_t *blocked)
     return gate;
 }
 
-static void drop_gate(dao_gate_t *gate)
+static void await_function(void *gate)
+{
+    dao_gate_await_reached(gate);
+}
+
+static void open_gate(void *gate)
+{
+    dao_gate_open(gate);
+}
+
+static void free_gate(void *gate)
 {
     dao_gate_finish(gate);
     free(gate);
+}
+
+static void sleep_for(dao_backend_device_t *sleeping, uint64_t duration_ns)
+{
+    (void)sleeping;
+    dao_sleep_until(dao_clock_ns() + duration_ns);
+}
+
+static const backend_contract_time_t real_time = {hold_by_function, await_function, open_gate, free_gate,
+                                                  sleep_for};
+static const backend_contract_time_t *subject_time = &real_time;
+
+void backend_contract_set_time(const backend_contract_time_t *time)
+{
+    subject_time = time != NULL ? time : &real_time;
+}
+
+static void *block(dao_backend_stream_t *blocked)
+{
+    return subject_time->hold(blocked);
 }
 
 void *contract_take(size_t size_bytes)
@@ -473,16 +505,16 @@ static void host_functions_run_in_order_however_many_wait(void)
     enum { COUNT = 1000 };
     static turn_t turns[COUNT];
     order_t order = {0, 0};
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     for (size_t i = 0; i < COUNT; i++) {
         turns[i] = (turn_t){&order, i};
         CU_ASSERT_EQUAL(ops->host_func(stream, take_turn, &turns[i]), DAO_OK);
     }
-    dao_gate_open(gate);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(order.next, COUNT);
     CU_ASSERT_EQUAL(order.wrong_count, 0);
-    drop_gate(gate);
+    subject_time->drop(gate);
 }
 
 static void a_stream_runs_its_work_in_order(void)
@@ -490,17 +522,17 @@ static void a_stream_runs_its_work_in_order(void)
     enum { SIZE = 4096, ROUNDS = 200 };
     void *there = contract_take(SIZE);
     uint8_t *host = contract_take_pinned((size_t)ROUNDS * SIZE);
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     for (size_t i = 0; i < ROUNDS; i++) {
         NEED(ops->fill(stream, there, (uint8_t)(i + 1), SIZE));
         NEED(ops->copy(stream, DAO_COPY_KIND_D2H, host + i * SIZE, there, SIZE));
     }
-    dao_gate_open(gate);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(stream));
     for (size_t i = 0; i < ROUNDS; i++) {
         CU_ASSERT_TRUE(is_all(host + i * SIZE, SIZE, (uint8_t)(i + 1)));
     }
-    drop_gate(gate);
+    subject_time->drop(gate);
     contract_give_pinned(host, (size_t)ROUNDS * SIZE);
     contract_give(there, SIZE);
 }
@@ -511,17 +543,17 @@ static void a_blocked_stream_does_not_hold_up_another(void)
     void *there = contract_take(SIZE);
     uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *blocked = new_event();
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     NEED(ops->event_record(blocked, stream));
     NEED(ops->fill(other, there, 0x42, SIZE));
     NEED(ops->copy(other, DAO_COPY_KIND_D2H, host, there, SIZE));
     NEED(ops->stream_synchronize(other));
     CU_ASSERT_TRUE(is_all(host, SIZE, 0x42));
     CU_ASSERT_EQUAL(ops->event_query(blocked), DAO_ERR_NOT_READY);
-    dao_gate_open(gate);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_query(blocked), DAO_OK);
-    drop_gate(gate);
+    subject_time->drop(gate);
     ops->event_destroy(blocked);
     contract_give_pinned(host, SIZE);
     contract_give(there, SIZE);
@@ -622,15 +654,15 @@ static void an_event_that_was_never_recorded_has_finished(void)
 static void an_event_finishes_with_the_work_before_it(void)
 {
     dao_backend_event_t *event = new_event();
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     CU_ASSERT_EQUAL(ops->event_record(event, stream), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    dao_gate_await_reached(gate);
+    subject_time->await_held(gate);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    dao_gate_open(gate);
+    subject_time->open(gate);
     CU_ASSERT_EQUAL(ops->event_synchronize(event), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_OK);
-    drop_gate(gate);
+    subject_time->drop(gate);
     ops->event_destroy(event);
 }
 
@@ -640,7 +672,7 @@ static void a_wait_orders_the_bytes_of_two_streams(void)
     void *there = contract_take(SIZE);
     uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *written = new_event(), *read = new_event();
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     for (uint8_t i = 1; i <= ROUNDS; i++) { /* the two streams take turns */
         NEED(ops->stream_wait_event(stream, read));
         NEED(ops->fill(stream, there, i, SIZE));
@@ -651,10 +683,10 @@ static void a_wait_orders_the_bytes_of_two_streams(void)
     }
     NEED(ops->stream_wait_event(stream, read));
     NEED(ops->fill(stream, there, 0, SIZE));
-    dao_gate_open(gate);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_TRUE(is_all(host, SIZE, ROUNDS));
-    drop_gate(gate);
+    subject_time->drop(gate);
     ops->event_destroy(written);
     ops->event_destroy(read);
     contract_give_pinned(host, SIZE);
@@ -664,19 +696,19 @@ static void a_wait_orders_the_bytes_of_two_streams(void)
 static void a_wait_is_not_moved_to_a_later_record(void)
 {
     dao_backend_event_t *event = new_event();
-    dao_gate_t *first = block(stream);
+    void *first = block(stream);
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
-    dao_gate_t *second = block(stream);
+    void *second = block(stream);
     NEED(ops->event_record(event, stream));
-    dao_gate_open(first);
+    subject_time->open(first);
     CU_ASSERT_EQUAL(ops->stream_synchronize(other), DAO_OK); /* hangs if it waits for the second record */
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_ERR_NOT_READY);
-    dao_gate_open(second);
+    subject_time->open(second);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_query(event), DAO_OK);
-    drop_gate(first);
-    drop_gate(second);
+    subject_time->drop(first);
+    subject_time->drop(second);
     ops->event_destroy(event);
 }
 
@@ -685,17 +717,17 @@ static void a_wait_is_not_released_by_a_later_record(void)
     dao_backend_stream_t *idle = NULL;
     dao_backend_event_t *event = new_event(), *after = new_event();
     NEED(ops->stream_create(device, &idle));
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
     NEED(ops->event_record(after, other));
     NEED(ops->event_record(event, idle));
     CU_ASSERT_EQUAL(ops->event_synchronize(event), DAO_OK);
-    dao_sleep_until(dao_clock_ns() + 10000000); /* a wrong release is given time to show */
+    subject_time->pass(device, 10000000); /* a wrong release is given time to show */
     CU_ASSERT_EQUAL(ops->event_query(after), DAO_ERR_NOT_READY);
-    dao_gate_open(gate);
+    subject_time->open(gate);
     CU_ASSERT_EQUAL(ops->event_synchronize(after), DAO_OK);
-    drop_gate(gate);
+    subject_time->drop(gate);
     ops->event_destroy(event);
     ops->event_destroy(after);
     ops->stream_destroy(idle);
@@ -707,17 +739,17 @@ static void an_event_may_go_while_it_is_recorded_and_awaited(void)
     void *there = contract_take(SIZE);
     uint8_t *host = contract_take_pinned(SIZE);
     dao_backend_event_t *event = new_event();
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     NEED(ops->fill(stream, there, 0x77, SIZE));
     NEED(ops->event_record(event, stream));
     NEED(ops->stream_wait_event(other, event));
     NEED(ops->copy(other, DAO_COPY_KIND_D2H, host, there, SIZE));
     ops->event_destroy(event);
-    dao_gate_open(gate);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(other));
     CU_ASSERT_TRUE(is_all(host, SIZE, 0x77));
     NEED(ops->stream_synchronize(stream));
-    drop_gate(gate);
+    subject_time->drop(gate);
     contract_give_pinned(host, SIZE);
     contract_give(there, SIZE);
 }
@@ -731,13 +763,13 @@ static void the_time_between_events_is_known_when_both_have_finished(void)
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(ops->event_elapsed(end, begin, &elapsed_ns), DAO_ERR_NOT_READY);
-    dao_gate_t *gate = block(stream);
+    void *gate = block(stream);
     NEED(ops->event_record(end, stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(elapsed_ns, -77);
-    dao_gate_await_reached(gate);
-    dao_sleep_until(dao_clock_ns() + 2000000);
-    dao_gate_open(gate);
+    subject_time->await_held(gate);
+    subject_time->pass(device, 2000000);
+    subject_time->open(gate);
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, end, &elapsed_ns), DAO_OK);
     CU_ASSERT_TRUE(elapsed_ns >= 1000000); /* a device's clock is its own */
@@ -745,7 +777,7 @@ static void the_time_between_events_is_known_when_both_have_finished(void)
     CU_ASSERT_TRUE(elapsed_ns <= -1000000);
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, begin, &elapsed_ns), DAO_OK);
     CU_ASSERT_EQUAL(elapsed_ns, 0);
-    drop_gate(gate);
+    subject_time->drop(gate);
     ops->event_destroy(begin);
     ops->event_destroy(end);
 }
@@ -778,6 +810,25 @@ CU_TestInfo backend_contract_tests[] = {
     {"a wait is not moved to a later record", a_wait_is_not_moved_to_a_later_record},
     {"a wait is not released by a later record", a_wait_is_not_released_by_a_later_record},
     {"an event may go while it is recorded and awaited", an_event_may_go_while_it_is_recorded_and_awaited},
+    {"the time between events is known when both have finished",
+     the_time_between_events_is_known_when_both_have_finished},
+    CU_TEST_INFO_NULL,
+};
+
+CU_TestInfo backend_contract_byteless_tests[] = {
+    {"the table is whole", the_table_is_whole},
+    {"every device opens and closes and opens again", every_device_opens_and_closes_and_opens_again},
+    {"a device that is not there is refused", a_device_that_is_not_there_is_refused},
+    {"a query describes the device", a_query_describes_the_device},
+    {"memory is aligned and apart", memory_is_aligned_and_apart},
+    {"more than the capacity is refused and nothing changes",
+     more_than_the_capacity_is_refused_and_nothing_changes},
+    {"too much pinned memory is refused", too_much_pinned_memory_is_refused},
+    {"host functions run in order, however many wait", host_functions_run_in_order_however_many_wait},
+    {"an event that was never recorded has finished", an_event_that_was_never_recorded_has_finished},
+    {"an event finishes with the work before it", an_event_finishes_with_the_work_before_it},
+    {"a wait is not moved to a later record", a_wait_is_not_moved_to_a_later_record},
+    {"a wait is not released by a later record", a_wait_is_not_released_by_a_later_record},
     {"the time between events is known when both have finished",
      the_time_between_events_is_known_when_both_have_finished},
     CU_TEST_INFO_NULL,

@@ -14,12 +14,25 @@
 /* Sets the subject of the tests that run next. Both are borrowed; the config is copied. */
 void backend_contract_set(const dao_backend_ops_t *ops, const dao_config_t *config);
 
+/* How a stream is held up, and how time goes by. For a backend in virtual time, where no host function may wait. */
+typedef struct backend_contract_time {
+    void *(*hold)(dao_backend_stream_t *stream); /* the stream stops here until the gate is opened */
+    void (*await_held)(void *gate);              /* until it has come there */
+    void (*open)(void *gate);
+    void (*drop)(void *gate);
+    void (*pass)(dao_backend_device_t *device, uint64_t duration_ns);
+} backend_contract_time_t;
+
+/* Sets it for the tests that run next; NULL, as at first: host functions wait, and time is real. */
+void backend_contract_set_time(const backend_contract_time_t *time);
+
 /* Before and after each test: device 0 is open, with two streams. */
 void backend_contract_begin(void);
 void backend_contract_end(void);
 
 extern CU_TestInfo backend_contract_tests[];
-extern CU_TestInfo backend_contract_pages_tests[]; /* virtual memory; skipped by name without it */
+extern CU_TestInfo backend_contract_byteless_tests[]; /* of these, what can be seen without bytes */
+extern CU_TestInfo backend_contract_pages_tests[];    /* virtual memory; skipped by name without it */
 
 /* Ends the program, naming the line: for calls without which a test cannot go on. */
 void test_need(dao_status_t status, const char *file, int line);

@@ -1,0 +1,151 @@
+/* The sim backend's tables: the driver and its devices. sim_clock.c has their time, sim_stream.c what waits for it,
+   sim_memory.c their memory. */
+#include "backends/sim/sim_internal.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define DEFAULT_DEVICE_COUNT 2
+#define DEFAULT_DEVICE_BYTES (UINT64_C(4) << 30)
+
+/* What an address space holds many times. */
+#define DEVICE_BYTES_MAX (UINT64_C(1) << 46)
+
+static dao_status_t check_config(const dao_cpu_config_t *config)
+{
+    if (config->device_count < 0 || config->device_count > DAO_DEVICE_COUNT_MAX) {
+        return dao_error(DAO_ERR_INVALID, "%" PRId32 " virtual devices are asked for; allowed are 1 to %d",
+                         config->device_count, DAO_DEVICE_COUNT_MAX);
+    }
+    if (config->device_bytes > DEVICE_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID,
+                         "virtual devices of %" PRIu64 " bytes are asked for; allowed are up to %" PRIu64,
+                         config->device_bytes, DEVICE_BYTES_MAX);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t open_backend(const dao_config_t *config, bool has_bytes, dao_backend_t **out_backend)
+{
+    dao_status_t status = dao_sim_check_thread();
+    if (status == DAO_OK) {
+        status = check_config(&config->cpu);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_backend_t *backend = dao_host_calloc(1, sizeof(*backend));
+    if (backend == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the sim backend");
+    }
+    backend->config = *config;
+    backend->has_bytes = has_bytes;
+    if (config->cpu.device_count == 0) {
+        backend->config.cpu.device_count = DEFAULT_DEVICE_COUNT;
+    }
+    if (config->cpu.device_bytes == 0) {
+        backend->config.cpu.device_bytes = DEFAULT_DEVICE_BYTES;
+    }
+    dao_mutex_init(&backend->lock, DAO_RANK_BACKEND);
+    dao_cond_init(&backend->idle);
+    *out_backend = backend;
+    return DAO_OK;
+}
+
+static dao_status_t sim_open(const dao_config_t *config, dao_backend_t **out_backend)
+{
+    return open_backend(config, false, out_backend);
+}
+
+static dao_status_t sim_open_with_bytes(const dao_config_t *config, dao_backend_t **out_backend)
+{
+    return open_backend(config, true, out_backend);
+}
+
+static void sim_close(dao_backend_t *backend)
+{
+    DAO_ASSERT(backend->streams == NULL && !backend->is_moving);
+    dao_cond_finish(&backend->idle);
+    dao_mutex_finish(&backend->lock);
+    dao_host_free(backend);
+}
+
+static dao_status_t sim_device_count(dao_backend_t *backend, int32_t *out_count)
+{
+    *out_count = backend->config.cpu.device_count;
+    return dao_sim_check_thread();
+}
+
+static dao_status_t sim_device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
+{
+    dao_status_t status = dao_sim_check_thread();
+    const dao_cpu_config_t *config = &backend->config.cpu;
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (index < 0 || index >= config->device_count) {
+        return dao_error(DAO_ERR_NO_DEVICE, "there is no virtual device %" PRId32 ": there are %" PRId32,
+                         index, config->device_count);
+    }
+    dao_backend_device_t *device = dao_host_calloc(1, sizeof(*device));
+    if (device == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for virtual device %" PRId32, index);
+    }
+    device->backend = backend;
+    device->index = index;
+    device->h2d = (sim_link_t){&device->wires[0], config->h2d_bytes_per_second};
+    device->d2h = (sim_link_t){&device->wires[config->half_duplex ? 0 : 1], config->d2h_bytes_per_second};
+    *out_device = device;
+    return DAO_OK;
+}
+
+static void sim_device_close(dao_backend_device_t *device)
+{
+    DAO_ASSERT(device->allocations == NULL && device->pinned == NULL && device->used_bytes == 0);
+    DAO_ASSERT(device->wires[0].user == NULL && device->wires[1].user == NULL);
+    dao_host_free(device);
+}
+
+static dao_status_t sim_device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
+{
+    dao_status_t status = dao_sim_check_thread();
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_backend_t *backend = device->backend;
+    dao_mutex_lock(&backend->lock);
+    uint64_t used_bytes = device->used_bytes;
+    dao_mutex_unlock(&backend->lock);
+    *out_info = (dao_device_info_t){
+        .total_bytes = backend->config.cpu.device_bytes,
+        .free_bytes = backend->config.cpu.device_bytes - used_bytes,
+        .alignment_bytes = DAO_SIM_ALIGNMENT_BYTES,
+        .host_accessible = backend->has_bytes,
+    };
+    (void)snprintf(out_info->name, sizeof(out_info->name), "device %" PRId32 " in virtual time",
+                   device->index);
+    return DAO_OK;
+}
+
+/* What both tables have in common. */
+#define SIM_OPS                                                                                              \
+    .version = DAO_BACKEND_OPS_VERSION, .close = sim_close, .device_count = sim_device_count,                \
+    .device_open = sim_device_open, .device_close = sim_device_close, .device_query = sim_device_query,      \
+    .device_synchronize = dao_sim_device_synchronize, .memory_alloc = dao_sim_memory_alloc,                  \
+    .memory_free = dao_sim_memory_free, .pinned_alloc = dao_sim_pinned_alloc,                                \
+    .pinned_free = dao_sim_pinned_free, .stream_create = dao_sim_stream_create,                              \
+    .stream_destroy = dao_sim_stream_destroy, .stream_synchronize = dao_sim_stream_synchronize,              \
+    .stream_wait_event = dao_sim_stream_wait_event, .stream_native = dao_sim_stream_native,                  \
+    .event_create = dao_sim_event_create, .event_destroy = dao_sim_event_destroy,                            \
+    .event_record = dao_sim_event_record, .event_query = dao_sim_event_query,                                \
+    .event_synchronize = dao_sim_event_synchronize, .event_elapsed = dao_sim_event_elapsed,                  \
+    .copy = dao_sim_copy, .fill = dao_sim_fill, .host_func = dao_sim_host_func
+
+const dao_backend_ops_t dao_sim_backend_ops = {
+    .name = "sim", .open = sim_open, .has_no_bytes = true, SIM_OPS};
+
+const dao_backend_ops_t dao_sim_bytes_backend_ops = {
+    .name = "sim with bytes", .open = sim_open_with_bytes, SIM_OPS};
