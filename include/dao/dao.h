@@ -15,6 +15,7 @@
 #include <dao/observe.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
+#include <dao/plan.h>
 #include <dao/pressure.h>
 #include <dao/segment.h>
 #include <dao/stats.h>

@@ -1,0 +1,355 @@
+/**
+ * @file
+ * Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are alive together share
+ * bytes, and the highest byte used, the peak, is as low as can be found.
+ *
+ *     dao_plan_make(&problem, NULL, &plan);             works to the end: the bound is met, or nothing helps any more
+ *
+ *     dao_planner_create(&problem, &config, &planner);  a first valid plan is there
+ *     dao_planner_start(planner);                       goes on, on a thread of its own or on the program's executor
+ *     dao_planner_best(planner, &plan);                 at any moment: the best plan so far
+ *     dao_planner_destroy(planner);                     plans that were handed out stay
+ *
+ * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem, settings and work
+ * give the same plans. Nothing here needs dao_init().
+ */
+#ifndef DAO_PLAN_H
+#define DAO_PLAN_H
+
+#include <dao/status.h>
+
+DAO_BEGIN_DECLS
+
+/** As a fixed offset: none. As an offset in a plan: this buffer did not fit into any pool. */
+#define DAO_PLAN_NOWHERE UINT64_MAX
+
+/** As a buffer's pool: any. As a pool in a plan: this buffer did not fit into any pool. */
+#define DAO_PLAN_ANY_POOL UINT32_MAX
+
+/** Largest buffer, in bytes. */
+#define DAO_PLAN_SIZE_MAX ((uint64_t)1 << 48)
+
+/** All sizes, each rounded up to its alignment, and the largest fixed end together: at most this many bytes. Also the most that
+    a pool may hold. */
+#define DAO_PLAN_TOTAL_MAX ((uint64_t)1 << 61)
+
+/** Most buffers, and most pieces that gaps and a period cut their lives into. */
+#define DAO_PLAN_BUFFER_COUNT_MAX ((uint32_t)1 << 28)
+
+#define DAO_PLAN_POOL_COUNT_MAX  64u
+#define DAO_PLAN_CLOCK_COUNT_MAX 256u
+
+/** Who is alive when, and how large. Times are in any unit; only their order counts, but for the margin. */
+typedef struct dao_plan_buffer {
+    uint64_t begin_time;      /**< alive from here; cyclic: below the period */
+    uint64_t end_time;        /**< up to here, not included; above begin_time; cyclic: at most begin_time + period */
+    uint64_t size_bytes;      /**< 1 to DAO_PLAN_SIZE_MAX */
+    uint64_t fixed_offset;    /**< where it has to be, a multiple of its alignment; DAO_PLAN_NOWHERE: anywhere */
+    uint32_t alignment_bytes; /**< of its offset, a power of two; 0: the problem's */
+    uint32_t pool;            /**< where it has to be, or DAO_PLAN_ANY_POOL; with a fixed offset that is pool 0 */
+} dao_plan_buffer_t;
+
+/** A time within a buffer's life in which bytes of it are not used, so that others may have them. */
+typedef struct dao_plan_gap {
+    size_t buffer;       /**< index of the buffer */
+    uint64_t begin_time; /**< not used from here; not before the buffer's begin_time */
+    uint64_t end_time;   /**< up to here, not included; not after the buffer's end_time */
+    uint64_t low_byte;   /**< bytes from here, counted from the buffer's start */
+    uint64_t high_byte;  /**< up to here, not included; both 0: all of it */
+} dao_plan_gap_t;
+
+/** A pool of memory, all zero: without limit. */
+typedef struct dao_plan_pool {
+    uint64_t capacity_bytes; /**< 0: no limit */
+} dao_plan_pool_t;
+
+/** What is to be planned. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by each call. */
+typedef struct dao_plan_problem {
+    const dao_plan_buffer_t *buffers;
+    size_t buffer_count;         /**< 0 is a problem with an empty plan */
+    const dao_plan_gap_t *gaps;  /**< in the order of their buffers, a buffer's in the order of time, apart from each other */
+    size_t gap_count;            /**< with gaps, no clocks */
+    const dao_plan_pool_t *pools; /**< in the order in which buffers that may lie in any are to fill them */
+    uint32_t pool_count;          /**< 0: one pool without limit */
+    /**
+     * Several streams of time: buffer i begins at the vector clock begin_clocks[i * clock_count ...] and ends at
+     * end_clocks[i * clock_count ...], which is in no component below and in one above it. Two buffers may share bytes if
+     * the end of one happens before the beginning of the other: it is in no component above it. Instead of begin_time
+     * and end_time, and without period, margin, gaps and is_closed.
+     */
+    const uint32_t *begin_clocks;
+    const uint32_t *end_clocks;
+    uint32_t clock_count;     /**< 0: times; at most DAO_PLAN_CLOCK_COUNT_MAX */
+    bool is_closed;           /**< lives include their end_time: one that ends when another begins overlaps it */
+    uint64_t period;          /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
+    uint64_t margin;          /**< every use ends so much later than it says: frees of threads in no fixed order */
+    uint32_t alignment_bytes; /**< of every offset, a power of two; 0: 1 */
+} dao_plan_problem_t;
+
+/** How offsets are found. A number never changes its meaning. */
+#define DAO_PLAN_METHOD_LIST(X)                                                                              \
+    X(0, BEST, "best", "several methods, then improvement until the bound is met")                           \
+    X(1, LOWEST_START, "lowest_start", "fills the lowest place, with what starts first")                     \
+    X(2, LOWEST_DURATION, "lowest_duration", "fills the lowest place, with what lives longest")              \
+    X(3, LOWEST_AREA, "lowest_area", "fills the lowest place, with what has most bytes times life")          \
+    X(4, LOWEST_SIZE, "lowest_size", "fills the lowest place, with what is largest")                         \
+    X(5, START_FIRST_FIT, "start_first_fit", "by start, lowest hole")                                        \
+    X(6, START_BEST_FIT, "start_best_fit", "by start, smallest hole")                                        \
+    X(7, SIZE_FIRST_FIT, "size_first_fit", "by size, lowest hole")                                           \
+    X(8, SIZE_BEST_FIT, "size_best_fit", "by size, smallest hole")                                           \
+    X(9, DURATION_FIRST_FIT, "duration_first_fit", "by duration, lowest hole")                               \
+    X(10, DURATION_BEST_FIT, "duration_best_fit", "by duration, smallest hole")                              \
+    X(11, AREA_FIRST_FIT, "area_first_fit", "by bytes times duration, lowest hole")                          \
+    X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")
+
+typedef enum dao_plan_method {
+#define DAO_PLAN_METHOD_ENUMERATOR(number, name, text, description) DAO_PLAN_METHOD_##name = number,
+    DAO_PLAN_METHOD_LIST(DAO_PLAN_METHOD_ENUMERATOR)
+#undef DAO_PLAN_METHOD_ENUMERATOR
+        DAO_PLAN_METHOD_COUNT,
+} dao_plan_method_t;
+
+/**
+ * Gives the name of a method, such as "best".
+ *
+ * @return A static string; "unknown" for a number that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const char *dao_plan_method_name(dao_plan_method_t method);
+
+/**
+ * Finds a method by its name.
+ *
+ * @param out_method  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a name that no method has: the message lists the names.
+ *
+ * Threads: any. Waits: never. Cost: O(methods).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_plan_method_parse(const char *name, dao_plan_method_t *out_method);
+
+/** An immutable, counted plan. */
+typedef struct dao_plan dao_plan_t;
+
+/** What a plan is worth, and what it took. */
+typedef struct dao_plan_report {
+    uint64_t peak_bytes;      /**< highest byte used, over all pools together */
+    uint64_t bound_bytes;     /**< no plan that places every buffer has a lower peak */
+    uint64_t unplaced_bytes;  /**< size of the buffers that did not fit */
+    size_t unplaced_count;    /**< their number; their offset is DAO_PLAN_NOWHERE */
+    bool is_proved;           /**< no plan is better: all are placed, and a lower peak is not possible */
+    dao_plan_method_t method; /**< who found it; BEST for one that was made from offsets */
+    uint64_t version;         /**< 1 for a planner's first plan, then counted up */
+    uint64_t work;            /**< the planner's work until it was found */
+    uint64_t memory_bytes;    /**< most host memory that the planner held until then, the problem not included */
+} dao_plan_report_t;
+
+/**
+ * Makes a plan of offsets from elsewhere, such as a file, after checking them as dao_plan_check() does.
+ *
+ * @param problem   Borrowed.
+ * @param offsets   One a buffer, DAO_PLAN_NOWHERE for one that is not placed; copied.
+ * @param pools     One a buffer; NULL: all are in pool 0; copied.
+ * @param out_plan  The caller owns a reference; written only on DAO_OK.
+ * @return As dao_plan_check().
+ *
+ * Threads: any. Waits: never. Cost: as dao_plan_check().
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *offsets,
+                                                   const uint32_t *pools, dao_plan_t **out_plan);
+
+/**
+ * Takes one more reference, which dao_plan_release() gives back.
+ *
+ * @return The plan; NULL for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_plan_t *dao_plan_retain(dao_plan_t *plan);
+
+/**
+ * Gives a reference back; the last one frees the plan. NULL is allowed.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API void dao_plan_release(dao_plan_t *plan);
+
+/**
+ * Gives all offsets, in the order of the problem's buffers.
+ *
+ * @return Borrowed, as long as the plan; NULL for NULL or an empty plan.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const uint64_t *dao_plan_offsets(const dao_plan_t *plan);
+
+/**
+ * Gives the offset of a buffer in its pool.
+ *
+ * @return DAO_PLAN_NOWHERE if it is not placed, and for NULL or an index that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API uint64_t dao_plan_offset(const dao_plan_t *plan, size_t buffer);
+
+/**
+ * Gives the pool of a buffer.
+ *
+ * @return DAO_PLAN_ANY_POOL if it is not placed, and for NULL or an index that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API uint32_t dao_plan_pool(const dao_plan_t *plan, size_t buffer);
+
+/**
+ * Gives the highest byte used of a pool.
+ *
+ * @return 0 for NULL or a pool that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
+
+/**
+ * Gives the number of buffers; 0 for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API size_t dao_plan_count(const dao_plan_t *plan);
+
+/**
+ * Tells what a plan is worth.
+ *
+ * @param out_report  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_plan_report_get(const dao_plan_t *plan, dao_plan_report_t *out_report);
+
+/**
+ * Checks offsets against a problem: no two buffers share bytes at the same time, each lies where it may, in a pool that
+ * holds it. Buffers that are not placed are not checked. It shares no code with what finds offsets.
+ *
+ * @param problem  Borrowed.
+ * @param offsets  One a buffer, DAO_PLAN_NOWHERE for one that is not placed. May be NULL for an empty problem.
+ * @param pools    One a buffer; NULL: all are in pool 0.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, a problem that is not valid, or offsets that break a rule: the message names
+ *         the buffers; DAO_ERR_OVERFLOW for sizes that are too large together; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(n log n); with clocks up to O(n^2).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_plan_check(const dao_plan_problem_t *problem, const uint64_t *offsets,
+                                                  const uint32_t *pools);
+
+/** Works on one problem. */
+typedef struct dao_planner dao_planner_t;
+
+/** What an executor runs: `run(argument)`, once, on any thread, at some time after `submit`, or at once inside of it. */
+typedef void (*dao_plan_run_func_t)(void *argument);
+
+/** How a planner works; all zero: the best method, until it is done, on a thread of its own if it is started. */
+typedef struct dao_planner_config {
+    dao_plan_method_t method;
+    uint64_t work_limit; /**< steps, dao_planner_create() not included; 0: no limit */
+    uint64_t seed;       /**< for what is drawn at random; 0 is a seed like any other */
+    /**
+     * Hands work to the program's executor, for dao_planner_start(); NULL: the planner has a thread. Each run works for
+     * about a millisecond and then submits the next one. Called without locks, never by two threads at the same time.
+     */
+    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user);
+    void *submit_user;
+} dao_planner_config_t;
+
+/**
+ * Makes a planner. With the method `best` it has a first valid plan when this returns, other methods have one when they
+ * are done.
+ *
+ * @param problem      Borrowed for the call.
+ * @param config       Copied; NULL: all defaults.
+ * @param out_planner  The caller owns it, until dao_planner_destroy(); written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a problem or config that is not valid: the message says what; DAO_ERR_OVERFLOW
+ *         for sizes that are too large together; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(n log n), about half a microsecond a buffer.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_planner_create(const dao_plan_problem_t *problem,
+                                                      const dao_planner_config_t *config,
+                                                      dao_planner_t **out_planner);
+
+/**
+ * Works in the calling thread.
+ *
+ * @param work         Steps, at least 1; a step takes some 5 to 50 ns. One that cannot be divided may exceed it.
+ * @param out_is_done  May be NULL. True: the bound is met, the limit of work is reached, or nothing helps any more.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or no work; DAO_ERR_BUSY for a planner that was started; DAO_ERR_STOPPED for one
+ *         that was cancelled; DAO_ERR_NO_HOST_MEMORY: the plans so far stay, and the method goes on with the next call.
+ *
+ * Threads: one at a time. Waits: never. Cost: the work.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t work, bool *out_is_done);
+
+/**
+ * Lets it work in the background until it is done or cancelled, once.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY if it was started; DAO_ERR_STOPPED if it was cancelled;
+ *         DAO_ERR_THREAD if the system has no thread: it was not started.
+ *
+ * Threads: any, but not while another one is in dao_planner_work(). Waits: never; an executor may run inside of it. Cost:
+ * starting a thread.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
+
+/**
+ * Waits until work in the background has ended.
+ *
+ * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
+ * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled;
+ *         DAO_ERR_INVALID for NULL; what ended the work, such as DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any, but for a run of the executor. Waits: yes. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
+
+/**
+ * Ends the work: whoever does it returns within a millisecond of processor time. The best plan so far stays.
+ *
+ * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_planner_cancel(dao_planner_t *planner);
+
+/**
+ * Gives the best plan so far.
+ *
+ * @param out_plan  The caller owns a reference; written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_NOT_READY before there is one.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_planner_best(dao_planner_t *planner, dao_plan_t **out_plan);
+
+/**
+ * Cancels, waits until nobody works any more, and frees. An executor must have run what was submitted, or do so now. NULL is
+ * allowed. Plans that were handed out stay.
+ *
+ * Threads: any, once; not a run of the executor. Waits: as described. Cost: O(1).
+ */
+DAO_API void dao_planner_destroy(dao_planner_t *planner);
+
+/**
+ * Makes a planner, works to the end in the calling thread, and gives its best plan.
+ *
+ * @param config    Copied, NULL: all defaults; with no limit of work the method `best` may take long.
+ * @param out_plan  The caller owns a reference; written only on DAO_OK.
+ * @return As dao_planner_create() and dao_planner_work().
+ *
+ * Threads: any. Waits: never. Cost: the work.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_plan_make(const dao_plan_problem_t *problem,
+                                                 const dao_planner_config_t *config, dao_plan_t **out_plan);
+
+DAO_END_DECLS
+
+#endif

@@ -1,0 +1,302 @@
+/* Items are taken from a heap by their order: fixed ones first, then those that must lie in one pool, then the others.
+
+   A tree (tree.h) has the ends of the pieces that are placed, in the order of their begins, so that the pieces which overlap
+   a time are found one by one, whatever else there is. Each piece that was placed forbids the item's offset some span:
+
+       the item's piece     [low, high)                       its offset x must not be in
+       a placed piece       [at + its low, at + its high)     (at + its low - high, at + its high - low)
+
+   The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom. */
+#include "planning/greedy.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "planning/sort.h"
+#include "planning/tree.h"
+
+#define FIRST_SPAN_COUNT 256u
+
+/* An offset that no pool reaches. */
+#define OFFSET_NONE UINT64_MAX
+
+struct dao_plan_greedy {
+    dao_plan_instance_t *instance;
+    dao_plan_greedy_config_t config;
+    dao_plan_layout_t layout;
+    dao_plan_tree_t tree;   /* at each placed piece: ~end, so that what ends late is small */
+    uint32_t *first_pieces; /* of each time: the first piece that begins at or after it */
+    uint32_t *heap;         /* items that are not placed yet */
+    uint32_t heap_count;
+    uint32_t sift_count; /* while the heap is made: so many of its first entries are not sifted yet */
+    dao_plan_span_t *spans;
+    dao_plan_span_t *scratch;
+    uint32_t span_count;
+    uint32_t span_capacity;
+};
+
+static dao_status_t no_memory(const dao_plan_greedy_t *greedy)
+{
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to place %u buffers one by one",
+                     greedy->instance->item_count);
+}
+
+/* ---- the order ---- */
+
+/* The smaller the sooner. */
+static unsigned rank_of(const dao_plan_item_t *item)
+{
+    if (item->is_fixed) {
+        return 0;
+    }
+    return item->pool == DAO_PLAN_ITEM_ANY_POOL ? 2 : 1;
+}
+
+static bool is_sooner(const dao_plan_greedy_t *greedy, uint32_t left, uint32_t right)
+{
+    const dao_plan_item_t *left_item = &greedy->instance->items[left];
+    const dao_plan_item_t *right_item = &greedy->instance->items[right];
+    if (rank_of(left_item) != rank_of(right_item)) {
+        return rank_of(left_item) < rank_of(right_item);
+    }
+    if (greedy->config.order == DAO_PLAN_ORDER_OFFSET) {
+        uint64_t left_offset = greedy->config.offsets[left], right_offset = greedy->config.offsets[right];
+        return left_offset < right_offset || (left_offset == right_offset && left < right);
+    }
+    double left_value = dao_plan_order_value(greedy->config.order, left_item);
+    double right_value = dao_plan_order_value(greedy->config.order, right_item);
+    return left_value > right_value || (left_value == right_value && left < right);
+}
+
+static void sift_down(dao_plan_greedy_t *greedy, uint32_t at)
+{
+    uint32_t *heap = greedy->heap;
+    uint32_t item = heap[at];
+    for (uint32_t child = 2 * at + 1; child < greedy->heap_count; child = 2 * at + 1) {
+        child += child + 1 < greedy->heap_count && is_sooner(greedy, heap[child + 1], heap[child]) ? 1 : 0;
+        if (!is_sooner(greedy, heap[child], item)) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = item;
+}
+
+static void pop(dao_plan_greedy_t *greedy)
+{
+    greedy->heap[0] = greedy->heap[--greedy->heap_count];
+    if (greedy->heap_count > 0) {
+        sift_down(greedy, 0);
+    }
+}
+
+/* ---- holes ---- */
+
+static bool reserve_spans(dao_plan_greedy_t *greedy)
+{
+    if (greedy->span_count < greedy->span_capacity) {
+        return true;
+    }
+    dao_plan_memory_t *memory = &greedy->instance->memory;
+    uint32_t capacity = 2 * greedy->span_capacity + FIRST_SPAN_COUNT;
+    dao_plan_span_t *spans = dao_plan_resize(memory, greedy->spans, capacity, sizeof(*spans));
+    greedy->spans = spans != NULL ? spans : greedy->spans;
+    dao_plan_span_t *scratch =
+        spans == NULL ? NULL : dao_plan_resize(memory, greedy->scratch, capacity, sizeof(*scratch));
+    greedy->scratch = scratch != NULL ? scratch : greedy->scratch;
+    if (scratch == NULL) {
+        return false;
+    }
+    greedy->span_capacity = capacity;
+    return true;
+}
+
+/* Adds what one placed piece forbids. There is room. */
+static void forbid(dao_plan_greedy_t *greedy, const dao_plan_piece_t *piece, const dao_plan_piece_t *placed)
+{
+    uint64_t at = greedy->layout.offsets[placed->item];
+    uint64_t end = at + placed->high;
+    if (end <= piece->low) {
+        return; /* it lies below every offset that there is */
+    }
+    uint64_t low = at + placed->low < piece->high ? 0 : at + placed->low - piece->high + 1;
+    greedy->spans[greedy->span_count++] = (dao_plan_span_t){.low = low, .high = end - piece->low};
+}
+
+/* Lists what the placed pieces in a pool forbid to one piece. */
+static dao_status_t forbid_piece(dao_plan_greedy_t *greedy, const dao_plan_piece_t *piece, uint32_t pool,
+                                 dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = greedy->instance;
+    uint32_t end = greedy->first_pieces[piece->end];
+    for (uint32_t i = 0; i < end; i++) {
+        i = dao_plan_tree_find(&greedy->tree, i, end, ~piece->begin - 1); /* ends after its begin */
+        meter->used++;
+        if (i == end) {
+            break;
+        }
+        dao_plan_piece_t placed = dao_plan_instance_piece(instance, i);
+        if (dao_plan_layout_pool(&greedy->layout, placed.item) != pool ||
+            dao_plan_instance_is_ordered(instance, placed.item, piece->item)) {
+            continue;
+        }
+        if (!reserve_spans(greedy)) {
+            return no_memory(greedy);
+        }
+        forbid(greedy, piece, &placed);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_t pool, dao_plan_meter_t *meter)
+{
+    greedy->span_count = 0;
+    for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
+        dao_plan_piece_t piece =
+            dao_plan_instance_piece(greedy->instance, dao_plan_instance_piece_at(greedy->instance, item, i));
+        dao_status_t status = forbid_piece(greedy, &piece, pool, meter);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    dao_plan_sort_spans(greedy->spans, greedy->scratch, greedy->span_count);
+    return DAO_OK;
+}
+
+/* Chooses an offset that no span forbids: the lowest one, or the lowest one of the smallest hole. */
+static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignment_bytes)
+{
+    uint64_t chosen = OFFSET_NONE, chosen_slack = UINT64_MAX, offset = 0;
+    for (uint32_t i = 0; i < greedy->span_count; i++) {
+        const dao_plan_span_t *span = &greedy->spans[i];
+        if (offset < span->low && span->low - offset < chosen_slack) {
+            chosen = offset;
+            chosen_slack = span->low - offset;
+            if (!greedy->config.is_best_fit) {
+                return chosen;
+            }
+        }
+        if (offset < span->high) {
+            offset = dao_round_up(span->high, alignment_bytes);
+        }
+    }
+    return chosen == OFFSET_NONE ? offset : chosen; /* above everything, if nothing else */
+}
+
+/* ---- placing ---- */
+
+static void put(dao_plan_greedy_t *greedy, uint32_t item, uint64_t offset, uint32_t pool)
+{
+    dao_plan_layout_put(&greedy->layout, item, offset, pool);
+    for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
+        uint32_t piece = dao_plan_instance_piece_at(greedy->instance, item, i);
+        dao_plan_tree_set(&greedy->tree, piece, ~dao_plan_instance_piece(greedy->instance, piece).end);
+    }
+}
+
+/* Places an item in the first of its pools that holds it, or nowhere. */
+static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = greedy->instance;
+    const dao_plan_item_t *item = &instance->items[index];
+    if (item->is_fixed) {
+        put(greedy, index, instance->fixed_offsets[index], item->pool);
+        return DAO_OK;
+    }
+    bool is_any = item->pool == DAO_PLAN_ITEM_ANY_POOL;
+    uint32_t last_pool = is_any ? instance->pool_count - 1 : item->pool;
+    for (uint32_t pool = is_any ? 0 : item->pool; pool <= last_pool; pool++) {
+        dao_status_t status = forbid_all(greedy, index, pool, meter);
+        if (status != DAO_OK) {
+            return status;
+        }
+        uint64_t offset = choose_offset(greedy, (uint64_t)1 << item->alignment_log2);
+        if (offset + item->size_bytes <= instance->capacities[pool]) {
+            put(greedy, index, offset, pool);
+            return DAO_OK;
+        }
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter, bool *out_is_done)
+{
+    while (greedy->sift_count > 0 && dao_plan_meter_has(meter)) {
+        sift_down(greedy, --greedy->sift_count);
+        meter->used++;
+    }
+    dao_status_t status = DAO_OK;
+    while (greedy->heap_count > 0 && status == DAO_OK && dao_plan_meter_has(meter)) {
+        status = place(greedy, greedy->heap[0], meter);
+        meter->used++;
+        if (status == DAO_OK) {
+            pop(greedy);
+        }
+    }
+    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree));
+    *out_is_done = greedy->heap_count == 0;
+    return status;
+}
+
+/* ---- start and end ---- */
+
+static void fill_first_pieces(dao_plan_greedy_t *greedy)
+{
+    const dao_plan_instance_t *instance = greedy->instance;
+    uint32_t piece = 0;
+    for (uint32_t time = 0; time <= instance->time_count; time++) {
+        while (piece < instance->piece_count && dao_plan_instance_piece(instance, piece).begin < time) {
+            piece++;
+        }
+        greedy->first_pieces[time] = piece;
+    }
+}
+
+dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_plan_greedy_config_t *config,
+                                    dao_plan_greedy_t **out_greedy)
+{
+    dao_plan_memory_t *memory = &instance->memory;
+    dao_plan_greedy_t *greedy = dao_plan_take(memory, 1, sizeof(*greedy));
+    if (greedy == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to place buffers one by one");
+    }
+    greedy->instance = instance;
+    greedy->config = *config;
+    greedy->heap = dao_plan_take(memory, instance->item_count, sizeof(*greedy->heap));
+    greedy->first_pieces = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
+    if (greedy->heap == NULL || greedy->first_pieces == NULL || !dao_plan_layout_init(&greedy->layout, instance) ||
+        !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count)) {
+        dao_status_t status = no_memory(greedy);
+        dao_plan_greedy_destroy(greedy);
+        return status;
+    }
+    fill_first_pieces(greedy);
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        greedy->heap[i] = i;
+    }
+    greedy->heap_count = instance->item_count;
+    greedy->sift_count = instance->item_count / 2;
+    *out_greedy = greedy;
+    return DAO_OK;
+}
+
+void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy)
+{
+    if (greedy == NULL) {
+        return;
+    }
+    dao_plan_memory_t *memory = &greedy->instance->memory;
+    dao_plan_tree_finish(&greedy->tree, memory);
+    dao_plan_layout_finish(&greedy->layout, greedy->instance);
+    dao_plan_give(memory, greedy->heap);
+    dao_plan_give(memory, greedy->first_pieces);
+    dao_plan_give(memory, greedy->spans);
+    dao_plan_give(memory, greedy->scratch);
+    dao_plan_give(memory, greedy);
+}
+
+dao_plan_layout_t *dao_plan_greedy_layout(dao_plan_greedy_t *greedy)
+{
+    return &greedy->layout;
+}

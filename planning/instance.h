@@ -1,0 +1,144 @@
+/* A problem as the methods see it: checked, copied, in numbers that are as small as can be.
+
+   Times are numbers of beginnings: only who overlaps whom counts, so a time is replaced by how many different beginnings lie
+   before it, and an end reaches up to the next beginning.
+
+       times of the problem      10    25 30   40 44      70          a: 10 to 40   b: 25 to 44   c: 44 to 70
+       beginnings                |a    |b         |c
+       times here                0     1          2                   a: 0 to 2     b: 1 to 2     c: 2 to 3
+
+   An item is a buffer; items are in the order of their beginnings. A piece is a rectangle that an item occupies: a time, and
+   bytes counted from the item's offset. Most items are one piece and are it themselves; then `pieces` is NULL. A gap, or a
+   life that goes on at the start of the step, makes several.
+
+       item with a gap in its upper half       item that lives on at the start of the step
+       high  +-----+   +-----+                 +----+                  +-------+
+             |     |   |     |                 |    |                  |       |
+       low   +-----+---+-----+                 +----+                  +-------+
+
+   What holds: items and pieces are sorted by begin; begin < end <= time_count; low < high <= size_bytes; an item's begin and
+   end are the least and the greatest of its pieces. The sum of all sizes, each rounded up to its alignment, and of the
+   largest fixed end is at most DAO_PLAN_TOTAL_MAX: no sum of the methods can overflow. */
+#ifndef DAO_PLANNING_INSTANCE_H
+#define DAO_PLANNING_INSTANCE_H
+
+#include "planning/memory.h"
+
+#include <dao/plan.h>
+
+#define DAO_PLAN_ITEM_ANY_POOL UINT16_MAX
+
+typedef struct dao_plan_item {
+    uint64_t size_bytes;
+    uint32_t begin;
+    uint32_t end;
+    uint32_t source; /* its index in the problem */
+    uint16_t pool;   /* or DAO_PLAN_ITEM_ANY_POOL */
+    uint8_t alignment_log2;
+    bool is_fixed;
+} dao_plan_item_t;
+
+typedef struct dao_plan_piece {
+    uint64_t low;
+    uint64_t high;
+    uint32_t begin;
+    uint32_t end;
+    uint32_t item;
+} dao_plan_piece_t;
+
+typedef struct dao_plan_instance {
+    dao_plan_memory_t memory;
+    uint32_t item_count;
+    uint32_t piece_count;
+    uint32_t time_count; /* times are below it */
+    uint32_t pool_count; /* at least 1 */
+    dao_plan_item_t *items;
+    uint64_t *fixed_offsets;  /* one an item; NULL: none is fixed */
+    dao_plan_piece_t *pieces; /* NULL: item i is piece i */
+    uint32_t *item_pieces;    /* with pieces: those of item i are item_pieces[first_pieces[i] .. first_pieces[i + 1]) */
+    uint32_t *first_pieces;
+    uint32_t clock_count; /* 0: who overlaps whom is told by the times alone; else they tell too many */
+    uint32_t *begin_clocks;
+    uint32_t *end_clocks;
+    uint64_t capacities[DAO_PLAN_POOL_COUNT_MAX]; /* UINT64_MAX: no limit */
+    bool has_capacity;                            /* some pool has a limit */
+    uint64_t bound_bytes;                         /* no plan with every buffer has a lower peak */
+} dao_plan_instance_t;
+
+/* Checks and copies a problem. The statuses of dao_planner_create(). */
+DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem);
+void dao_plan_instance_finish(dao_plan_instance_t *instance); /* also one that is all zero */
+
+bool dao_plan_instance_is_valid(const dao_plan_instance_t *instance);
+
+/* Tells whether items are all that there is: no pieces, nothing fixed, no clocks. */
+static inline bool dao_plan_instance_is_plain(const dao_plan_instance_t *instance)
+{
+    return instance->pieces == NULL && instance->fixed_offsets == NULL && instance->clock_count == 0;
+}
+
+static inline dao_plan_piece_t dao_plan_instance_piece(const dao_plan_instance_t *instance, uint32_t piece)
+{
+    if (instance->pieces != NULL) {
+        return instance->pieces[piece];
+    }
+    const dao_plan_item_t *item = &instance->items[piece];
+    return (dao_plan_piece_t){
+        .high = item->size_bytes, .begin = item->begin, .end = item->end, .item = piece};
+}
+
+/* The numbers of an item's pieces: at(i) for i below count. */
+static inline uint32_t dao_plan_instance_piece_count(const dao_plan_instance_t *instance, uint32_t item)
+{
+    return instance->pieces == NULL ? 1 : instance->first_pieces[item + 1] - instance->first_pieces[item];
+}
+
+static inline uint32_t dao_plan_instance_piece_at(const dao_plan_instance_t *instance, uint32_t item, uint32_t i)
+{
+    return instance->pieces == NULL ? item : instance->item_pieces[instance->first_pieces[item] + i];
+}
+
+/* Tells whether clocks keep two items apart whose times overlap. */
+bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t first, uint32_t second);
+
+/* ---- used by the above ---- */
+
+/* What a problem is cut into before its times are numbered; one piece a row. */
+typedef struct dao_plan_rows {
+    uint32_t count;
+    uint64_t *begin_times;
+    uint64_t *end_times;
+    uint32_t *sources;
+    uint64_t *lows; /* NULL: row i is buffer i, all of it */
+    uint64_t *highs;
+    bool is_exact; /* times overlap only where buffers must not share bytes; without clocks always */
+} dao_plan_rows_t;
+
+/* problem.c: the rules that a problem keeps, and what its zeros stand for. */
+DAO_NODISCARD dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem);
+uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer);
+uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool);
+
+/* pieces.c: cuts a problem into rows. */
+DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                                             dao_plan_memory_t *memory);
+void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
+
+/* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers. `out_is_exact`: nowhere else. */
+DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_plan_memory_t *memory,
+                                                    uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact);
+
+/* Gives each buffer times that overlap only where the clocks do not order two buffers, for the bound. */
+void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times);
+bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);
+
+/* numbers.c: replaces the times of rows by numbers of different beginnings. `order`, one a row, gets the rows in the order of
+   their beginnings. */
+DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory, uint32_t *order,
+                                                 uint32_t *out_time_count);
+
+/* bound.c: the lower bound, of rows whose times are numbered and exact, or overlap too seldom. */
+DAO_NODISCARD dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                                          uint32_t time_count, dao_plan_memory_t *memory, uint64_t *out_bound);
+
+#endif

@@ -1,0 +1,675 @@
+/* The skyline is the height up to which each time is filled, as runs of equal height from the first time to the last.
+
+       height      +--+                    the lowest run is [c, d): of the items that live within it, the first by the order
+         |    +----+  |      +-----+       is put on it, and splits it into what is left of it, its top, and what is right
+         |    |    |  +------+     |       of it. If none fits, the run is raised to its lower neighbour and joined with it.
+         +----+----+--+------+-----+--->
+         a         b  c      d     e time
+
+   Items wait in classes: half an octave of the order's value each, the largest first, and in a class by their begin. A tree
+   of ends (tree.h) finds the first item of a class that begins at or after the run's begin and ends within it. What a run's
+   classes did not hold its parts' need not be asked for again.
+
+   Runs that are waiting lie in a heap by height; the parts of the run at hand, which are as low, on a stack. A pool is filled
+   after the other. What does not fit below a pool's capacity is left for the next pool. Fixed items are there before: the
+   skyline begins at their tops.
+
+   What holds between steps: the runs from the leftmost on cover all times, each ends where the next begins, neighbours have
+   different heights; each run is in the heap or on the stack, once; dead ones are in the heap alone. */
+#include "planning/lowest.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "planning/sort.h"
+#include "planning/tree.h"
+
+#include <string.h>
+
+#define RUN_NONE UINT32_MAX
+
+/* Classes of an order, and those of items that must lie in this pool before those that may lie in any. */
+#define CLASS_COUNT     30u
+#define ALL_CLASS_COUNT (2 * CLASS_COUNT)
+
+/* Bits of a double above the first one of its fraction: a step is half an octave. */
+#define HALF_OCTAVE_SHIFT 51u
+
+/* About so many items of a class share an entry of its table. */
+#define ITEMS_PER_ENTRY 2u
+
+#define FIRST_RUN_COUNT 256u
+
+typedef struct run {
+    uint64_t height;
+    uint32_t begin;
+    uint32_t end;
+    uint32_t left; /* neighbours; of a spare run: `right` is the next spare one */
+    uint32_t right;
+    uint32_t first_class; /* earlier classes hold nothing for it */
+    bool is_dead;         /* joined with another one, to be dropped from the heap */
+} run_t;
+
+typedef struct waiting {
+    uint64_t height;
+    uint32_t run;
+} waiting_t;
+
+/* Places of the tree [first, end) are the class's items, by begin. */
+typedef struct class {
+    uint32_t first;
+    uint32_t end;
+    uint32_t table;       /* its entries: table[begin >> table_shift] is where to look for a begin */
+    uint32_t table_shift;
+} class_t;
+
+struct dao_plan_lowest {
+    dao_plan_instance_t *instance;
+    dao_plan_order_t order;
+    dao_plan_layout_t layout;
+    uint32_t pool;           /* the one that is being filled */
+    bool is_filling;         /* its classes and skyline are made */
+    uint32_t left_count;     /* items in its classes */
+    uint32_t class_count;
+    class_t classes[ALL_CLASS_COUNT];
+    uint32_t *items;  /* at each place of the tree */
+    uint32_t *begins;
+    dao_plan_tree_t tree;
+    uint32_t *table;
+    run_t *runs;
+    waiting_t *heap;
+    uint32_t *stack;
+    uint32_t run_capacity; /* of runs, heap and stack */
+    uint32_t run_count;    /* ever used */
+    uint32_t heap_count;
+    uint32_t stack_count;
+    uint32_t spare_run;
+};
+
+static dao_status_t no_memory(const dao_plan_lowest_t *lowest)
+{
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the skyline of %u buffers",
+                     lowest->instance->item_count);
+}
+
+/* ---- the heap ---- */
+
+static bool is_before(const waiting_t *left, const waiting_t *right)
+{
+    return left->height < right->height || (left->height == right->height && left->run < right->run);
+}
+
+static void heap_push(dao_plan_lowest_t *lowest, uint32_t run)
+{
+    waiting_t entry = {.height = lowest->runs[run].height, .run = run};
+    uint32_t at = lowest->heap_count++;
+    while (at > 0 && is_before(&entry, &lowest->heap[(at - 1) / 2])) {
+        lowest->heap[at] = lowest->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    lowest->heap[at] = entry;
+}
+
+static uint32_t heap_pop(dao_plan_lowest_t *lowest)
+{
+    waiting_t *heap = lowest->heap;
+    uint32_t popped = heap[0].run;
+    uint32_t count = --lowest->heap_count;
+    waiting_t last = heap[count];
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && is_before(&heap[child + 1], &heap[child]) ? 1 : 0;
+        if (!is_before(&heap[child], &last)) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return popped;
+}
+
+/* ---- runs ---- */
+
+static void give_run(dao_plan_lowest_t *lowest, uint32_t run)
+{
+    lowest->runs[run].right = lowest->spare_run;
+    lowest->spare_run = run;
+}
+
+/* Takes a run; there is room for it. */
+static uint32_t take_run(dao_plan_lowest_t *lowest)
+{
+    uint32_t run = lowest->spare_run;
+    if (run != RUN_NONE) {
+        lowest->spare_run = lowest->runs[run].right;
+        return run;
+    }
+    DAO_ASSERT(lowest->run_count < lowest->run_capacity);
+    return lowest->run_count++;
+}
+
+/* Makes room for `more` runs. */
+static bool reserve_runs(dao_plan_lowest_t *lowest, uint32_t more)
+{
+    if (lowest->run_count + more <= lowest->run_capacity) {
+        return true;
+    }
+    dao_plan_memory_t *memory = &lowest->instance->memory;
+    uint32_t capacity = 2 * lowest->run_capacity + more;
+    run_t *runs = dao_plan_resize(memory, lowest->runs, capacity, sizeof(*runs));
+    lowest->runs = runs != NULL ? runs : lowest->runs;
+    waiting_t *heap = runs == NULL ? NULL : dao_plan_resize(memory, lowest->heap, capacity, sizeof(*heap));
+    lowest->heap = heap != NULL ? heap : lowest->heap;
+    uint32_t *stack = heap == NULL ? NULL : dao_plan_resize(memory, lowest->stack, capacity, sizeof(*stack));
+    lowest->stack = stack != NULL ? stack : lowest->stack;
+    if (stack == NULL) {
+        return false;
+    }
+    lowest->run_capacity = capacity;
+    return true;
+}
+
+static void link_runs(dao_plan_lowest_t *lowest, uint32_t left, uint32_t right)
+{
+    if (left != RUN_NONE) {
+        lowest->runs[left].right = right;
+    }
+    if (right != RUN_NONE) {
+        lowest->runs[right].left = left;
+    }
+}
+
+/* Puts a new run between two neighbours. */
+static uint32_t add_run(dao_plan_lowest_t *lowest, run_t values)
+{
+    uint32_t run = take_run(lowest);
+    lowest->runs[run] = values;
+    link_runs(lowest, values.left, run);
+    link_runs(lowest, run, values.right);
+    return run;
+}
+
+static bool has_height(const dao_plan_lowest_t *lowest, uint32_t run, uint64_t height)
+{
+    return run != RUN_NONE && lowest->runs[run].height == height;
+}
+
+/* Joins a run that waits in the heap with the one on its left, which is as high. */
+static void join_left(dao_plan_lowest_t *lowest, uint32_t run)
+{
+    run_t *runs = lowest->runs;
+    uint32_t left = runs[run].left;
+    runs[left].end = runs[run].end;
+    runs[run].is_dead = true;
+    link_runs(lowest, left, runs[run].right);
+}
+
+/* ---- classes ---- */
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* Tells whether an item is to be placed in the pool at hand. */
+static bool is_wanted(const dao_plan_lowest_t *lowest, uint32_t item)
+{
+    const dao_plan_item_t *items = lowest->instance->items;
+    return lowest->layout.offsets[item] == DAO_PLAN_NOWHERE && !items[item].is_fixed &&
+           (items[item].pool == lowest->pool || items[item].pool == DAO_PLAN_ITEM_ANY_POOL);
+}
+
+static uint32_t class_of(const dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t most_bits)
+{
+    uint64_t below = (most_bits >> HALF_OCTAVE_SHIFT) -
+                     (bits_of(dao_plan_order_value(lowest->order, item)) >> HALF_OCTAVE_SHIFT);
+    uint32_t own = below < CLASS_COUNT ? (uint32_t)below : CLASS_COUNT - 1;
+    return item->pool == DAO_PLAN_ITEM_ANY_POOL ? CLASS_COUNT + own : own;
+}
+
+/* Counts each class's items into `counts`; gives the bits of the greatest value. */
+static uint64_t count_classes(dao_plan_lowest_t *lowest, uint32_t *counts)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    double most = 1.0;
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        double value = is_wanted(lowest, i) ? dao_plan_order_value(lowest->order, &instance->items[i]) : 0;
+        most = value > most ? value : most;
+    }
+    memset(counts, 0, ALL_CLASS_COUNT * sizeof(*counts));
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        if (is_wanted(lowest, i)) {
+            counts[class_of(lowest, &instance->items[i], bits_of(most))]++;
+        }
+    }
+    return bits_of(most);
+}
+
+/* Lays out the classes that have items, one after the other, and their tables. Gives the number of entries of all tables. */
+static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *counts, uint32_t *numbers)
+{
+    uint32_t place = 0, entry = 0;
+    lowest->class_count = 0;
+    for (uint32_t i = 0; i < ALL_CLASS_COUNT; i++) {
+        if (counts[i] == 0) {
+            continue;
+        }
+        class_t *class = &lowest->classes[lowest->class_count];
+        *class = (class_t){.first = place, .end = place, .table = entry};
+        while (lowest->instance->time_count >> class->table_shift > counts[i] / ITEMS_PER_ENTRY + 1) {
+            class->table_shift++;
+        }
+        numbers[i] = lowest->class_count++;
+        place += counts[i];
+        entry += (lowest->instance->time_count >> class->table_shift) + 2;
+    }
+    lowest->left_count = place;
+    return entry;
+}
+
+/* Puts the items into their classes, in the order of their begins. */
+static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits)
+{
+    const dao_plan_item_t *items = lowest->instance->items;
+    for (uint32_t i = 0; i < lowest->instance->item_count; i++) {
+        if (is_wanted(lowest, i)) {
+            uint32_t place = lowest->classes[numbers[class_of(lowest, &items[i], most_bits)]].end++;
+            lowest->items[place] = i;
+            lowest->begins[place] = items[i].begin;
+            lowest->tree.levels[0][place] = items[i].end;
+        }
+    }
+    dao_plan_tree_build(&lowest->tree);
+}
+
+/* Entry e of a class's table is its first place whose begin is at or after e << table_shift. */
+static void fill_tables(dao_plan_lowest_t *lowest)
+{
+    for (uint32_t i = 0; i < lowest->class_count; i++) {
+        const class_t *class = &lowest->classes[i];
+        uint32_t entry_count = (lowest->instance->time_count >> class->table_shift) + 2;
+        uint32_t place = class->first;
+        for (uint32_t entry = 0; entry < entry_count; entry++) {
+            while (place < class->end && lowest->begins[place] < (uint64_t)entry << class->table_shift) {
+                place++;
+            }
+            lowest->table[class->table + entry] = place;
+        }
+    }
+}
+
+static void drop_classes(dao_plan_lowest_t *lowest)
+{
+    dao_plan_memory_t *memory = &lowest->instance->memory;
+    dao_plan_give(memory, lowest->items);
+    dao_plan_give(memory, lowest->begins);
+    dao_plan_give(memory, lowest->table);
+    dao_plan_tree_finish(&lowest->tree, memory);
+    lowest->items = lowest->begins = lowest->table = NULL;
+}
+
+static bool make_classes(dao_plan_lowest_t *lowest)
+{
+    dao_plan_memory_t *memory = &lowest->instance->memory;
+    uint32_t counts[ALL_CLASS_COUNT], numbers[ALL_CLASS_COUNT];
+    uint64_t most_bits = count_classes(lowest, counts);
+    uint32_t entry_count = lay_out_classes(lowest, counts, numbers);
+    lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
+    lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
+    lowest->table = dao_plan_take(memory, entry_count, sizeof(*lowest->table));
+    if (lowest->items == NULL || lowest->begins == NULL || lowest->table == NULL ||
+        !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count)) {
+        drop_classes(lowest);
+        return false;
+    }
+    fill_classes(lowest, numbers, most_bits);
+    fill_tables(lowest);
+    return true;
+}
+
+/* The first place of a class whose begin is at or after `begin`. */
+static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class, uint32_t begin)
+{
+    uint32_t entry = class->table + (begin >> class->table_shift);
+    uint32_t low = lowest->table[entry], high = lowest->table[entry + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (lowest->begins[middle] < begin) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Finds the place of the item for a run; UINT32_MAX if there is none. Leaves the class in the run. */
+static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_t *meter)
+{
+    for (; run->first_class < lowest->class_count; run->first_class++) {
+        const class_t *class = &lowest->classes[run->first_class];
+        uint32_t place = dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), class->end, run->end);
+        meter->used++;
+        if (place < class->end) {
+            return place;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* ---- the start of a pool ---- */
+
+/* Gives each time the top of the highest fixed item, by painting the highest first. `next[t]` is the next unpainted time. */
+static void paint_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, uint32_t top_count, uint64_t *heights,
+                        uint32_t *next)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    for (uint32_t time = 0; time <= instance->time_count; time++) {
+        next[time] = time;
+    }
+    for (uint32_t i = top_count; i-- > 0;) {
+        const dao_plan_item_t *item = &instance->items[tops[i].value];
+        uint32_t time = item->begin;
+        while (time < item->end) {
+            while (next[time] != time) { /* halves the way for who comes next */
+                next[time] = next[next[time]];
+                time = next[time];
+            }
+            if (time < item->end) {
+                heights[time] = tops[i].key;
+                next[time] = time + 1;
+            }
+        }
+    }
+}
+
+/* Lists the tops of the pool's fixed items, lowest first. */
+static uint32_t list_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, dao_plan_key_t *scratch)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        const dao_plan_item_t *item = &instance->items[i];
+        if (item->is_fixed && item->pool == lowest->pool) {
+            tops[count++] = (dao_plan_key_t){.key = instance->fixed_offsets[i] + item->size_bytes, .value = i};
+        }
+    }
+    dao_plan_sort_keys(tops, scratch, count);
+    return count;
+}
+
+/* Makes the runs of a skyline. With fixed items their heights are `heights`, else all are 0. */
+static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights)
+{
+    uint32_t time_count = lowest->instance->time_count;
+    uint32_t last = RUN_NONE;
+    lowest->run_count = lowest->heap_count = lowest->stack_count = 0;
+    lowest->spare_run = RUN_NONE;
+    for (uint32_t begin = 0, end; begin < time_count; begin = end) {
+        uint64_t height = heights == NULL ? 0 : heights[begin];
+        end = begin + 1;
+        while (end < time_count && (heights == NULL || heights[end] == height)) {
+            end++;
+        }
+        if (!reserve_runs(lowest, FIRST_RUN_COUNT)) {
+            return false;
+        }
+        last = add_run(lowest,
+                       (run_t){.height = height, .begin = begin, .end = end, .left = last, .right = RUN_NONE});
+        heap_push(lowest, last);
+    }
+    return true;
+}
+
+static bool make_skyline(dao_plan_lowest_t *lowest)
+{
+    dao_plan_instance_t *instance = lowest->instance;
+    dao_plan_memory_t *memory = &instance->memory;
+    if (instance->fixed_offsets == NULL) {
+        return make_runs(lowest, NULL);
+    }
+    uint64_t *heights = dao_plan_take(memory, instance->time_count, sizeof(*heights));
+    uint32_t *next = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*next));
+    dao_plan_key_t *tops = dao_plan_take(memory, instance->item_count, sizeof(*tops));
+    dao_plan_key_t *scratch = dao_plan_take(memory, instance->item_count, sizeof(*scratch));
+    bool is_made = heights != NULL && next != NULL && tops != NULL && scratch != NULL;
+    if (is_made) {
+        paint_fixed(lowest, tops, list_fixed(lowest, tops, scratch), heights, next);
+        is_made = make_runs(lowest, heights);
+    }
+    dao_plan_give(memory, scratch);
+    dao_plan_give(memory, tops);
+    dao_plan_give(memory, next);
+    dao_plan_give(memory, heights);
+    return is_made;
+}
+
+static dao_status_t begin_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    meter->used += lowest->instance->item_count / DAO_PLAN_TREE_FAN;
+    if (!make_skyline(lowest) || !make_classes(lowest)) {
+        return no_memory(lowest);
+    }
+    lowest->is_filling = true;
+    return DAO_OK;
+}
+
+static void end_pool(dao_plan_lowest_t *lowest)
+{
+    drop_classes(lowest);
+    lowest->is_filling = false;
+    lowest->pool++;
+}
+
+/* ---- placing ---- */
+
+/* Nothing fits the run on top of the stack: it becomes part of its lower neighbour, or of both. False if it has none. */
+static bool raise_run(dao_plan_lowest_t *lowest)
+{
+    run_t *runs = lowest->runs;
+    uint32_t run = lowest->stack[lowest->stack_count - 1];
+    uint32_t left = runs[run].left, right = runs[run].right;
+    if (left == RUN_NONE && right == RUN_NONE) {
+        return false;
+    }
+    lowest->stack_count--;
+    link_runs(lowest, left, right);
+    bool is_left_lower = right == RUN_NONE || (left != RUN_NONE && runs[left].height <= runs[right].height);
+    if (is_left_lower) {
+        runs[left].end = runs[run].end;
+        runs[left].first_class = 0;
+        if (has_height(lowest, right, runs[left].height)) {
+            join_left(lowest, right);
+        }
+    } else {
+        runs[right].begin = runs[run].begin;
+        runs[right].first_class = 0;
+    }
+    give_run(lowest, run);
+    return true;
+}
+
+/* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. */
+static void put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left, uint32_t right)
+{
+    run_t *runs = lowest->runs;
+    if (has_height(lowest, left, top)) {
+        runs[left].end = item->end;
+        runs[left].first_class = 0;
+        link_runs(lowest, left, right);
+        if (has_height(lowest, right, top)) {
+            join_left(lowest, right);
+        }
+    } else if (has_height(lowest, right, top)) {
+        runs[right].begin = item->begin;
+        runs[right].first_class = 0;
+        link_runs(lowest, left, right);
+    } else {
+        run_t values = {.height = top, .begin = item->begin, .end = item->end, .left = left, .right = right};
+        heap_push(lowest, add_run(lowest, values));
+    }
+}
+
+/* Puts an item on the run on top of the stack. There is room for two runs. */
+static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top)
+{
+    uint32_t run = lowest->stack[--lowest->stack_count];
+    const run_t before = lowest->runs[run];
+    uint32_t left = before.left, right = before.right;
+    bool has_right = item->end < before.end, has_left = before.begin < item->begin;
+    if (has_right) {
+        run_t values = before;
+        values.begin = item->end;
+        values.left = run;
+        right = add_run(lowest, values);
+        lowest->stack[lowest->stack_count++] = right;
+    }
+    if (has_left) {
+        lowest->runs[run].end = item->begin;
+        lowest->stack[lowest->stack_count++] = run;
+        left = run;
+    }
+    put_top(lowest, item, top, left, right);
+    if (!has_left) {
+        give_run(lowest, run);
+    }
+}
+
+/* Places the item at a place of the tree on the run on top of the stack, unless the pool does not hold it there. */
+static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    uint32_t index = lowest->items[place];
+    const dao_plan_item_t *item = &instance->items[index];
+    uint64_t height = lowest->runs[lowest->stack[lowest->stack_count - 1]].height;
+    uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
+    dao_plan_tree_set(&lowest->tree, place, DAO_PLAN_TREE_NONE);
+    lowest->left_count--;
+    if (offset + item->size_bytes <= instance->capacities[lowest->pool]) { /* runs only rise: later it fits even less */
+        dao_plan_layout_put(&lowest->layout, index, offset, lowest->pool);
+        split_run(lowest, item, offset + item->size_bytes);
+    }
+}
+
+/* Takes the lowest run from the heap if none is at hand. False if there is none. */
+static bool have_run(dao_plan_lowest_t *lowest)
+{
+    while (lowest->stack_count == 0 && lowest->heap_count > 0) {
+        uint32_t run = heap_pop(lowest);
+        if (lowest->runs[run].is_dead) {
+            give_run(lowest, run);
+        } else {
+            lowest->stack[lowest->stack_count++] = run;
+        }
+    }
+    return lowest->stack_count > 0;
+}
+
+/* Fills the pool until it is full or the meter ends. */
+static dao_status_t fill_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    while (dao_plan_meter_has(meter)) {
+        if (lowest->left_count == 0 || !have_run(lowest)) {
+            end_pool(lowest);
+            return DAO_OK;
+        }
+        if (!reserve_runs(lowest, 2)) {
+            return no_memory(lowest);
+        }
+        run_t *run = &lowest->runs[lowest->stack[lowest->stack_count - 1]];
+        uint32_t place = find_item(lowest, run, meter);
+        if (place != UINT32_MAX) {
+            place_item(lowest, place);
+        } else if (!raise_run(lowest)) {
+            end_pool(lowest);
+            return DAO_OK;
+        }
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter, bool *out_is_done)
+{
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && lowest->pool < lowest->instance->pool_count && dao_plan_meter_has(meter)) {
+        status = lowest->is_filling ? fill_pool(lowest, meter) : begin_pool(lowest, meter);
+    }
+    DAO_ASSERT_HEAVY(dao_plan_lowest_is_valid(lowest));
+    *out_is_done = lowest->pool == lowest->instance->pool_count;
+    return status;
+}
+
+/* ---- start and end ---- */
+
+dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, dao_plan_order_t order,
+                                    dao_plan_lowest_t **out_lowest)
+{
+    DAO_ASSERT(order != DAO_PLAN_ORDER_OFFSET);
+    dao_plan_lowest_t *lowest = dao_plan_take(&instance->memory, 1, sizeof(*lowest));
+    if (lowest == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a skyline");
+    }
+    lowest->instance = instance;
+    lowest->order = order;
+    lowest->spare_run = RUN_NONE;
+    if (!dao_plan_layout_init(&lowest->layout, instance)) {
+        dao_status_t status = no_memory(lowest);
+        dao_plan_lowest_destroy(lowest);
+        return status;
+    }
+    for (uint32_t i = 0; instance->fixed_offsets != NULL && i < instance->item_count; i++) {
+        if (instance->items[i].is_fixed) {
+            dao_plan_layout_put(&lowest->layout, i, instance->fixed_offsets[i], instance->items[i].pool);
+        }
+    }
+    *out_lowest = lowest;
+    return DAO_OK;
+}
+
+void dao_plan_lowest_destroy(dao_plan_lowest_t *lowest)
+{
+    if (lowest == NULL) {
+        return;
+    }
+    dao_plan_memory_t *memory = &lowest->instance->memory;
+    drop_classes(lowest);
+    dao_plan_layout_finish(&lowest->layout, lowest->instance);
+    dao_plan_give(memory, lowest->runs);
+    dao_plan_give(memory, lowest->heap);
+    dao_plan_give(memory, lowest->stack);
+    dao_plan_give(memory, lowest);
+}
+
+dao_plan_layout_t *dao_plan_lowest_layout(dao_plan_lowest_t *lowest)
+{
+    return &lowest->layout;
+}
+
+bool dao_plan_lowest_is_valid(const dao_plan_lowest_t *lowest)
+{
+    if (!lowest->is_filling || (lowest->heap_count == 0 && lowest->stack_count == 0)) {
+        return true;
+    }
+    const run_t *runs = lowest->runs;
+    uint32_t live_count = lowest->stack_count, first = RUN_NONE;
+    for (uint32_t i = 0; i < lowest->stack_count; i++) {
+        first = runs[lowest->stack[i]].left == RUN_NONE ? lowest->stack[i] : first;
+    }
+    for (uint32_t i = 0; i < lowest->heap_count; i++) {
+        const run_t *run = &runs[lowest->heap[i].run];
+        live_count += run->is_dead ? 0 : 1;
+        first = !run->is_dead && run->left == RUN_NONE ? lowest->heap[i].run : first;
+    }
+    uint32_t time = 0, count = 0;
+    bool is_valid = first != RUN_NONE && runs[first].begin == 0;
+    for (uint32_t run = first; run != RUN_NONE && is_valid; run = runs[run].right) {
+        is_valid = runs[run].begin == time && runs[run].begin < runs[run].end && ++count <= live_count &&
+                   !has_height(lowest, runs[run].right, runs[run].height);
+        time = runs[run].end;
+    }
+    return is_valid && count == live_count && time == lowest->instance->time_count &&
+           dao_plan_tree_is_valid(&lowest->tree);
+}

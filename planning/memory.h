@@ -1,0 +1,23 @@
+/* The planner's host memory, counted, so that a plan's report can say what it took. */
+#ifndef DAO_PLANNING_MEMORY_H
+#define DAO_PLANNING_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One thread at a time. */
+typedef struct dao_plan_memory {
+    uint64_t used_bytes;
+    uint64_t most_bytes; /* the largest used_bytes so far */
+} dao_plan_memory_t;
+
+/* Gives zeroed memory, or NULL. A count of 0 gives memory too, so that NULL means failure alone. */
+void *dao_plan_take(dao_plan_memory_t *memory, size_t count, size_t size_bytes);
+
+/* Changes the size of what dao_plan_take() gave (NULL: nothing yet); new bytes are not zeroed. NULL leaves it as it was. */
+void *dao_plan_resize(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes);
+
+/* Frees what the two above gave; NULL is allowed. */
+void dao_plan_give(dao_plan_memory_t *memory, void *address);
+
+#endif

@@ -1,0 +1,163 @@
+/* A problem without clocks, cut into rows: a row is a time in which a buffer occupies bytes.
+
+   The margin, and one tick more for closed lives, is added where a use ends: at the end of a life, and at the start of a gap.
+   A gap that is shorter than that is none. With a period, what lies behind it is moved to the start of the step. */
+#include "base/error.h"
+#include "planning/instance.h"
+
+/* Where rows go; with no arrays they are only counted. */
+typedef struct cutter {
+    dao_plan_rows_t *rows;
+    uint64_t period;
+    uint64_t extra; /* ticks that a use lasts longer than it says */
+    bool is_counting;
+} cutter_t;
+
+static uint64_t add_ticks(uint64_t time, uint64_t ticks)
+{
+    return time > UINT64_MAX - ticks ? UINT64_MAX : time + ticks;
+}
+
+static void put(const cutter_t *cutter, uint32_t source, const dao_plan_piece_t *bytes, uint64_t from, uint64_t to)
+{
+    dao_plan_rows_t *rows = cutter->rows;
+    uint32_t row = rows->count++;
+    if (cutter->is_counting) {
+        return;
+    }
+    rows->begin_times[row] = from;
+    rows->end_times[row] = to;
+    rows->sources[row] = source;
+    if (rows->lows != NULL) {
+        rows->lows[row] = bytes->low;
+        rows->highs[row] = bytes->high;
+    }
+}
+
+/* Puts one rectangle, as two where it goes beyond the period. */
+static void emit(const cutter_t *cutter, uint32_t source, uint64_t low, uint64_t high, uint64_t from, uint64_t to)
+{
+    const dao_plan_piece_t bytes = {.low = low, .high = high};
+    uint64_t period = cutter->period;
+    if (low == high || from == to) {
+        return;
+    }
+    if (period == 0 || to <= period) {
+        put(cutter, source, &bytes, from, to);
+    } else if (from >= period) {
+        put(cutter, source, &bytes, from - period, to - period);
+    } else {
+        put(cutter, source, &bytes, from, period);
+        put(cutter, source, &bytes, 0, to - period);
+    }
+}
+
+/* Cuts one buffer, whose gaps are the `gap_count` ones from `gaps` on. */
+static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_t source, const dao_plan_gap_t *gaps,
+                size_t gap_count)
+{
+    uint64_t end = add_ticks(buffer->end_time, cutter->extra);
+    if (cutter->period > 0 && end - buffer->begin_time > cutter->period) {
+        end = buffer->begin_time + cutter->period;
+    }
+    uint64_t at = buffer->begin_time;
+    for (size_t i = 0; i < gap_count; i++) {
+        const dao_plan_gap_t *gap = &gaps[i];
+        bool is_first = gap->begin_time == buffer->begin_time; /* nothing was used before it */
+        uint64_t from = is_first ? gap->begin_time : add_ticks(gap->begin_time, cutter->extra);
+        uint64_t to = gap->end_time == buffer->end_time ? end : gap->end_time;
+        if (from < to) {
+            uint64_t high = gap->high_byte == 0 ? buffer->size_bytes : gap->high_byte;
+            emit(cutter, source, 0, buffer->size_bytes, at, from);
+            emit(cutter, source, 0, gap->low_byte, from, to);
+            emit(cutter, source, high, buffer->size_bytes, from, to);
+            at = to;
+        }
+    }
+    emit(cutter, source, 0, buffer->size_bytes, at, end);
+}
+
+static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *problem)
+{
+    size_t gap = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        size_t first_gap = gap;
+        uint32_t first_row = cutter->rows->count;
+        while (gap < problem->gap_count && problem->gaps[gap].buffer == i) {
+            gap++;
+        }
+        const dao_plan_gap_t *gaps = gap == first_gap ? NULL : problem->gaps + first_gap;
+        cut(cutter, &problem->buffers[i], (uint32_t)i, gaps, gap - first_gap);
+        if (cutter->rows->count == first_row) {
+            return dao_error(DAO_ERR_INVALID, "buffer %zu is never used: gaps fill its life", i);
+        }
+    }
+    return DAO_OK;
+}
+
+/* Tells whether every row is a whole buffer, one after the other. */
+static bool are_whole(const dao_plan_problem_t *problem)
+{
+    return problem->gap_count == 0 && problem->period == 0;
+}
+
+static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, bool have_bytes)
+{
+    rows->begin_times = dao_plan_take(memory, rows->count, sizeof(*rows->begin_times));
+    rows->end_times = dao_plan_take(memory, rows->count, sizeof(*rows->end_times));
+    rows->sources = dao_plan_take(memory, rows->count, sizeof(*rows->sources));
+    bool is_complete = rows->begin_times != NULL && rows->end_times != NULL && rows->sources != NULL;
+    if (have_bytes) {
+        rows->lows = dao_plan_take(memory, rows->count, sizeof(*rows->lows));
+        rows->highs = dao_plan_take(memory, rows->count, sizeof(*rows->highs));
+        is_complete = is_complete && rows->lows != NULL && rows->highs != NULL;
+    }
+    return is_complete ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u lives", rows->count);
+}
+
+static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, dao_plan_memory_t *memory)
+{
+    rows->count = (uint32_t)problem->buffer_count;
+    dao_status_t status = take_rows(rows, memory, false);
+    if (status != DAO_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < rows->count; i++) {
+        rows->sources[i] = i;
+    }
+    return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact);
+}
+
+dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, dao_plan_memory_t *memory)
+{
+    *rows = (dao_plan_rows_t){.is_exact = true};
+    if (problem->clock_count > 0) {
+        return cut_clocks(rows, problem, memory);
+    }
+    cutter_t cutter = {.rows = rows, .period = problem->period, .is_counting = true};
+    cutter.extra = add_ticks(problem->margin, problem->is_closed ? 1 : 0);
+    dao_status_t status = cut_all(&cutter, problem);
+    if (status == DAO_OK && rows->count > DAO_PLAN_BUFFER_COUNT_MAX) {
+        status = dao_error(DAO_ERR_INVALID, "gaps and the period make %u pieces, the most is %u", rows->count,
+                           DAO_PLAN_BUFFER_COUNT_MAX);
+    }
+    if (status == DAO_OK) {
+        status = take_rows(rows, memory, !are_whole(problem));
+    }
+    if (status == DAO_OK) {
+        cutter.is_counting = false;
+        rows->count = 0;
+        status = cut_all(&cutter, problem);
+    }
+    return status;
+}
+
+void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory)
+{
+    dao_plan_give(memory, rows->begin_times);
+    dao_plan_give(memory, rows->end_times);
+    dao_plan_give(memory, rows->sources);
+    dao_plan_give(memory, rows->lows);
+    dao_plan_give(memory, rows->highs);
+    *rows = (dao_plan_rows_t){0};
+}

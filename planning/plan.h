@@ -1,0 +1,26 @@
+/* Plans as the planner makes them. */
+#ifndef DAO_PLANNING_PLAN_H
+#define DAO_PLANNING_PLAN_H
+
+#include "planning/method.h"
+
+/* What layouts are compared by: fewer bytes that did not fit, then the lower peak. */
+typedef struct dao_plan_worth {
+    uint64_t unplaced_bytes;
+    size_t unplaced_count;
+    uint64_t peak_bytes;
+    uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
+} dao_plan_worth_t;
+
+void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                           dao_plan_worth_t *out_worth);
+bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth_t *right);
+
+/* Makes a plan with one reference out of a layout. The report's other fields are the caller's. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                                            const dao_plan_report_t *report, dao_plan_t **out_plan);
+
+/* The host memory of a plan of so many buffers. */
+uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance);
+
+#endif

@@ -1,0 +1,232 @@
+/* A portfolio is a list of methods. Each is a recipe: the lowest segment first, or greedy, with an order.
+
+   Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the skyline sees
+   each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
+   that the skyline gave. That is the settling. */
+#include "planning/portfolio.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "planning/check.h"
+#include "planning/greedy.h"
+#include "planning/lowest.h"
+#include "planning/plan.h"
+
+typedef enum recipe_kind { RECIPE_LOWEST, RECIPE_FIRST_FIT, RECIPE_BEST_FIT } recipe_kind_t;
+
+typedef struct recipe {
+    recipe_kind_t kind;
+    dao_plan_order_t order;
+} recipe_t;
+
+static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
+    [DAO_PLAN_METHOD_LOWEST_START] = {RECIPE_LOWEST, DAO_PLAN_ORDER_START},
+    [DAO_PLAN_METHOD_LOWEST_DURATION] = {RECIPE_LOWEST, DAO_PLAN_ORDER_DURATION},
+    [DAO_PLAN_METHOD_LOWEST_AREA] = {RECIPE_LOWEST, DAO_PLAN_ORDER_AREA},
+    [DAO_PLAN_METHOD_LOWEST_SIZE] = {RECIPE_LOWEST, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_START_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_START},
+    [DAO_PLAN_METHOD_START_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_START},
+    [DAO_PLAN_METHOD_SIZE_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_SIZE_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_DURATION_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_DURATION},
+    [DAO_PLAN_METHOD_DURATION_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_DURATION},
+    [DAO_PLAN_METHOD_AREA_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_AREA},
+    [DAO_PLAN_METHOD_AREA_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_AREA},
+};
+
+/* What `best` tries, the quick ones first. */
+static const dao_plan_method_t best_methods[] = {
+    DAO_PLAN_METHOD_LOWEST_START,   DAO_PLAN_METHOD_LOWEST_AREA,    DAO_PLAN_METHOD_LOWEST_DURATION,
+    DAO_PLAN_METHOD_LOWEST_SIZE,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_AREA_FIRST_FIT,
+    DAO_PLAN_METHOD_START_BEST_FIT,
+};
+
+#define BEST_METHOD_COUNT (sizeof(best_methods) / sizeof(best_methods[0]))
+
+struct dao_plan_portfolio {
+    dao_plan_instance_t instance;
+    dao_plan_method_t only; /* this method alone; DAO_PLAN_METHOD_BEST: the list */
+    size_t next;            /* of the list */
+    dao_plan_method_t method;
+    dao_plan_lowest_t *lowest; /* of the method at hand */
+    dao_plan_greedy_t *greedy; /* of the method at hand, or what settles `lowest` */
+    bool is_found;             /* its layout waits to be compared */
+    bool has_best;
+    dao_plan_worth_t best;
+    uint64_t version;
+    uint64_t work;
+    bool is_done;
+};
+
+/* ---- the method at hand ---- */
+
+static void drop_method(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_greedy_destroy(portfolio->greedy);
+    dao_plan_lowest_destroy(portfolio->lowest);
+    portfolio->greedy = NULL;
+    portfolio->lowest = NULL;
+}
+
+static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
+{
+    size_t count = portfolio->only == DAO_PLAN_METHOD_BEST ? BEST_METHOD_COUNT : 1;
+    if (portfolio->next == count) {
+        portfolio->is_done = true;
+        return DAO_OK;
+    }
+    portfolio->method =
+        portfolio->only == DAO_PLAN_METHOD_BEST ? best_methods[portfolio->next] : portfolio->only;
+    const recipe_t *recipe = &recipes[portfolio->method];
+    dao_plan_greedy_config_t config = {.order = recipe->order, .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
+    dao_status_t status = recipe->kind == RECIPE_LOWEST
+                              ? dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest)
+                              : dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+    portfolio->next += status == DAO_OK ? 1 : 0;
+    return status;
+}
+
+/* The skyline is done: what is to be compared, and what comes next. */
+static dao_status_t settle(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
+                                       .offsets = dao_plan_lowest_layout(portfolio->lowest)->offsets};
+    return dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+}
+
+static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->greedy != NULL ? dao_plan_greedy_layout(portfolio->greedy)
+                                     : dao_plan_lowest_layout(portfolio->lowest);
+}
+
+static dao_status_t step_method(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    return portfolio->greedy != NULL ? dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found)
+                                     : dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found);
+}
+
+/* ---- results ---- */
+
+/* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
+static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter, dao_plan_t **out_plan)
+{
+    dao_plan_instance_t *instance = &portfolio->instance;
+    const dao_plan_layout_t *layout = layout_at_hand(portfolio);
+    dao_plan_worth_t worth;
+    dao_plan_layout_worth(instance, layout, &worth);
+    if (portfolio->has_best && !dao_plan_worth_is_better(&worth, &portfolio->best)) {
+        return DAO_OK;
+    }
+    DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false) != DAO_ERR_INVALID);
+    dao_plan_report_t report = {.method = portfolio->method, .version = portfolio->version + 1};
+    report.work = portfolio->work + meter->used;
+    report.memory_bytes = instance->memory.most_bytes + 2 * dao_plan_memory_of(instance); /* this plan and the one before */
+    dao_status_t status = dao_plan_make_of(instance, layout, &report, out_plan);
+    if (status == DAO_OK) {
+        portfolio->best = worth;
+        portfolio->has_best = true;
+        portfolio->version++;
+    }
+    return status;
+}
+
+static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->has_best && portfolio->best.unplaced_count == 0 &&
+           portfolio->best.peak_bytes == portfolio->instance.bound_bytes;
+}
+
+/* The method at hand has a layout. */
+static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter, dao_plan_t **out_plan)
+{
+    dao_status_t status = compare(portfolio, meter, out_plan);
+    if (status != DAO_OK) {
+        return status;
+    }
+    bool is_rough = portfolio->greedy == NULL && !dao_plan_instance_is_plain(&portfolio->instance);
+    portfolio->is_done = is_bound_met(portfolio);
+    if (is_rough && !portfolio->is_done) {
+        status = settle(portfolio);
+    } else {
+        drop_method(portfolio);
+    }
+    portfolio->is_found = status != DAO_OK;
+    return status;
+}
+
+dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter, dao_plan_t **out_plan)
+{
+    uint64_t used_before = meter->used;
+    dao_status_t status = DAO_OK;
+    *out_plan = NULL;
+    while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_meter_has(meter)) {
+        if (portfolio->is_found) {
+            status = take_result(portfolio, meter, out_plan);
+        } else if (portfolio->greedy != NULL || portfolio->lowest != NULL) {
+            status = step_method(portfolio, meter);
+        } else {
+            status = start_method(portfolio);
+        }
+        meter->used++;
+    }
+    portfolio->work += meter->used - used_before;
+    return status;
+}
+
+bool dao_plan_portfolio_is_done(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->is_done;
+}
+
+/* ---- start and end ---- */
+
+/* Fixed items must not clash with each other. */
+static dao_status_t check_fixed(dao_plan_instance_t *instance)
+{
+    dao_plan_layout_t layout = {0};
+    if (instance->fixed_offsets == NULL) {
+        return DAO_OK;
+    }
+    if (!dao_plan_layout_init(&layout, instance)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
+    }
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        if (instance->items[i].is_fixed) {
+            dao_plan_layout_put(&layout, i, instance->fixed_offsets[i], instance->items[i].pool);
+        }
+    }
+    dao_status_t status = dao_plan_layout_check(instance, &layout, true);
+    dao_plan_layout_finish(&layout, instance);
+    return status;
+}
+
+dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const dao_planner_config_t *config,
+                                       dao_plan_portfolio_t **out_portfolio)
+{
+    dao_plan_portfolio_t *portfolio = dao_host_calloc(1, sizeof(*portfolio));
+    if (portfolio == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
+    }
+    portfolio->only = config->method;
+    dao_status_t status = dao_plan_instance_init(&portfolio->instance, problem);
+    if (status == DAO_OK) {
+        status = check_fixed(&portfolio->instance);
+    }
+    if (status != DAO_OK) {
+        dao_plan_portfolio_destroy(portfolio);
+        return status;
+    }
+    *out_portfolio = portfolio;
+    return DAO_OK;
+}
+
+void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio)
+{
+    if (portfolio != NULL) {
+        drop_method(portfolio);
+        dao_plan_instance_finish(&portfolio->instance);
+        dao_host_free(portfolio);
+    }
+}

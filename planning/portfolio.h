@@ -1,0 +1,23 @@
+/* Runs methods one after the other and keeps the best plan. One thread at a time; it knows no clock and no lock. */
+#ifndef DAO_PLANNING_PORTFOLIO_H
+#define DAO_PLANNING_PORTFOLIO_H
+
+#include "planning/method.h"
+
+typedef struct dao_plan_portfolio dao_plan_portfolio_t;
+
+/* Makes a portfolio of one method, or of all of them for DAO_PLAN_METHOD_BEST. The statuses of dao_planner_create(). */
+DAO_NODISCARD dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem,
+                                                     const dao_planner_config_t *config,
+                                                     dao_plan_portfolio_t **out_portfolio);
+void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio);
+
+/* Goes on until the meter ends, nothing is left to do, or a better plan was found, which the caller then owns; NULL: none.
+   DAO_ERR_NO_HOST_MEMORY: it can be called again. */
+DAO_NODISCARD dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
+                                                   dao_plan_t **out_plan);
+
+/* Tells whether the bound is met or nothing is left to do. */
+bool dao_plan_portfolio_is_done(const dao_plan_portfolio_t *portfolio);
+
+#endif
