@@ -4,7 +4,7 @@
 #ifndef DAO_ALLOCATORS_BINS_H
 #define DAO_ALLOCATORS_BINS_H
 
-#include "planning/bins.h"
+#include "planning/script.h"
 
 typedef struct dao_bins dao_bins_t;
 
@@ -12,17 +12,18 @@ typedef struct dao_bins dao_bins_t;
 typedef enum dao_bins_answer {
     DAO_BINS_HIT,    /* an offset */
     DAO_BINS_MISSED, /* its bin and those that it may borrow from are empty */
-    DAO_BINS_NULL,   /* no bin has blocks of its size */
+    DAO_BINS_NULL,   /* no bin is for its size */
 } dao_bins_answer_t;
 
-/* Copies what it needs of a plan. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_bins_create(const dao_bin_plan_t *plan, dao_bins_t **out_bins);
+/* Copies what it needs of a script that was planned with the method `bins`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_INVALID for one that
+   was not, such as one from a file: blocks overlap. */
+DAO_NODISCARD dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins);
 void dao_bins_destroy(dao_bins_t *bins); /* NULL is allowed */
 
-/* Takes a block. */
+/* Takes a block. O(log bins), and O(rights) where its own bin is empty. */
 dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes);
 
-/* Gives a block back that was taken: true; false: no block that is out begins there. */
+/* Gives a block back that was taken; tells whether one that is out begins there. O(log blocks). */
 bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes);
 
 bool dao_bins_is_valid(const dao_bins_t *bins);

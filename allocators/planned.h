@@ -14,7 +14,7 @@
 #define DAO_PLANNED_ALLOCATION_COUNT 65536u
 
 typedef struct dao_planned_config {
-    const char *name; /* the place, for messages; copied */
+    const char *name;             /* the place, for messages; copied */
     dao_serving_config_t serving; /* its mode is offsets or bins */
     dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: there is no stream order */
     bool is_host_memory;          /* the arena can be touched from here */
@@ -24,7 +24,13 @@ typedef struct dao_planned_config {
 DAO_NODISCARD dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocator_t *inner,
                                               dao_allocator_t **out_allocator);
 
-/* Of an allocator that dao_planned_create() made, what <dao/serving.h> says. */
+/* Tells whether an allocator is one that dao_planned_create() made. */
+bool dao_is_planned(const dao_allocator_t *allocator);
+
+/* Sets this thread's key, and gives the one before. */
+uint64_t dao_planned_key_set(uint64_t key);
+
+/* Of such an allocator, what <dao/serving.h> says. */
 dao_status_t dao_planned_begin(dao_allocator_t *allocator);
 dao_status_t dao_planned_end(dao_allocator_t *allocator);
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled);
@@ -34,8 +40,5 @@ dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, voi
 dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size_t text_bytes);
 void dao_planned_stats_get(dao_allocator_t *allocator, dao_serving_stats_t *out_stats);
 dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_serving_visit_t visit, void *user);
-
-/* Adds the hits of all iterations and what goes with them to a place's statistics. */
-void dao_planned_stats_add(dao_allocator_t *allocator, dao_stats_t *stats);
 
 #endif

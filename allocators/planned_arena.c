@@ -67,7 +67,7 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     dao_spin_lock(&planned->lock);
     planned->arena.segment = (dao_segment_t){grant.address, (size_t)rounded_bytes, range};
     planned->arena.given_bytes = block.block_bytes;
-    planned->stats.arena_bytes = rounded_bytes;
+    planned->arena.take_count++;
     atomic_store_explicit(&planned->arena_begin, (uintptr_t)grant.address, memory_order_relaxed);
     atomic_store_explicit(&planned->arena_bytes, (size_t)rounded_bytes, memory_order_relaxed);
     dao_spin_unlock(&planned->lock);
@@ -86,7 +86,6 @@ bool dao_planned_arena_give(dao_planned_t *planned)
     atomic_store_explicit(&planned->arena_bytes, 0, memory_order_relaxed);
     planned->arena.segment = (dao_segment_t){0};
     planned->arena.given_bytes = 0;
-    planned->stats.arena_bytes = 0;
     dao_spin_unlock(&planned->lock);
     dao_range_destroy(segment.range);
     dao_status_t status = planned->inner->ops->free(planned->inner, segment.address,

@@ -7,7 +7,7 @@
 #ifndef DAO_PLANNING_LIFETIMES_H
 #define DAO_PLANNING_LIFETIMES_H
 
-#include <dao/status.h>
+#include <dao/serving.h>
 
 /* As an end: not freed so far. */
 #define DAO_LIFETIME_OPEN UINT32_MAX
@@ -19,7 +19,7 @@
 #define DAO_LIFETIME_LANE_COUNT 16u
 
 /* Most allocations of an iteration. Twice as many still are a time below DAO_LIFETIME_OPEN. */
-#define DAO_LIFETIME_COUNT_MAX ((uint32_t)1 << 26)
+#define DAO_LIFETIME_COUNT_MAX DAO_SERVING_ALLOCATION_COUNT_MAX
 
 /* One allocation; it begins at its index. */
 typedef struct dao_lifetime {

@@ -178,35 +178,32 @@ dao_status_t dao_script_index(dao_script_t *script)
 
 /* ---- the plan ---- */
 
-/* What a planner is asked, and which entry each of its buffers is. */
+/* What a planner is asked, and the offsets that are there. Buffers stand in the order of their entries. */
 typedef struct question {
     dao_plan_problem_t problem;
     dao_plan_buffer_t *buffers;
-    uint32_t *entries;
     uint64_t *offsets;
 } question_t;
 
 static void question_finish(question_t *question)
 {
     dao_host_free(question->buffers);
-    dao_host_free(question->entries);
     dao_host_free(question->offsets);
 }
 
 /* Tells whether an entry can have a place: somebody saw its end, and it ends before it begins again. */
-static bool can_be_placed(const dao_script_t *script, const dao_script_entry_t *entry, uint64_t least_bytes)
+static bool can_be_placed(const dao_script_t *script, const dao_script_entry_t *entry)
 {
     return entry->end != DAO_LIFETIME_OPEN && entry->end - entry->begin <= script->count &&
-           entry->most_bytes >= least_bytes && entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
+           entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
 }
 
 static dao_status_t question_init(question_t *question, const dao_script_t *script)
 {
     size_t room = (size_t)script->count + 1; /* at least one */
     *question = (question_t){.buffers = dao_host_calloc(room, sizeof(*question->buffers)),
-                             .entries = dao_host_calloc(room, sizeof(*question->entries)),
                              .offsets = dao_host_calloc(room, sizeof(*question->offsets))};
-    if (question->buffers == NULL || question->entries == NULL || question->offsets == NULL) {
+    if (question->buffers == NULL || question->offsets == NULL) {
         question_finish(question);
         return no_memory();
     }
@@ -221,7 +218,6 @@ static void question_add(question_t *question, const dao_script_t *script, uint3
     const dao_script_entry_t *entry = &script->entries[index];
     size_t buffer = question->problem.buffer_count++;
     uint32_t alignment_bytes = UINT32_C(1) << entry->alignment_shift;
-    question->entries[buffer] = index;
     question->offsets[buffer] = entry->offset_bytes;
     question->buffers[buffer] = (dao_plan_buffer_t){
         .begin_time = entry->begin,
@@ -252,32 +248,43 @@ static void set_figures(dao_script_t *script, const dao_plan_t *plan)
     }
 }
 
-dao_status_t dao_script_plan(dao_script_t *script, const dao_script_config_t *config)
+dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin, const dao_planner_config_t *config,
+                                dao_planner_t **out_planner)
 {
     question_t question;
     dao_status_t status = question_init(&question, script);
     if (status != DAO_OK) {
         return status;
     }
-    question.problem.margin = config->margin;
+    question.problem.margin = margin;
     for (uint32_t i = 0; i < script->count; i++) {
-        script->entries[i].offset_bytes = DAO_PLAN_NOWHERE;
-        if (!config->is_unplaced && can_be_placed(script, &script->entries[i], config->least_bytes)) {
+        if (can_be_placed(script, &script->entries[i])) {
             question_add(&question, script, i);
         }
     }
-    dao_planner_config_t planner = {.method = config->method, .work_limit = config->work_limit};
-    dao_plan_t *plan = NULL;
-    status = dao_plan_make(&question.problem, &planner, &plan);
-    if (status == DAO_OK) {
-        for (size_t i = 0; i < question.problem.buffer_count; i++) {
-            script->entries[question.entries[i]].offset_bytes = dao_plan_offset(plan, i);
-        }
-        set_figures(script, plan);
-        dao_plan_release(plan);
-    }
+    status = dao_planner_create(&question.problem, config, out_planner);
     question_finish(&question);
     return status;
+}
+
+dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner)
+{
+    dao_plan_t *plan;
+    dao_status_t status = dao_planner_best(planner, &plan);
+    if (status != DAO_OK) {
+        return status;
+    }
+    size_t buffer = 0;
+    for (uint32_t i = 0; i < script->count; i++) {
+        if (can_be_placed(script, &script->entries[i])) {
+            script->entries[i].offset_bytes = dao_plan_offset(plan, buffer++);
+        }
+    }
+    DAO_ASSERT(buffer == dao_plan_count(plan)); /* the planner is the script's own */
+    set_figures(script, plan);
+    dao_plan_release(plan);
+    DAO_ASSERT_HEAVY(dao_script_is_valid(script));
+    return DAO_OK;
 }
 
 dao_status_t dao_script_adopt(dao_script_t *script)
@@ -289,7 +296,7 @@ dao_status_t dao_script_adopt(dao_script_t *script)
     }
     for (uint32_t i = 0; i < script->count && status == DAO_OK; i++) {
         if (dao_script_is_placed(&script->entries[i])) {
-            if (!can_be_placed(script, &script->entries[i], 0)) {
+            if (!can_be_placed(script, &script->entries[i])) {
                 status = dao_error(DAO_ERR_INVALID, "entry %u has an offset, but no end", i);
             } else {
                 question_add(&question, script, i);

@@ -1,7 +1,7 @@
 /* A script: what an iteration is expected to ask for, learnt from the iterations so far, and where each of its buffers lies
-   in an arena. It is made by dao_script_learn() or read from a file, and does not change afterwards.
+   in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once, and does not change afterwards.
 
-       recorded lifetimes ---learn---> script ---follow.h---> which buffer is it that is asked for now?
+       recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is it that is asked for now?
                                          ^
                      the script before --+
 
@@ -47,6 +47,7 @@ typedef struct dao_script_key {
 typedef struct dao_script {
     dao_script_entry_t *entries;
     uint32_t count;
+    uint32_t changed_count;   /* of these, how many are new, larger or live longer than in the script before */
     uint64_t arena_bytes;     /* the plan's peak */
     uint64_t bound_bytes;     /* no plan of these lifetimes is smaller */
     uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
@@ -66,30 +67,37 @@ typedef struct dao_script {
     uint32_t key_mask;
 } dao_script_t;
 
-/* How offsets are found. */
-typedef struct dao_script_config {
-    dao_plan_method_t method;
-    uint64_t work_limit;   /* of the planner, see dao_planner_config_t */
-    uint32_t margin;       /* allocations by which every life is taken to be longer */
-    uint64_t least_bytes;  /* smaller ones are not planned */
-    bool is_unplaced;      /* no offsets: the lifetimes are wanted for lifetime bins */
-} dao_script_config_t;
-
 /**
  * Learns an iteration: entries that both know get the largest size and the union of the lifetimes, others are added. Where
- * the two have too little in common the recording alone becomes the script.
+ * the two have too little in common the recording alone becomes the script. No entry has an offset yet.
  *
  * @param old         Borrowed; NULL: nothing was learnt so far.
  * @param recording   Borrowed; not empty.
  * @param out_script  The caller owns it, until dao_script_destroy(); written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY; what the planner answers.
+ * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(n log n), and the planner's work.
+ * Threads: any. Waits: never. Cost: O(n), and for stretches that differ their size times a band of at most 8 Mi cells.
  */
 DAO_NODISCARD dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
-                                            const dao_script_config_t *config, dao_script_t **out_script);
+                                            dao_script_t **out_script);
 
 void dao_script_destroy(dao_script_t *script); /* NULL is allowed */
+
+/* ---- offsets ---- */
+
+/* Makes a planner for all entries that can have an offset. Every life is taken to be longer by `margin` allocations. The
+   planner's answers. */
+DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
+                                              const dao_planner_config_t *config, dao_planner_t **out_planner);
+
+/* Gives the entries the offsets that such a planner has found. The planner's answers. */
+DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner);
+
+/* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which says what
+   is wrong. */
+DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
+
+/* ---- looking up ---- */
 
 /* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with keys. */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
@@ -122,13 +130,6 @@ DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_
 
 /* Makes order, runs and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
-
-/* Finds offsets for all entries that can have one. */
-DAO_NODISCARD dao_status_t dao_script_plan(dao_script_t *script, const dao_script_config_t *config);
-
-/* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which says what
-   is wrong. */
-DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
 
 /* Finds which entry each item of a recording is: `map` gets an index of `script` or DAO_SCRIPT_NONE. Entries are used once.
    DAO_ERR_LIMIT, without a message: the two have too little in common. */

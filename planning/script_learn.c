@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/host.h"
 
-/* A script whose plan is larger than the latest iteration by more than this part of it is given up: what was learnt from
-   others does not fit it. */
+/* A script of which more is alive at one time than of the latest iteration, by more than this part, is given up: what was
+   learnt from others does not fit it. */
 #define EXCESS_PART_MAX 16u
 
 typedef struct merge {
@@ -142,9 +142,10 @@ static dao_script_entry_t entry_of(const dao_lifetime_t *item, uint32_t begin, u
                                 .alignment_shift = item->alignment_shift};
 }
 
-/* Adds what an iteration has seen of an entry. */
-static void entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen)
+/* Adds what an iteration has seen of an entry; tells whether that changes more than its smallest size. */
+static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen)
 {
+    dao_script_entry_t before = *entry;
     entry->most_bytes = seen->most_bytes > entry->most_bytes ? seen->most_bytes : entry->most_bytes;
     entry->least_bytes = seen->least_bytes < entry->least_bytes ? seen->least_bytes : entry->least_bytes;
     entry->begin = seen->begin < entry->begin ? seen->begin : entry->begin;
@@ -154,6 +155,8 @@ static void entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
     entry->alignment_shift =
         seen->alignment_shift > entry->alignment_shift ? seen->alignment_shift : entry->alignment_shift;
     entry->absent_count = 0;
+    return entry->most_bytes != before.most_bytes || entry->begin != before.begin || entry->end != before.end ||
+           entry->alignment_shift != before.alignment_shift;
 }
 
 static void fill_entries(const merge_t *merge, dao_script_t *script)
@@ -162,6 +165,7 @@ static void fill_entries(const merge_t *merge, dao_script_t *script)
         if (is_kept(merge, i)) {
             dao_script_entry_t *entry = &script->entries[merge->old_places[i]];
             *entry = merge->old->entries[i];
+            entry->offset_bytes = DAO_PLAN_NOWHERE;
             entry->begin = merge->old_places[entry->begin];
             entry->end = map_end(merge, merge->old_places, merge->old->count, entry->end);
             entry->absent_count++;
@@ -174,32 +178,16 @@ static void fill_entries(const merge_t *merge, dao_script_t *script)
             entry_of(item, merge->begins[i], map_end(merge, merge->ends, merge->recording->count, item->end));
         if (merge->map[i] == DAO_SCRIPT_NONE) {
             *entry = seen;
+            script->changed_count++;
         } else {
-            entry_join(entry, &seen);
+            script->changed_count += entry_join(entry, &seen);
         }
     }
 }
 
 /* ---- all of it ---- */
 
-/* Ends a script that has its entries. */
-static dao_status_t complete(dao_script_t *script, const dao_script_config_t *config, dao_script_t **out_script)
-{
-    dao_status_t status = dao_script_index(script);
-    if (status == DAO_OK) {
-        status = dao_script_plan(script, config);
-    }
-    if (status != DAO_OK) {
-        dao_script_destroy(script);
-        return status;
-    }
-    DAO_ASSERT_HEAVY(dao_script_is_valid(script));
-    *out_script = script;
-    return DAO_OK;
-}
-
-static dao_status_t learn_alone(const dao_lifetimes_t *recording, const dao_script_config_t *config,
-                                dao_script_t **out_script)
+static dao_status_t learn_alone(const dao_lifetimes_t *recording, dao_script_t **out_script)
 {
     dao_script_t *script;
     dao_status_t status = dao_script_create(recording->count, &script);
@@ -209,14 +197,14 @@ static dao_status_t learn_alone(const dao_lifetimes_t *recording, const dao_scri
     for (uint32_t i = 0; i < recording->count; i++) {
         script->entries[i] = entry_of(&recording->items[i], i, recording->items[i].end);
     }
-    return complete(script, config, out_script);
+    script->changed_count = script->count;
+    *out_script = script;
+    return DAO_OK;
 }
 
-static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *recording,
-                               const dao_script_config_t *config, dao_script_t **out_script)
+static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *recording, dao_script_t **out_script)
 {
     merge_t merge;
-    dao_script_t *script;
     dao_status_t status = merge_init(&merge, old, recording);
     if (status != DAO_OK) {
         return status;
@@ -225,39 +213,77 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     if (status == DAO_OK) {
         place_all(&merge);
         map_times(&merge);
-        status = merge.count <= DAO_LIFETIME_COUNT_MAX ? dao_script_create(merge.count, &script) : DAO_ERR_LIMIT;
+        status = merge.count <= DAO_LIFETIME_COUNT_MAX ? dao_script_create(merge.count, out_script) : DAO_ERR_LIMIT;
     }
     if (status == DAO_OK) {
-        fill_entries(&merge, script);
-        status = complete(script, config, out_script);
+        fill_entries(&merge, *out_script);
     }
     merge_finish(&merge);
     return status;
 }
 
-dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
-                              const dao_script_config_t *config, dao_script_t **out_script)
+/* Gives the most bytes that are alive at one time, of entries whose end is known. Lives beyond the script's end go on at
+   its begin. */
+static dao_status_t most_alive(const dao_script_t *script, uint64_t *out_bytes)
+{
+    uint64_t *changes = dao_host_calloc((size_t)script->count + 1, sizeof(*changes)); /* modulo 2^64 */
+    if (changes == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to learn an iteration");
+    }
+    uint64_t alive = 0, most = 0;
+    for (uint32_t i = 0; i < script->count; i++) {
+        const dao_script_entry_t *entry = &script->entries[i];
+        if (entry->end != DAO_LIFETIME_OPEN) {
+            bool goes_on = entry->end > script->count;
+            uint32_t end = goes_on ? entry->end - script->count : entry->end;
+            changes[entry->begin] += entry->most_bytes;
+            changes[end < script->count ? end : script->count] -= entry->most_bytes;
+            alive += goes_on ? entry->most_bytes : 0;
+        }
+    }
+    for (uint32_t i = 0; i < script->count; i++) {
+        alive += changes[i];
+        most = alive > most ? alive : most;
+    }
+    dao_host_free(changes);
+    *out_bytes = most;
+    return DAO_OK;
+}
+
+/* Keeps the better one of two scripts, and destroys the other: what was learnt before may make one too large for the
+   iterations that come now. */
+static dao_status_t choose(dao_script_t *more, dao_script_t *alone, dao_script_t **out_script)
+{
+    uint64_t more_bytes = 0, alone_bytes = 0;
+    dao_status_t status = most_alive(more, &more_bytes);
+    if (status == DAO_OK) {
+        status = most_alive(alone, &alone_bytes);
+    }
+    bool is_excess = status == DAO_OK && more_bytes > alone_bytes + alone_bytes / EXCESS_PART_MAX;
+    dao_script_destroy(is_excess ? more : alone);
+    *out_script = is_excess ? alone : more;
+    return status;
+}
+
+dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording, dao_script_t **out_script)
 {
     DAO_ASSERT(recording->count > 0);
-    if (old == NULL || old->count == 0) {
-        return learn_alone(recording, config, out_script);
+    dao_script_t *script = NULL, *more = NULL;
+    dao_status_t status = learn_alone(recording, &script);
+    if (status == DAO_OK && old != NULL && old->count > 0) {
+        status = learn_more(old, recording, &more);
+        if (status == DAO_OK) {
+            status = choose(more, script, &script);
+        } else if (status == DAO_ERR_LIMIT) { /* they have too little in common */
+            status = DAO_OK;
+        }
     }
-    dao_script_t *script;
-    dao_status_t status = learn_more(old, recording, config, &script);
-    if (status == DAO_ERR_LIMIT) {
-        return learn_alone(recording, config, out_script);
+    if (status == DAO_OK) {
+        status = dao_script_index(script);
     }
     if (status != DAO_OK) {
+        dao_script_destroy(script);
         return status;
-    }
-    uint64_t usual_bytes = recording->bound_bytes + recording->bound_bytes / EXCESS_PART_MAX;
-    if (script->arena_bytes > usual_bytes) {
-        dao_script_t *alone;
-        status = learn_alone(recording, config, &alone);
-        bool is_better = status == DAO_OK &&
-                         script->arena_bytes > alone->arena_bytes + alone->arena_bytes / EXCESS_PART_MAX;
-        dao_script_destroy(is_better ? script : status == DAO_OK ? alone : NULL);
-        script = is_better ? alone : script; /* without memory for another one, it serves as well */
     }
     *out_script = script;
     return DAO_OK;

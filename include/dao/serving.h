@@ -30,7 +30,7 @@ DAO_BEGIN_DECLS
     X(3, BINS, "bins", "the arena is cut into blocks of equal sizes, as many of each as were alive at a time")
 
 typedef enum dao_serving_mode {
-    DAO_SERVING_DEFAULT = 0, /**< what DAO_SERVING says; else off */
+    DAO_SERVING_DEFAULT = 0, /**< what the environment's DAO_SERVING says; else off */
 #define DAO_SERVING_ENUMERATOR(number, symbol, name, text)                                                   \
     DAO_SERVING_##symbol = number, /**< see the list */
     DAO_SERVING_LIST(DAO_SERVING_ENUMERATOR)
@@ -48,15 +48,14 @@ typedef enum dao_serving_worker {
 typedef struct dao_serving_config {
     dao_serving_mode_t mode;
     dao_serving_worker_t worker;
-    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user); /**< for WORKER_SUBMIT: runs
-                               `run(argument)` once, on any thread, now or later. Called with no lock held */
+    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user); /**< for WORKER_SUBMIT, as in
+                               dao_planner_config_t */
     void *submit_user;
-    uint32_t start_iteration; /**< iterations that go by before the first is recorded; DAO_SERVING_START */
-    uint32_t stop_iteration;  /**< from this one on nothing is recorded or planned any more; 0: never; DAO_SERVING_STOP */
-    uint32_t stable_count;    /**< the plan serves once it stayed the same in more than so many iterations in a row, or
-                               after max_count; both 0: after the first; DAO_SERVING_STABLE */
-    uint32_t max_count;       /**< the plan serves after more than so many recorded iterations at the latest;
-                               DAO_SERVING_MAX */
+    uint32_t start_iteration; /**< iterations that go by before the first is recorded; else DAO_SERVING_START */
+    uint32_t stop_iteration;  /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
+    uint32_t stable_count;    /**< the plan serves once more than so many iterations in a row changed nothing in it;
+                               0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
+    uint32_t max_count;       /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
     uint32_t allocation_count; /**< of an iteration, room for which is made at the start; 0 is 65,536. An iteration with
                                more is not learnt; after it there is room for twice as many */
     uint32_t margin; /**< allocations by which every life is planned longer, where threads free in no fixed order */
@@ -68,6 +67,9 @@ typedef struct dao_serving_config {
     bool defers_frees;        /**< frees in an iteration are carried out at its end */
     bool prefault;            /**< host and pinned memory: the arena's pages are touched when it is made */
 } dao_serving_config_t;
+
+/** Most allocations of an iteration that can be recorded. */
+#define DAO_SERVING_ALLOCATION_COUNT_MAX ((uint32_t)1 << 26)
 
 /** Work of the planner for a plan, where a config does not say; some tenths of a second at most. */
 #define DAO_SERVING_WORK_DEFAULT (UINT64_C(1) << 24)
@@ -119,8 +121,8 @@ static inline void dao_iteration_scope_end(const dao_place_t *place)
 }
 
 /**
- * Makes what is left of a block an iteration, however it is left: `DAO_ITERATION(place);` as a statement of a function that
- * is an iteration, at a place of any type. In C++: `dao::iteration scope(place);`.
+ * Makes what is left of the enclosing block of code an iteration, however it is left: `DAO_ITERATION(place);`, at a place of any
+ * type. In C++: `dao::iteration scope(place);`.
  */
 #define DAO_ITERATION(place)                                                                                 \
     __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_place_t dao_iteration_scope =        \
