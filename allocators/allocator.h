@@ -58,6 +58,10 @@ typedef struct dao_allocator_ops {
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
 
+    /* The shortest way to a block, for a request that has a size alone: its address, or NULL if alloc is to be asked, which
+       knows more ways. NULL is no failure: it is not counted as one, and nothing is changed. */
+    void *(*alloc_plain)(dao_allocator_t *allocator, size_t size_bytes);
+
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE
        (the address is the start of a range that is free now, or the address of the latest frees). Never needs memory.
        `hold` says which streams may still use the block; NULL is none. Streams that were marked on the block are added
@@ -130,6 +134,14 @@ DAO_NODISCARD static inline dao_status_t dao_allocator_alloc(dao_allocator_t *al
         *out_address = grant.address;
     }
     return status;
+}
+
+/* The member alloc_plain of an allocator that has no shorter way than alloc. */
+static inline void *dao_allocator_alloc_plain_none(dao_allocator_t *allocator, size_t size_bytes)
+{
+    (void)allocator;
+    (void)size_bytes;
+    return NULL;
 }
 
 /* Frees a block that nothing uses. */

@@ -245,6 +245,7 @@ static void host_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t host_ops = {
     .name = "host",
     .alloc = host_alloc,
+    .alloc_plain = dao_allocator_alloc_plain_none,
     .free = host_free,
     .query = host_query,
     .trim = host_trim,

@@ -22,8 +22,8 @@ typedef struct dao_ledger {
     bool maps_pages;         /* free pages can be moved to where they are needed */
     _Atomic uint64_t
         cured_count; /* of stats.failed_count, those that were tried again since: no failures to a caller */
-    const void *latest_frees[DAO_LEDGER_FREE_COUNT]; /* a ring; NULL where nothing was freed yet */
-    uint32_t next_free;
+    const void *latest_frees
+        [DAO_LEDGER_FREE_COUNT]; /* a ring, by stats.free_count; NULL where nothing was freed yet */
 } dao_ledger_t;
 
 /* What a walk over an allocator's structures has counted, to be compared with its counters. */
@@ -76,12 +76,11 @@ static inline void dao_ledger_count_alloc(dao_ledger_t *ledger, const dao_block_
 static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, uint64_t word,
                                          size_t block_bytes)
 {
+    ledger->latest_frees[ledger->stats.free_count % DAO_LEDGER_FREE_COUNT] = address;
     dao_stats_count_free(&ledger->stats, dao_word_requested_bytes(word), block_bytes);
     if (__builtin_expect(dao_word_tag(word) != 0, false)) {
         dao_tags_count_free(ledger->tags, dao_word_tag(word), block_bytes);
     }
-    ledger->latest_frees[ledger->next_free] = address;
-    ledger->next_free = (ledger->next_free + 1) % DAO_LEDGER_FREE_COUNT;
 }
 
 /* Tells whether an address is among the latest frees. */

@@ -130,11 +130,8 @@ static dao_thread_table_t *table_create_locked(void)
 /* Gives how many objects of a class a thread keeps: fewer of large ones. */
 static uint32_t capacity_of(uint32_t class_index)
 {
-    uint32_t count = (uint32_t)(DAO_SLAB_OBJECT_BYTES_MAX / dao_slab_object_bytes(class_index));
-    if (count > DAO_MAGAZINE_OBJECT_MAX) {
-        return DAO_MAGAZINE_OBJECT_MAX;
-    }
-    return count < 2 ? 2 : count;
+    uint32_t count = (uint32_t)(DAO_MAGAZINE_BYTES_MAX / dao_slab_object_bytes(class_index));
+    return count < DAO_MAGAZINE_OBJECT_MAX ? count : DAO_MAGAZINE_OBJECT_MAX;
 }
 
 /* Makes empty magazines. */

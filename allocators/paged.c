@@ -7,8 +7,7 @@
    A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to one arena, and
    there is one until threads wait for each other: then a thread that finds its arena taken goes to another one. Pages
    belong to all arenas: what one has free is moved to another before the device or the limit is said to be full. Leases
-   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c). Slabs of small blocks have one
-   arena, too, so that they keep no pages of large blocks from being free as a whole.
+   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c).
 
    The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or only the request's
    own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
@@ -48,6 +47,10 @@
 /* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
 #define RESERVATION_FACTOR 4u
 
+/* What most calls do calls nothing else but at its end, so that it needs little of the stack; what they do not is kept apart. */
+#define ON_THE_PATH  inline __attribute__((always_inline))
+#define OFF_THE_PATH __attribute__((noinline))
+
 static paged_t *paged_of(dao_allocator_t *allocator)
 {
     return (paged_t *)allocator;
@@ -64,94 +67,30 @@ static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao
 
 /* ---- the table ---- */
 
-/* Gives the arena for small blocks, making it at its first use; NULL if it cannot be made. */
-static arena_t *small_arena(paged_t *paged)
-{
-    arena_t *arena = atomic_load_explicit(&paged->small, memory_order_acquire);
-    if (__builtin_expect(arena == NULL, false)) {
-        dao_paged_lock(paged);
-        if (atomic_load(&paged->small) == NULL && dao_paged_add_arena(paged, ARENA_SMALL) != DAO_OK) {
-            dao_paged_unlock(paged);
-            return NULL; /* small blocks lie among the others then */
-        }
-        arena = atomic_load(&paged->small);
-        dao_paged_unlock(paged);
-    }
-    return arena;
-}
-
 /* Gives the arena where a request is tried first, locked. */
 static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
 {
-    arena_t *arena = NULL;
-    if (request->lease != 0) {
-        arena = dao_paged_leased(paged, request->lease);
-    } else if (dao_paged_is_small(request)) {
-        arena = small_arena(paged);
-    }
-    if (arena == NULL) {
+    if (request->lease == 0) {
         return dao_paged_enter(paged);
     }
+    arena_t *arena = dao_paged_leased(paged, request->lease);
     dao_arena_lock(arena);
-    DAO_ASSERT(request->lease == 0 || arena->role == ARENA_LEASED);
+    DAO_ASSERT(arena->role == ARENA_LEASED);
     return arena;
 }
 
-/* Any request, in general terms. */
-static __attribute__((noinline)) dao_status_t alloc_generally(paged_t *paged,
-                                                              const dao_block_request_t *request,
-                                                              dao_block_grant_t *out_grant)
+/* Places a block that is charged: in one arena, if that has a place, else in every way there is. */
+static dao_status_t place(paged_t *paged, const dao_block_request_t *request, uint64_t block_bytes,
+                          dao_block_grant_t *out_grant)
 {
-    if (request->size_bytes > PTRDIFF_MAX) {
-        return fail(paged, request, dao_error(DAO_ERR_OVERFLOW, "no block can be that large"));
-    }
-    placing_t placing = {.request = request,
-                         .block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE)};
-    dao_status_t status = dao_ledger_charge(&paged->ledger, request, placing.block_bytes);
-    if (status != DAO_OK) {
-        return fail(paged, request, status);
-    }
+    placing_t placing = {.request = request, .block_bytes = block_bytes};
     arena_t *arena = enter(paged, request);
-    status = dao_paged_place_in(arena, &placing, false);
+    dao_status_t status = dao_paged_place_in(arena, &placing, false);
     if (status == DAO_OK) {
         dao_paged_finish(&placing, out_grant);
     }
     dao_spin_unlock(&arena->lock);
-    if (status == DAO_ERR_LIMIT) {
-        status = dao_paged_alloc_slowly(paged, &placing, out_grant);
-    }
-    if (status != DAO_OK) {
-        dao_ledger_refund(&paged->ledger, request, placing.block_bytes);
-        return fail(paged, request, status);
-    }
-    return DAO_OK;
-}
-
-/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped: alloc_generally()
-   for most requests, in a third of its instructions. False: nothing was done. */
-static inline bool alloc_usually(arena_t *arena, const dao_block_request_t *request, uint64_t block_bytes,
-                                 dao_block_grant_t *out_grant)
-{
-    dao_range_t *range = arena->segment.range;
-    uint64_t size_units = block_bytes >> UNIT_SHIFT;
-    bool is_simple = range->is_plain && range->held_count == 0;
-    uint32_t hole = is_simple ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
-    if (hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE) {
-        return false;
-    }
-    uint64_t offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
-    if (!dao_paged_is_mapped(arena, offset_bytes, block_bytes)) {
-        return false;
-    }
-    if (range->nodes[hole].size_units == size_units) {
-        dao_range_take_whole(range, hole, request->size_bytes);
-    } else {
-        (void)dao_range_take_front(range, hole, size_units, request->size_bytes);
-    }
-    dao_stats_count_alloc(&arena->ledger.stats, request->size_bytes, (size_t)block_bytes);
-    out_grant->address = arena->segment.address + offset_bytes;
-    out_grant->hold = (dao_hold_t){0};
-    return true;
+    return status == DAO_ERR_LIMIT ? dao_paged_alloc_slowly(paged, &placing, out_grant) : status;
 }
 
 static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
@@ -159,20 +98,80 @@ static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_requ
 {
     paged_t *paged = paged_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->holds != NULL));
-    bool is_usual = (request->tag | request->stream | request->lease) == 0 &&
-                    request->alignment_bytes <= DAO_RANGE_GRANULE &&
-                    request->size_bytes <= paged->window_bytes;
-    if (__builtin_expect(is_usual, true)) {
-        arena_t *arena = dao_paged_enter(paged);
-        uint64_t block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE);
-        bool is_done = alloc_usually(arena, request, block_bytes, out_grant);
-        DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
-        dao_spin_unlock(&arena->lock);
-        if (__builtin_expect(is_done, true)) {
-            return DAO_OK;
-        }
+    if (request->size_bytes > PTRDIFF_MAX) {
+        return fail(paged, request, dao_error(DAO_ERR_OVERFLOW, "no block can be that large"));
     }
-    return alloc_generally(paged, request, out_grant);
+    uint64_t block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_ledger_charge(&paged->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return fail(paged, request, status);
+    }
+    status = place(paged, request, block_bytes, out_grant);
+    if (status != DAO_OK) {
+        dao_ledger_refund(&paged->ledger, request, block_bytes);
+        return fail(paged, request, status);
+    }
+    return DAO_OK;
+}
+
+/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped: place() for most
+   requests, in a third of its instructions. NULL: nothing was done. */
+static ON_THE_PATH void *take_plain(arena_t *arena, uint64_t size_bytes)
+{
+    dao_range_t *range = arena->segment.range;
+    uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    uint32_t hole = range->held_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
+    if (hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE) {
+        return NULL;
+    }
+    uint64_t offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
+    if (!dao_paged_is_mapped(arena, offset_bytes, size_units << UNIT_SHIFT)) {
+        return NULL;
+    }
+    if (range->nodes[hole].size_units == size_units) {
+        dao_range_take_whole(range, hole, size_bytes);
+    } else {
+        (void)dao_range_take_front(range, hole, size_units, size_bytes);
+    }
+    dao_stats_count_alloc(&arena->ledger.stats, size_bytes, size_units << UNIT_SHIFT);
+    return arena->segment.address + offset_bytes;
+}
+
+/* paged_alloc_plain() where the usual path finds no way. */
+static OFF_THE_PATH void *place_plain(paged_t *paged, size_t size_bytes)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes};
+    dao_block_grant_t grant;
+    uint64_t block_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    return place(paged, &request, block_bytes, &grant) == DAO_OK ? grant.address : NULL;
+}
+
+/* take_plain() in an arena whose lock is held, and which is unlocked behind it. */
+static ON_THE_PATH void *take_and_unlock(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    void *address = take_plain(arena, size_bytes);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
+    dao_spin_unlock(&arena->lock);
+    return __builtin_expect(address != NULL, true) ? address : place_plain(paged, size_bytes);
+}
+
+/* paged_alloc_plain() where this thread's arena is taken. */
+static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    return take_and_unlock(paged, dao_paged_enter_another(paged, arena), size_bytes);
+}
+
+/* For good fit. */
+static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+{
+    paged_t *paged = paged_of(allocator);
+    DAO_ASSERT(size_bytes > 0);
+    if (__builtin_expect(size_bytes > paged->window_bytes, false)) {
+        return NULL;
+    }
+    arena_t *arena = dao_paged_home(paged);
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(paged, arena, size_bytes)
+                                                              : take_elsewhere(paged, arena, size_bytes);
 }
 
 /* Gives the status and the message of a free or mark that found no block. */
@@ -182,8 +181,7 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static __attribute__((noinline)) dao_status_t free_generally(paged_t *paged, const void *address,
-                                                             dao_hold_t *hold)
+static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *address, dao_hold_t *hold)
 {
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
@@ -195,36 +193,37 @@ static __attribute__((noinline)) dao_status_t free_generally(paged_t *paged, con
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
 }
 
-/* Frees a block that nobody holds: free_generally() for most blocks. False: nothing was done. */
-static inline bool free_usually(arena_t *arena, const void *address)
+/* Frees a block that nobody holds and no tag is charged for: free_generally() for most blocks. False: nothing was done. */
+static ON_THE_PATH bool free_plain(arena_t *arena, const void *address)
 {
     dao_range_t *range = arena->segment.range;
-    uint32_t index = dao_range_find_used(range, (uintptr_t)address - (uintptr_t)arena->segment.address);
+    uint64_t offset_bytes = dao_arena_offset(arena, address);
+    uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
+    uint32_t index = dao_range_find_start(range, offset_units);
     const dao_range_node_t *node = &range->nodes[index];
-    if (index == DAO_RANGE_NONE || node->state != NODE_USED || !range->is_plain) {
+    uint64_t word = range->users[index];
+    if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_plain(word) ||
+        offset_bytes % DAO_RANGE_GRANULE != 0) {
         return false;
     }
-    dao_ledger_count_free(&arena->ledger, address, range->users[index],
-                          (size_t)(node->size_units << UNIT_SHIFT));
+    dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
     dao_range_leave_used(range, index);
     dao_range_make_free(range, index);
     return true;
 }
 
+/* Looks in this thread's arena first. */
 static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     paged_t *paged = paged_of(allocator);
-    arena_t *arena = arena_around(paged, address);
-    if (__builtin_expect(arena != NULL && hold == NULL, true)) {
-        dao_arena_lock(arena);
-        bool is_done = free_usually(arena, address);
-        DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
-        dao_spin_unlock(&arena->lock);
-        if (__builtin_expect(is_done, true)) {
-            return DAO_OK;
-        }
+    arena_t *arena = dao_paged_home(paged);
+    if (hold != NULL || dao_arena_offset(arena, address) >= paged->window_bytes || !dao_arena_try(arena)) {
+        return free_generally(paged, address, hold);
     }
-    return free_generally(paged, address, hold);
+    bool is_done = free_plain(arena, address);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
+    dao_spin_unlock(&arena->lock);
+    return __builtin_expect(is_done, true) ? DAO_OK : free_generally(paged, address, NULL);
 }
 
 static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
@@ -393,6 +392,7 @@ static void paged_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t paged_ops = {
     .name = "caching",
     .alloc = paged_alloc,
+    .alloc_plain = paged_alloc_plain,
     .free = paged_free,
     .stream_mark = paged_stream_mark,
     .query = paged_query,
@@ -458,10 +458,13 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     if (paged == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
-    paged->base = (dao_allocator_t){.ops = &paged_ops, .ledger = &paged->ledger};
+    paged->ops = paged_ops;
+    if (config->fit != DAO_RANGE_FIT_GOOD) {
+        paged->ops.alloc_plain = dao_allocator_alloc_plain_none;
+    }
+    paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
     paged->holds = config->holds;
     paged->fit = config->fit;
-    paged->is_prepared = config->initial_bytes != 0;
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;

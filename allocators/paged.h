@@ -8,10 +8,6 @@
 /* Most arenas that threads share among them. */
 #define DAO_PAGED_ARENA_MAX 8u
 
-/* Blocks of at most so many bytes that ask for an alignment, as slabs do, are kept apart from the others: among those they
-   would keep pages from being free as a whole. */
-#define DAO_PAGED_SMALL_BYTES ((size_t)64 << 10)
-
 /* Most leases of a place, ended ones that have live blocks among them. */
 #define DAO_PAGED_LEASE_MAX 8u
 

@@ -35,9 +35,10 @@ arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
     uint64_t taken_count = atomic_fetch_add_explicit(&wanted->taken_count, 1, memory_order_relaxed) + 1;
     uint32_t count = dao_paged_shared_count(paged);
     for (uint32_t i = 0; i < count; i++) {
-        if (dao_spin_try(&paged->shared[i]->lock)) {
+        arena_t *arena = dao_paged_shared(paged, i);
+        if (dao_spin_try(&arena->lock)) {
             dao_paged_home_arena = i;
-            return paged->shared[i];
+            return arena;
         }
     }
     if (count < DAO_PAGED_ARENA_MAX && taken_count % WAITS_PER_ARENA == 0) {
@@ -46,8 +47,7 @@ arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
             dao_paged_home_arena = count; /* without memory for one, the thread goes on waiting */
         }
         dao_paged_unlock(paged);
-        wanted =
-            paged->shared[dao_paged_home_arena < dao_paged_shared_count(paged) ? dao_paged_home_arena : 0];
+        wanted = dao_paged_home(paged);
     }
     dao_spin_lock(&wanted->lock);
     return wanted;
@@ -91,10 +91,11 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
     atomic_store_explicit(&paged->arena_count, index + 1, memory_order_release);
     if (role == ARENA_SHARED) {
         uint32_t shared_count = dao_paged_shared_count(paged);
-        paged->shared[shared_count] = arena;
+        for (uint32_t i = shared_count; i < (shared_count == 0 ? DAO_PAGED_ARENA_MAX : shared_count + 1);
+             i++) {
+            atomic_store_explicit(&paged->shared[i], arena, memory_order_release);
+        }
         atomic_store_explicit(&paged->shared_count, shared_count + 1, memory_order_release);
-    } else if (role == ARENA_SMALL) {
-        atomic_store_explicit(&paged->small, arena, memory_order_release);
     }
     return DAO_OK;
 }
@@ -107,7 +108,6 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged)
     for (uint32_t i = 0; i < ranges.count; i++) {
         ranges.ranges[i] = paged->arenas[i]->segment.range;
         ranges.stays[i] = paged->arenas[i]->role == ARENA_LEASED;
-        ranges.grows[i] = paged->arenas[i]->role == ARENA_SMALL && !paged->is_prepared; /* few pages */
     }
     return ranges;
 }
@@ -157,7 +157,7 @@ uint64_t dao_paged_largest_hole(const paged_t *paged)
 {
     uint64_t largest_bytes = 0;
     for (uint32_t i = 0; i < dao_paged_shared_count(paged); i++) {
-        const arena_t *arena = paged->shared[i];
+        const arena_t *arena = dao_paged_shared(paged, i);
         uint64_t bytes = dao_pages_largest_hole(paged->pages, arena->window, arena->segment.range);
         largest_bytes = bytes > largest_bytes ? bytes : largest_bytes;
     }
@@ -170,7 +170,8 @@ static bool shared_is_valid(const paged_t *paged)
     uint32_t found_count = 0;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         const arena_t *arena = paged->arenas[i];
-        bool is_listed = found_count < dao_paged_shared_count(paged) && paged->shared[found_count] == arena;
+        bool is_listed =
+            found_count < dao_paged_shared_count(paged) && dao_paged_shared(paged, found_count) == arena;
         if (arena->window != i || is_listed != (arena->role == ARENA_SHARED)) {
             return false;
         }

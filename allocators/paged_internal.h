@@ -9,13 +9,11 @@
 #include "base/sync.h"
 
 /* Every arena has a window. */
-static_assert(DAO_PAGED_ARENA_MAX + 1 + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX,
-              "each arena has a window");
+static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
 
 /* Who places blocks in an arena. A shared one is so for ever, the others change as paged_lease.c says. */
 typedef enum arena_role {
     ARENA_SHARED, /* all threads */
-    ARENA_SMALL,  /* all threads, small blocks with an alignment */
     ARENA_LEASED, /* requests of its lease; its pages stay where they are */
     ARENA_ENDED,  /* nobody: of a lease that has ended */
 } arena_role_t;
@@ -35,15 +33,16 @@ typedef struct arena {
 typedef struct paged {
     dao_allocator_t base;
     _Atomic uint32_t shared_count;
-    arena_t *shared[DAO_PAGED_ARENA_MAX]; /* of all arenas, those that threads share */
-    _Atomic(arena_t *) small;             /* the one for small blocks; NULL until there is one */
+    _Atomic(arena_t *)
+        shared[DAO_PAGED_ARENA_MAX]; /* of all arenas, those that threads share; the first one in the
+                                                        places behind them, so that each place has one */
     _Atomic uint32_t arena_count;
     arena_t *arenas[DAO_PAGES_WINDOW_MAX]; /* by their windows */
     dao_holds_t *holds;                    /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
     dao_range_fit_t fit;
-    bool is_prepared; /* it began with memory: that is used up before more is taken */
+    dao_allocator_ops_t ops; /* what is said of alloc_plain goes for good fit */
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;
@@ -74,12 +73,28 @@ DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role
 /* The arena that this thread wanted is taken: gives another one, locked, or waits. */
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
 
+/* Gives one of the shared arenas, for a place below DAO_PAGED_ARENA_MAX. */
+static inline arena_t *dao_paged_shared(const paged_t *paged, uint32_t place)
+{
+    return atomic_load_explicit(&paged->shared[place], memory_order_acquire);
+}
+
+/* Gives this thread's arena. */
+static inline arena_t *dao_paged_home(const paged_t *paged)
+{
+    return dao_paged_shared(paged, dao_paged_home_arena);
+}
+
 /* Gives this thread's arena, or another one, locked. */
 static inline arena_t *dao_paged_enter(paged_t *paged)
 {
-    uint32_t home = dao_paged_home_arena;
-    arena_t *arena = paged->shared[home < dao_paged_shared_count(paged) ? home : 0];
+    arena_t *arena = dao_paged_home(paged);
     return __builtin_expect(dao_spin_try(&arena->lock), true) ? arena : dao_paged_enter_another(paged, arena);
+}
+
+static inline uint64_t dao_arena_offset(const arena_t *arena, const void *address)
+{
+    return (uintptr_t)address - (uintptr_t)arena->segment.address;
 }
 
 /* Gives the arena that an address lies in, or NULL. */
@@ -87,25 +102,27 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
 {
     uint32_t count = dao_paged_arena_count(paged);
     for (uint32_t i = 0; i < count; i++) {
-        if ((uintptr_t)address - (uintptr_t)paged->arenas[i]->segment.address < paged->window_bytes) {
+        if (dao_arena_offset(paged->arenas[i], address) < paged->window_bytes) {
             return paged->arenas[i];
         }
     }
     return NULL;
 }
 
-/* Tells whether a request is one for the arena of small blocks. */
-static inline bool dao_paged_is_small(const dao_block_request_t *request)
+/* Takes a certain arena's lock if it is free. */
+static inline bool dao_arena_try(arena_t *arena)
 {
-    return request->lease == 0 && request->size_bytes <= DAO_PAGED_SMALL_BYTES &&
-           request->alignment_bytes > DAO_RANGE_GRANULE;
+    if (__builtin_expect(dao_spin_try(&arena->lock), true)) {
+        return true;
+    }
+    atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
+    return false;
 }
 
-/* Takes a certain arena's lock. */
+/* Takes it. */
 static inline void dao_arena_lock(arena_t *arena)
 {
-    if (__builtin_expect(!dao_spin_try(&arena->lock), false)) {
-        atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
+    if (!dao_arena_try(arena)) {
         dao_spin_lock(&arena->lock);
     }
 }

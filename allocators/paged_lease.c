@@ -34,8 +34,7 @@ static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
             return DAO_OK;
         }
     }
-    uint32_t small_count = atomic_load(&paged->small) != NULL;
-    if (count - dao_paged_shared_count(paged) - small_count == DAO_PAGED_LEASE_MAX) {
+    if (count - dao_paged_shared_count(paged) == DAO_PAGED_LEASE_MAX) {
         return dao_error(DAO_ERR_LIMIT,
                          "%s: there are %u leases, those that have ended but have live blocks among them; "
                          "release leases, or free such blocks",

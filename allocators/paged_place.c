@@ -41,18 +41,10 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_h
     return DAO_OK;
 }
 
-/* Gives the arena for small blocks, if a request is for it and it is there. */
-static arena_t *small_arena(const paged_t *paged, const dao_block_request_t *request)
-{
-    return dao_paged_is_small(request) ? atomic_load_explicit(&paged->small, memory_order_acquire) : NULL;
-}
-
-/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads share them, small
-   ones first to the arena that they have. */
+/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads share them. */
 static uint32_t choice_count(const paged_t *paged, const dao_block_request_t *request)
 {
-    uint32_t small_count = small_arena(paged, request) != NULL;
-    return request->lease != 0 ? 1 : small_count + dao_paged_shared_count(paged);
+    return request->lease != 0 ? 1 : dao_paged_shared_count(paged);
 }
 
 /* Gives one of these arenas, this thread's own first. */
@@ -61,14 +53,9 @@ static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *reques
     if (request->lease != 0) {
         return dao_paged_leased(paged, request->lease);
     }
-    arena_t *small = small_arena(paged, request);
-    if (small != NULL && place == 0) {
-        return small;
-    }
-    place -= small != NULL;
     uint32_t count = dao_paged_shared_count(paged);
     uint32_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
-    return paged->shared[(home + place) % count];
+    return dao_paged_shared(paged, (home + place) % count);
 }
 
 /* dao_paged_place_in() for the first `count` arenas, this thread's own before the others. */

@@ -430,13 +430,11 @@ static dao_status_t move_missing(dao_pages_t *pages, places_t places)
     return status;
 }
 
-/* Tells whether free pages are moved into a window before new ones are taken for it: see the head comment. */
-static bool moves_first(const dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
-                        uint32_t free_count)
+/* Tells whether free pages are moved before new ones are taken: see the head comment. */
+static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
 {
     uint64_t movable = (uint64_t)free_count + pages->idle_count;
-    return !ranges->grows[window] && movable * MOVE_SHARE >= dao_pages_count(pages) &&
-           pages->moved_count <= dao_pages_count(pages);
+    return movable * MOVE_SHARE >= dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
 }
 
 uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
@@ -460,16 +458,14 @@ static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *range
     uint64_t used_count = used_bytes / pages->config.page_bytes + stay_count;
     uint64_t count = (uint64_t)dao_pages_count(pages) + missing;
     pages->free_count = 0; /* where they were may have changed since the latest survey */
-    bool may_move_first =
-        count > used_count && moves_first(pages, ranges, window, (uint32_t)(count - used_count));
+    bool may_move_first = count > used_count && moves_first(pages, (uint32_t)(count - used_count));
     if (may_move_first || dao_pages_growable(pages, new_page_max) < missing) {
         survey_all(pages, ranges);
     }
 }
 
-/* Gives how many of a window's missing pages are to be new. */
-static dao_status_t plan_new(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
-                             uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
+/* Gives how many of the missing pages are to be new. */
+static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
 {
     uint32_t device_room = dao_buddy_free_count(pages->buddy);
     uint32_t growable = dao_pages_growable(pages, new_page_max);
@@ -482,7 +478,7 @@ static dao_status_t plan_new(dao_pages_t *pages, const dao_pages_ranges_t *range
                          missing, movable, growable, is_limit ? "raise the limit or " : "");
     }
     uint32_t short_of = missing > pages->idle_count ? missing - pages->idle_count : 0;
-    if (moves_first(pages, ranges, window, pages->free_count)) {
+    if (moves_first(pages, pages->free_count)) {
         *out_count = missing > movable ? missing - movable : 0;
     } else {
         *out_count = short_of < growable ? short_of : growable;
@@ -541,9 +537,8 @@ static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ra
                                 uint32_t missing, uint32_t new_page_max)
 {
     uint32_t new_count = 0;
-    uint32_t window = places.first / pages->config.place_count;
-    survey_if_needed(pages, ranges, window, missing, new_page_max);
-    dao_status_t status = plan_new(pages, ranges, window, missing, new_page_max, &new_count);
+    survey_if_needed(pages, ranges, places.first / pages->config.place_count, missing, new_page_max);
+    dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
     if (status != DAO_OK) {
         return status;
     }

@@ -8,7 +8,7 @@
 #include "backends/backend.h"
 
 /* Most windows. */
-#define DAO_PAGES_WINDOW_MAX 17u
+#define DAO_PAGES_WINDOW_MAX 16u
 
 typedef struct dao_pages dao_pages_t;
 
@@ -30,7 +30,6 @@ typedef struct dao_pages_counts {
 typedef struct dao_pages_ranges {
     const dao_range_t *ranges[DAO_PAGES_WINDOW_MAX];
     bool stays[DAO_PAGES_WINDOW_MAX]; /* the window's pages stay where they are, free or not */
-    bool grows[DAO_PAGES_WINDOW_MAX]; /* the window gets new pages before others are moved */
     uint32_t count;
 } dao_pages_ranges_t;
 

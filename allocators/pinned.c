@@ -212,6 +212,7 @@ static void pinned_drain(dao_allocator_t *allocator)
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
+    .alloc_plain = dao_allocator_alloc_plain_none,
     .free = pinned_free,
     .stream_mark = pinned_stream_mark,
     .query = pinned_query,

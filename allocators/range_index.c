@@ -124,6 +124,9 @@ void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, voi
 void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
                                void *user)
 {
+    if (least_bytes > range->config.capacity_bytes) {
+        return;
+    }
     uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
     for (uint32_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_next_bin(range, bin + 1)) {

@@ -8,7 +8,8 @@
 
 #include <assert.h>
 
-/* No node: index 0 is the border, which comes before the first block and after the last one and is never free. */
+/* No node: index 0 is the border, which comes before the first block and after the last one, begins behind all others and is
+   never free. */
 #define DAO_RANGE_NONE 0u
 
 #define UNIT_SHIFT      8
@@ -16,7 +17,7 @@
 #define SUB_BIN_COUNT   (1u << SUB_BIN_SHIFT)
 #define BIN_COUNT       (30u * SUB_BIN_COUNT) /* sizes of up to 2^33 - 1 units */
 #define WORD_BITS       64u
-#define BIN_WORDS       ((BIN_COUNT + WORD_BITS - 1) / WORD_BITS)
+#define BIN_WORDS       (BIN_COUNT / WORD_BITS + 1)
 #define PAGE_UNIT_SHIFT 13 /* a page of the index is 2 MiB */
 
 static_assert(1u << UNIT_SHIFT == DAO_RANGE_GRANULE, "a unit is a granule");
@@ -29,6 +30,7 @@ typedef enum dao_range_state {
     NODE_GAP = 3,    /* nothing is there, see range_parts.c */
     NODE_USED = 4,   /* used, as all from here on */
     NODE_MARKED = 5, /* and streams are marked on it in `holds` */
+    NODE_BORDER = 6,
 } dao_range_state_t;
 
 typedef struct dao_range_node {
@@ -55,7 +57,7 @@ struct dao_range {
     uint32_t bin_summary;
     bool is_plain; /* good fit without an index */
 
-    uint64_t bin_words[BIN_WORDS];
+    uint64_t bin_words[BIN_WORDS + 1]; /* the last one stays 0 */
     uint32_t bins[BIN_COUNT];
 
     dao_range_config_t config;
@@ -71,13 +73,11 @@ struct dao_range {
 
 /* ---- bins ---- */
 
+/* Sizes below SUB_BIN_COUNT units have a bin each; that is what the lowest bit that is set here makes of the formula. */
 static inline uint32_t dao_range_bin_of(uint64_t size_units)
 {
-    if (size_units < SUB_BIN_COUNT) {
-        return (uint32_t)size_units;
-    }
     uint32_t octave =
-        63u ^ (uint32_t)__builtin_clzll(size_units); /* one instruction where the processor has it */
+        63u ^ (uint32_t)__builtin_clzll(size_units | SUB_BIN_COUNT); /* an instruction where there is one */
     return ((octave - SUB_BIN_SHIFT) << SUB_BIN_SHIFT) + (uint32_t)(size_units >> (octave - SUB_BIN_SHIFT));
 }
 
@@ -128,23 +128,28 @@ static inline void dao_range_bin_again(dao_range_t *range, uint32_t index)
 /* Bin 0 is always empty: no block has size 0. */
 #define DAO_RANGE_NO_BIN 0u
 
-/* Gives the first bin from `bin` on that is not empty, or NO_BIN. */
+/* Gives the first bin from `bin` on that is not empty, or NO_BIN; bins behind the last one are empty. */
 static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin)
 {
-    if (bin >= BIN_COUNT) {
+    uint32_t word = bin / WORD_BITS;
+    DAO_ASSERT(word < BIN_WORDS);
+    uint64_t bits = range->bin_words[word] >> bin % WORD_BITS;
+    if (bits != 0) {
+        return bin + (uint32_t)__builtin_ctzll(bits);
+    }
+    uint32_t later = range->bin_summary & UINT32_MAX << (word + 1);
+    if (later == 0) {
         return DAO_RANGE_NO_BIN;
     }
-    uint32_t word = bin / WORD_BITS;
-    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
-    if (bits == 0) {
-        uint32_t later = range->bin_summary & UINT32_MAX << (word + 1);
-        if (later == 0) {
-            return DAO_RANGE_NO_BIN;
-        }
-        word = (uint32_t)__builtin_ctz(later);
-        bits = range->bin_words[word];
-    }
-    return word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
+    word = (uint32_t)__builtin_ctz(later);
+    return word * WORD_BITS + (uint32_t)__builtin_ctzll(range->bin_words[word]);
+}
+
+/* Gives the bits of 64 bins from `bin` on: set where one is not empty. */
+static inline uint64_t dao_range_bins_from(const dao_range_t *range, uint32_t bin)
+{
+    const uint64_t *words = &range->bin_words[bin / WORD_BITS];
+    return words[0] >> bin % WORD_BITS | words[1] << 1 << (WORD_BITS - 1 - bin % WORD_BITS);
 }
 
 /* Gives the last bin before `bin` that is not empty, or NO_BIN. */
@@ -164,36 +169,37 @@ static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t
 /* Cells are small beside tensors, so that a cell mostly has one start, and many beside a cache line of their table. */
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
+/* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
+static inline uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
+{
+    const dao_range_node_t *nodes = range->nodes;
+    uint32_t index = range->starts[offset_units >> CELL_UNIT_SHIFT];
+    while (nodes[index].offset_units < offset_units) {
+        index = nodes[index].after;
+    }
+    return index;
+}
+
 /* Gives the node of the used block that starts at an offset, or NONE. */
 static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t offset_bytes)
 {
     if (offset_bytes >= range->config.capacity_bytes || offset_bytes % DAO_RANGE_GRANULE != 0) {
         return DAO_RANGE_NONE;
     }
-    const dao_range_node_t *nodes = range->nodes;
     uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
-    uint32_t index = range->starts[offset_units >> CELL_UNIT_SHIFT];
-    while (nodes[index].offset_units < offset_units && index != DAO_RANGE_NONE) {
-        index = nodes[index].after;
-    }
-    return nodes[index].offset_units == offset_units && nodes[index].state >= NODE_USED ? index
-                                                                                        : DAO_RANGE_NONE;
+    uint32_t index = dao_range_find_start(range, offset_units);
+    const dao_range_node_t *node = &range->nodes[index];
+    return node->offset_units == offset_units && node->state >= NODE_USED ? index : DAO_RANGE_NONE;
 }
 
-/* Enters a used node, which is linked to its neighbours. */
+/* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
 static inline void dao_range_start_add(dao_range_t *range, uint32_t index)
 {
     uint32_t offset_units = range->nodes[index].offset_units;
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
-    if (*start == DAO_RANGE_NONE || range->nodes[*start].offset_units > offset_units) {
+    if (range->nodes[*start].offset_units > offset_units || *start == DAO_RANGE_NONE) {
         *start = index;
     }
-}
-
-/* Tells whether a node is a block that begins in a cell. */
-static inline bool dao_range_is_in_cell(const dao_range_t *range, uint32_t index, uint32_t cell)
-{
-    return range->nodes[index].offset_units >> CELL_UNIT_SHIFT == cell && index != DAO_RANGE_NONE;
 }
 
 /* Takes a used node out, which is still linked to its neighbours. */
@@ -205,10 +211,10 @@ static inline void dao_range_start_drop(dao_range_t *range, uint32_t index)
         return;
     }
     uint32_t after = nodes[index].after;
-    while (dao_range_is_in_cell(range, after, cell) && nodes[after].state < NODE_USED) {
+    while (nodes[after].state < NODE_USED && nodes[after].offset_units >> CELL_UNIT_SHIFT == cell) {
         after = nodes[after].after;
     }
-    range->starts[cell] = dao_range_is_in_cell(range, after, cell) ? after : DAO_RANGE_NONE;
+    range->starts[cell] = nodes[after].offset_units >> CELL_UNIT_SHIFT == cell ? after : DAO_RANGE_NONE;
 }
 
 /* ---- nodes: range_table.c makes room for them ---- */
@@ -265,45 +271,47 @@ void dao_range_gap_insert(dao_range_t *range, uint32_t index);
 #define DAO_RANGE_SCAN_DEPTH 4u
 #define DAO_RANGE_NEAR_BINS  2u
 
-/* What a search has found. */
-typedef struct dao_range_find {
-    uint32_t node; /* NONE: nothing yet */
-    uint32_t offset_units;
-} dao_range_find_t;
-
-/* Looks at the first `depth` entries of a bin for one that is large enough and lower than what was found. */
-static inline void dao_range_look(const dao_range_t *range, uint32_t bin, uint64_t size_units, uint32_t depth,
-                                  dao_range_find_t *find)
+/* Looks at the first `depth` entries of a bin; gives the lowest of those that have least_units and of `best`. */
+static inline const dao_range_node_t *dao_range_look(const dao_range_t *range, uint32_t bin,
+                                                     uint64_t least_units, uint32_t depth,
+                                                     const dao_range_node_t *best)
 {
-    const dao_range_node_t *nodes = range->nodes;
-    for (uint32_t i = range->bins[bin]; i != DAO_RANGE_NONE && depth > 0; i = nodes[i].bin_after, depth--) {
-        bool is_better = (nodes[i].size_units >= size_units) & (nodes[i].offset_units <= find->offset_units);
-        find->node = is_better ? i : find->node;
-        find->offset_units = is_better ? nodes[i].offset_units : find->offset_units;
+    for (uint32_t i = range->bins[bin]; i != DAO_RANGE_NONE && depth > 0; depth--) {
+        const dao_range_node_t *node = &range->nodes[i];
+        i = node->bin_after;
+        if (node->size_units >= least_units) {
+            best = node->offset_units <= best->offset_units ? node : best;
+        }
     }
+    return best;
+}
+
+/* dao_range_find_good() where the bins nearby have nothing. */
+static inline const dao_range_node_t *dao_range_find_farther(const dao_range_t *range, uint32_t own_bin,
+                                                             uint64_t size_units)
+{
+    const dao_range_node_t *border = &range->nodes[DAO_RANGE_NONE];
+    uint32_t bin = dao_range_next_bin(range, own_bin + DAO_RANGE_NEAR_BINS + 1);
+    return bin != DAO_RANGE_NO_BIN ? dao_range_look(range, bin, 0, DAO_RANGE_SCAN_DEPTH, border)
+                                   : dao_range_look(range, own_bin, size_units, UINT32_MAX, border);
 }
 
 /* Gives the hole for a request, or NONE. Any hole of a higher bin is large enough. */
 static inline uint32_t dao_range_find_good(const dao_range_t *range, uint64_t size_units)
 {
+    const dao_range_node_t *border = &range->nodes[DAO_RANGE_NONE]; /* behind all others */
     uint32_t own_bin = dao_range_bin_of(size_units);
-    uint32_t near_end = own_bin + DAO_RANGE_NEAR_BINS;
-    dao_range_find_t find = {.node = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
-    uint32_t bin = dao_range_next_bin(range, own_bin);
-    while (bin != DAO_RANGE_NO_BIN) {
-        dao_range_look(range, bin, size_units, DAO_RANGE_SCAN_DEPTH, &find);
-        if (bin >= near_end) {
-            break;
-        }
-        bin = dao_range_next_bin(range, bin + 1);
-        if (bin > near_end && find.node != DAO_RANGE_NONE) {
-            break;
-        }
+    uint64_t near = dao_range_bins_from(range, own_bin) & ((2u << DAO_RANGE_NEAR_BINS) - 1);
+    const dao_range_node_t *best = border;
+    if ((near & 1) != 0) {
+        best = dao_range_look(range, own_bin, size_units, DAO_RANGE_SCAN_DEPTH, best);
     }
-    if (__builtin_expect(find.node == DAO_RANGE_NONE, false)) {
-        dao_range_look(range, own_bin, size_units, UINT32_MAX, &find);
+    for (near &= ~UINT64_C(1); near != 0; near &= near - 1) {
+        uint32_t bin = own_bin + (uint32_t)__builtin_ctzll(near);
+        best = dao_range_look(range, bin, 0, DAO_RANGE_SCAN_DEPTH, best);
     }
-    return find.node;
+    best = best != border ? best : dao_range_find_farther(range, own_bin, size_units);
+    return (uint32_t)(best - border);
 }
 
 /* Tells whether two nodes can be taken. */

@@ -28,7 +28,7 @@ static bool nodes_grow(dao_range_t *range)
         dao_range_node_give(range, index);
     }
     if (range->node_count == 0) {
-        range->nodes[DAO_RANGE_NONE] = (dao_range_node_t){.state = NODE_USED};
+        range->nodes[DAO_RANGE_NONE] = (dao_range_node_t){.offset_units = UINT32_MAX, .state = NODE_BORDER};
     }
     range->node_count = count;
     return true;

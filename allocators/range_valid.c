@@ -75,7 +75,7 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
         }
     }
     return offset_units == range->capacity_units && range->nodes[NONE].before == before &&
-           range->nodes[NONE].state == NODE_USED && count + unused_count == range->node_count;
+           range->nodes[NONE].state == NODE_BORDER && count + unused_count == range->node_count;
 }
 
 static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)

@@ -1,7 +1,7 @@
 /* The small front: the table of allocator.h over slabs.c and magazines.c.
 
-       request <= 32 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
-       any other         -> the inner allocator
+       request <= 4 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       any other        -> the inner allocator
 
        address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
 
@@ -27,7 +27,7 @@
 
 #define relaxed memory_order_relaxed
 
-/* What most calls do, and what they do not: kept apart, so that the first needs no stack. */
+/* What most calls do, and what they do not: kept apart, so that the first needs little of the stack, or none. */
 #define ON_THE_PATH  inline __attribute__((always_inline))
 #define OFF_THE_PATH __attribute__((noinline))
 
@@ -343,35 +343,32 @@ static bool is_small(const dao_block_request_t *request)
 }
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
-static ON_THE_PATH void hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                 const dao_block_request_t *request, dao_block_grant_t *out_grant)
+static ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                  size_t size_bytes, uint32_t tag)
 {
     dao_magazine_object_t *object = &magazine->objects[count - 1];
     _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
-    size_t size_bytes = request->size_bytes;
     DAO_ASSERT(count > 0 && atomic_load_explicit(word, relaxed) == 0);
-    atomic_store_explicit(word, dao_slab_word(size_bytes, request->tag), relaxed);
-    out_grant->address = atomic_load_explicit(&object->address, relaxed);
-    out_grant->hold = (dao_hold_t){0};
+    atomic_store_explicit(word, dao_slab_word(size_bytes, tag), relaxed);
     atomic_store_explicit(&magazine->count, count - 1, relaxed);
     count_alloc(own, (int64_t)size_bytes, magazine->object_bytes);
+    return atomic_load_explicit(&object->address, relaxed);
 }
 
 /* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
-static bool refill_and_alloc(dao_front_t *front, const dao_block_request_t *request,
-                             dao_block_grant_t *out_grant)
+static void *refill_and_alloc(dao_front_t *front, const dao_block_request_t *request)
 {
     uint32_t class_index = dao_slab_class_of(request->size_bytes);
     dao_magazines_t *own = own_make_ready(front);
     if (own == NULL) {
-        return false;
+        return NULL;
     }
     dao_magazine_t *magazine = &own->magazines[class_index];
     if (atomic_load_explicit(&magazine->count, relaxed) == 0 && !refill(front, own, class_index)) {
-        return false;
+        return NULL;
     }
-    hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request, out_grant);
-    return true;
+    return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
+                    request->tag);
 }
 
 /* Where no magazine has what is asked for, or it is to be charged to a tag. A request that finds no slab may still fit into
@@ -384,7 +381,8 @@ static OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_bloc
     if (status != DAO_OK) { /* let the inner allocator say so */
         return forward_alloc(front, request, out_grant);
     }
-    if (!refill_and_alloc(front, request, out_grant)) {
+    *out_grant = (dao_block_grant_t){.address = refill_and_alloc(front, request)};
+    if (out_grant->address == NULL) {
         dao_ledger_refund(front->base.ledger, request, object_bytes);
         return forward_alloc(front, request, out_grant);
     }
@@ -399,20 +397,24 @@ static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     dao_front_t *front = dao_front_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && request->tag < DAO_TAG_COUNT_MAX);
-    if (!is_small(request)) {
-        return forward_alloc(front, request, out_grant);
+    return is_small(request) ? alloc_slowly(front, request, out_grant)
+                             : forward_alloc(front, request, out_grant);
+}
+
+static void *slab_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    DAO_ASSERT(size_bytes > 0);
+    if (size_bytes > DAO_SLAB_OBJECT_BYTES_MAX) {
+        return front->inner->ops->alloc_plain(front->inner, size_bytes);
     }
     dao_magazines_t *own = dao_magazines_own(&front->owner);
-    if (!is_ready(front, own) || request->tag != 0) {
-        return alloc_slowly(front, request, out_grant);
-    }
-    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(request->size_bytes)];
+    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-    if (count == 0) {
-        return alloc_slowly(front, request, out_grant);
+    if (!is_ready(front, own) || count == 0) {
+        return NULL;
     }
-    hand_out(own, magazine, count, request, out_grant);
-    return DAO_OK;
+    return hand_out(own, magazine, count, size_bytes, 0);
 }
 
 /* ---- free ---- */
@@ -456,12 +458,18 @@ static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine
     count_free(&own->counts, (int64_t)dao_slab_word_requested_bytes(word), magazine->object_bytes);
 }
 
-/* Gives the charge of an object back to its tag. */
-static ON_THE_PATH void refund(dao_front_t *front, const dao_slab_t *slab, uint32_t word)
+/* Gives the charge of an object that was freed back to its tag. */
+static OFF_THE_PATH dao_status_t refund(const dao_front_t *front, uint32_t tag, uint32_t object_bytes)
 {
-    if (__builtin_expect(dao_slab_word_tag(word) != 0, false)) {
-        dao_tags_count_free(front->base.ledger->tags, dao_slab_word_tag(word), slab->object_bytes);
-    }
+    dao_tags_count_free(front->base.ledger->tags, tag, object_bytes);
+    return DAO_OK;
+}
+
+/* The end of a free. */
+static ON_THE_PATH dao_status_t finish_free(const dao_front_t *front, uint32_t word, uint32_t object_bytes)
+{
+    uint32_t tag = dao_slab_word_tag(word);
+    return __builtin_expect(tag == 0, true) ? DAO_OK : refund(front, tag, object_bytes);
 }
 
 /* Frees an object whose word was not 0 a moment ago. */
@@ -479,23 +487,23 @@ static dao_status_t free_object(dao_front_t *front, uint64_t object, void *addre
     if (word == 0) {
         return free_error(front, DAO_ERR_DOUBLE_FREE, address);
     }
-    refund(front, slab, word);
+    uint32_t object_bytes = slab->object_bytes;
     if (own == NULL) {
         give_directly(front, object, word);
-        return DAO_OK;
+        return finish_free(front, word, object_bytes);
     }
     dao_magazine_t *magazine = &own->magazines[slab->class_index];
     make_room(front, own, magazine);
     take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
-    return DAO_OK;
+    return finish_free(front, word, object_bytes);
 }
 
-/* A free that is wrong, or the inner allocator's, or has something in its way. */
-static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold)
+/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way. */
+static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
+                                             uint64_t entry)
 {
-    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
     uint32_t unit = 0;
-    if (entry == 0 || !dao_slab_entry_object_unit(entry, address, &unit)) {
+    if (!dao_slab_entry_object_unit(entry, address, &unit)) {
         return front->inner->ops->free(front->inner, address, hold);
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
@@ -509,39 +517,36 @@ static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, 
     return free_object(front, dao_slab_object(slab, unit), address, hold);
 }
 
-static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+/* A free of an address in a slab's granules. */
+static OFF_THE_PATH dao_status_t free_small(dao_front_t *front, void *address, dao_hold_t *hold,
+                                            uint64_t entry)
 {
-    dao_front_t *front = dao_front_of(allocator);
-    /* The address in units, and how far it lies behind a unit's begin in the highest bits: the map knows no such granule,
-       so that an address that is no unit's begin looks as if it were the inner allocator's. */
-    uint64_t turned = (uint64_t)(uintptr_t)address >> DAO_SLAB_UNIT_SHIFT | (uint64_t)(uintptr_t)address
-                                                                                << (64 - DAO_SLAB_UNIT_SHIFT);
-    uint64_t entry = dao_slab_map_find_granule(&front->slabs.map, turned >> DAO_SLAB_GRANULE_UNIT_SHIFT);
-    if (entry == 0) {
-        return turned == (uintptr_t)address >> DAO_SLAB_UNIT_SHIFT
-                   ? front->inner->ops->free(front->inner, address, hold)
-                   : free_slowly(front, address, hold);
-    }
     dao_magazines_t *own = dao_magazines_own(&front->owner);
-    if (!is_ready(front, own) || hold != NULL) {
-        return free_slowly(front, address, hold);
+    if (!is_ready(front, own) || hold != NULL || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+        return free_slowly(front, address, hold, entry);
     }
-    uint64_t unit = (turned & (DAO_SLAB_GRANULE_UNITS - 1)) | (entry & DAO_SLAB_ENTRY_GRANULE_MASK)
-                                                                  << DAO_SLAB_GRANULE_UNIT_SHIFT;
-    _Atomic uint32_t *word_place = &dao_slab_of_entry(entry)->words[unit];
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
     if (count == magazine->capacity || used_bytes < own->used_floor) {
-        return free_slowly(front, address, hold);
+        return free_slowly(front, address, hold, entry);
     }
+    dao_slab_t *slab = dao_slab_of_entry(entry);
+    _Atomic uint32_t *word_place = &slab->words[dao_slab_entry_unit(entry, address)];
     uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
     if (word == 0) {
-        return free_slowly(front, address, hold); /* interior, or freed twice */
+        return free_slowly(front, address, hold, entry); /* interior, or freed twice */
     }
-    refund(front, dao_slab_of_entry(entry), word);
     take_back(own, magazine, count, address, word_place, word);
-    return DAO_OK;
+    return finish_free(front, word, (uint32_t)magazine->object_bytes);
+}
+
+static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
+    return entry == 0 ? front->inner->ops->free(front->inner, address, hold)
+                      : free_small(front, address, hold, entry);
 }
 
 /* ---- the rest of the table ---- */
@@ -709,6 +714,7 @@ static void slab_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t slab_ops = {
     .name = "slab",
     .alloc = slab_alloc,
+    .alloc_plain = slab_alloc_plain,
     .free = slab_free,
     .stream_mark = slab_stream_mark,
     .query = slab_query,

@@ -16,11 +16,12 @@
 #define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
 #define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
-/* Largest object. */
-#define DAO_SLAB_OBJECT_BYTES_MAX ((size_t)32 << 10)
+/* Largest object. Of larger ones there are too few of a size at a time: their slabs would come and go, which costs more
+   than placing each of them for itself. */
+#define DAO_SLAB_OBJECT_BYTES_MAX ((size_t)4 << 10)
 
-/* Sizes of objects: by 256 bytes up to 8 KiB, by 512 up to 16 KiB, by 1024 up to 32 KiB. */
-#define DAO_SLAB_CLASS_COUNT 64u
+/* Sizes of objects: a class for every number of units. */
+#define DAO_SLAB_CLASS_COUNT ((uint32_t)(DAO_SLAB_OBJECT_BYTES_MAX >> DAO_SLAB_UNIT_SHIFT))
 
 /* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
 #define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
@@ -78,23 +79,13 @@ void dao_slabs_finish(dao_slabs_t *slabs);
 /* Gives the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
 static inline uint32_t dao_slab_class_of(size_t size_bytes)
 {
-    uint32_t units = (uint32_t)((size_bytes + DAO_SLAB_UNIT_BYTES - 1) >> DAO_SLAB_UNIT_SHIFT);
-    if (units <= 32) {
-        return units - 1;
-    }
-    return units <= 64 ? (units + 1) / 2 + 15 : (units + 3) / 4 + 31;
+    return (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
 }
 
 /* Gives the bytes of an object of a class. */
 static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
 {
-    uint32_t units = class_index + 1;
-    if (class_index >= 48) {
-        units = (class_index - 31) * 4;
-    } else if (class_index >= 32) {
-        units = (class_index - 15) * 2;
-    }
-    return units << DAO_SLAB_UNIT_SHIFT;
+    return (class_index + 1) << DAO_SLAB_UNIT_SHIFT;
 }
 
 /* ---- an object in one word: its slab, and the unit that it begins at above ---- */

@@ -12,7 +12,9 @@
 
 static inline void dao_stats_raise(uint64_t *peak, uint64_t value)
 {
-    *peak = value > *peak ? value : *peak;
+    if (__builtin_expect(value > *peak, false)) {
+        *peak = value;
+    }
 }
 
 static inline void dao_stats_count_alloc(dao_stats_t *stats, size_t requested_bytes, size_t block_bytes)

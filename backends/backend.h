@@ -101,6 +101,12 @@ typedef struct dao_backend_ops {
     /* Memory, pinned memory too, has addresses but no bytes: copies take their time and carry nothing, and nobody touches
        an address. */
     bool has_no_bytes;
+
+    /* DLPack's device types (dao/dlpack_abi.h) of device memory, of managed memory, which comes in as device memory, and of
+       pinned memory. 0: other libraries cannot use it. */
+    int32_t dlpack_device;
+    int32_t dlpack_managed;
+    int32_t dlpack_pinned;
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

@@ -74,8 +74,8 @@ void dao_mutex_lock(dao_mutex_t *mutex)
 
 void dao_mutex_unlock(dao_mutex_t *mutex)
 {
+    dao_rank_give(mutex->rank); /* first: whoever takes the lock next may free what it lies in */
     must(pthread_mutex_unlock(&mutex->handle));
-    dao_rank_give(mutex->rank);
 }
 
 /* How long a spinning lock is looked at before the processor is given to others, and how often that is tried. */

@@ -89,8 +89,8 @@ static uint64_t pool_bound(load_t load, uint32_t pool, uint64_t *changes, uint32
     return is_used ? larger(bound_bytes, greatest_load(&load, changes, time_count)) : bound_bytes;
 }
 
-dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem, uint32_t time_count,
-                            dao_plan_memory_t *memory, uint64_t *out_bound)
+dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                            uint32_t time_count, dao_plan_memory_t *memory, uint64_t *out_bound)
 {
     uint64_t *changes = dao_plan_take(memory, (size_t)time_count + 1, sizeof(*changes));
     if (changes == NULL) {

@@ -28,8 +28,8 @@ typedef struct sweep {
     bool is_fixed_alone;
     dao_plan_key_t *keys; /* placed pieces by pool and lowest byte */
     dao_plan_key_t *scratch;
-    uint32_t *ranks;      /* of each piece in that order */
-    uint32_t *ends;       /* pieces by their ends */
+    uint32_t *ranks; /* of each piece in that order */
+    uint32_t *ends;  /* pieces by their ends */
     bits_t alive;
     uint32_t count; /* pieces that are looked at */
 } sweep_t;
@@ -78,7 +78,8 @@ static void bits_clear(bits_t *bits, uint32_t at)
 static uint32_t bits_above(const bits_t *bits, uint32_t at)
 {
     for (uint32_t i = 0; i < bits->level_count; i++, at /= WORD_BITS) {
-        uint64_t above = at % WORD_BITS == WORD_BITS - 1 ? 0 : bits->levels[i][at / WORD_BITS] >> (at % WORD_BITS + 1);
+        uint64_t above =
+            at % WORD_BITS == WORD_BITS - 1 ? 0 : bits->levels[i][at / WORD_BITS] >> (at % WORD_BITS + 1);
         if (above != 0) {
             at += 1 + (uint32_t)__builtin_ctzll(above);
             while (i-- > 0) {
@@ -143,7 +144,8 @@ static void list_ends(sweep_t *sweep)
     dao_plan_key_t *ends = by_end + sweep->count;
     for (uint32_t i = 0; i < sweep->count; i++) {
         uint32_t piece = sweep->keys[i].value;
-        by_end[i] = (dao_plan_key_t){.key = dao_plan_instance_piece(sweep->instance, piece).end, .value = piece};
+        by_end[i] =
+            (dao_plan_key_t){.key = dao_plan_instance_piece(sweep->instance, piece).end, .value = piece};
     }
     dao_plan_sort_keys(by_end, ends, sweep->count);
     for (uint32_t i = 0; i < sweep->count; i++) {
@@ -157,7 +159,8 @@ static bool do_clash(const sweep_t *sweep, uint32_t first, uint32_t second)
     dao_plan_piece_t left = dao_plan_instance_piece(sweep->instance, first);
     dao_plan_piece_t right = dao_plan_instance_piece(sweep->instance, second);
     uint64_t left_at = sweep->layout->offsets[left.item], right_at = sweep->layout->offsets[right.item];
-    return dao_plan_layout_pool(sweep->layout, left.item) == dao_plan_layout_pool(sweep->layout, right.item) &&
+    return dao_plan_layout_pool(sweep->layout, left.item) ==
+               dao_plan_layout_pool(sweep->layout, right.item) &&
            left_at + left.low < right_at + right.high && right_at + right.low < left_at + left.high &&
            !dao_plan_instance_is_ordered(sweep->instance, left.item, right.item);
 }
@@ -184,15 +187,16 @@ static uint32_t find_clash(const sweep_t *sweep, uint32_t piece)
 static dao_status_t report(const sweep_t *sweep, uint32_t first, uint32_t second)
 {
     const dao_plan_instance_t *instance = sweep->instance;
-    uint32_t items[2] = {dao_plan_instance_piece(instance, first).item, dao_plan_instance_piece(instance, second).item};
+    uint32_t items[2] = {dao_plan_instance_piece(instance, first).item,
+                         dao_plan_instance_piece(instance, second).item};
     uint32_t low = instance->items[items[0]].source < instance->items[items[1]].source ? 0 : 1;
     uint32_t left = items[low], right = items[1 - low];
     const uint64_t *offsets = sweep->layout->offsets;
     return dao_error(DAO_ERR_INVALID,
-                     "buffers %" PRIu32 " and %" PRIu32 " are alive together and share bytes: at %" PRIu64 " and %" PRIu64
-                     ", of %" PRIu64 " and %" PRIu64 " bytes",
-                     instance->items[left].source, instance->items[right].source, offsets[left], offsets[right],
-                     instance->items[left].size_bytes, instance->items[right].size_bytes);
+                     "buffers %" PRIu32 " and %" PRIu32 " are alive together and share bytes: at %" PRIu64
+                     " and %" PRIu64 ", of %" PRIu64 " and %" PRIu64 " bytes",
+                     instance->items[left].source, instance->items[right].source, offsets[left],
+                     offsets[right], instance->items[left].size_bytes, instance->items[right].size_bytes);
 }
 
 static dao_status_t sweep_pieces(sweep_t *sweep)
@@ -204,7 +208,8 @@ static dao_status_t sweep_pieces(sweep_t *sweep)
         if (!is_looked_at(sweep, piece.item)) {
             continue;
         }
-        while (ended < sweep->count && dao_plan_instance_piece(instance, sweep->ends[ended]).end <= piece.begin) {
+        while (ended < sweep->count &&
+               dao_plan_instance_piece(instance, sweep->ends[ended]).end <= piece.begin) {
             bits_clear(&sweep->alive, sweep->ranks[sweep->ends[ended++]]);
         }
         uint32_t clash = find_clash(sweep, i);
@@ -216,7 +221,8 @@ static dao_status_t sweep_pieces(sweep_t *sweep)
     return DAO_OK;
 }
 
-dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan_layout_t *layout, bool is_fixed_alone)
+dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                                   bool is_fixed_alone)
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->piece_count;
@@ -245,7 +251,8 @@ dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan
 
 /* ---- the public check ---- */
 
-static dao_status_t check_places(const dao_plan_problem_t *problem, const uint64_t *offsets, const uint32_t *pools)
+static dao_status_t check_places(const dao_plan_problem_t *problem, const uint64_t *offsets,
+                                 const uint32_t *pools)
 {
     uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;
     for (size_t i = 0; i < problem->buffer_count; i++) {
@@ -258,7 +265,8 @@ static dao_status_t check_places(const dao_plan_problem_t *problem, const uint64
         bool is_fixed = buffer->fixed_offset != DAO_PLAN_NOWHERE;
         uint32_t own_pool = is_fixed && buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool;
         if (pool >= pool_count || (own_pool != DAO_PLAN_ANY_POOL && pool != own_pool)) {
-            return dao_error(DAO_ERR_INVALID, "buffer %zu is in pool %" PRIu32 ", where it may not be", i, pool);
+            return dao_error(DAO_ERR_INVALID, "buffer %zu is in pool %" PRIu32 ", where it may not be", i,
+                             pool);
         }
         if (offset % dao_plan_alignment(problem, i) != 0 || (is_fixed && offset != buffer->fixed_offset)) {
             return dao_error(DAO_ERR_INVALID, "buffer %zu is at %" PRIu64 ", where it may not be", i, offset);
@@ -266,15 +274,17 @@ static dao_status_t check_places(const dao_plan_problem_t *problem, const uint64
         uint64_t capacity_bytes = dao_plan_capacity(problem, pool);
         capacity_bytes = capacity_bytes < DAO_PLAN_TOTAL_MAX ? capacity_bytes : DAO_PLAN_TOTAL_MAX;
         if (offset > capacity_bytes || buffer->size_bytes > capacity_bytes - offset) {
-            return dao_error(DAO_ERR_INVALID, "buffer %zu lies at %" PRIu64 " and has %" PRIu64 " bytes, its pool holds %"
-                             PRIu64, i, offset, buffer->size_bytes, capacity_bytes);
+            return dao_error(DAO_ERR_INVALID,
+                             "buffer %zu lies at %" PRIu64 " and has %" PRIu64
+                             " bytes, its pool holds %" PRIu64,
+                             i, offset, buffer->size_bytes, capacity_bytes);
         }
     }
     return DAO_OK;
 }
 
-static void copy_layout(const dao_plan_instance_t *instance, dao_plan_layout_t *layout, const uint64_t *offsets,
-                        const uint32_t *pools)
+static void copy_layout(const dao_plan_instance_t *instance, dao_plan_layout_t *layout,
+                        const uint64_t *offsets, const uint32_t *pools)
 {
     for (uint32_t i = 0; i < instance->item_count; i++) {
         uint32_t source = instance->items[i].source;
@@ -285,7 +295,8 @@ static void copy_layout(const dao_plan_instance_t *instance, dao_plan_layout_t *
 }
 
 dao_status_t dao_plan_layout_make(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                                  const uint64_t *offsets, const uint32_t *pools, dao_plan_layout_t *out_layout)
+                                  const uint64_t *offsets, const uint32_t *pools,
+                                  dao_plan_layout_t *out_layout)
 {
     if (offsets == NULL && problem->buffer_count > 0) {
         return dao_error(DAO_ERR_INVALID, "a plan's offsets are NULL");

@@ -98,7 +98,8 @@ static void make_chains(linearizer_t *work)
         work->scratch[i] = (dao_plan_key_t){.key = chain, .value = end};
     }
     memcpy(work->keys, work->scratch, work->count * sizeof(*work->keys));
-    dao_plan_sort_keys(work->keys, work->scratch, work->count); /* stable: chains one after the other, each in order */
+    dao_plan_sort_keys(work->keys, work->scratch,
+                       work->count); /* stable: chains one after the other, each in order */
     for (uint32_t i = work->count; i-- > 0;) {
         work->next[i] = work->keys[i].value;
         work->firsts[work->keys[i].key] = i;
@@ -126,7 +127,8 @@ static void join_known(const linearizer_t *work, uint32_t buffer)
     uint32_t *known = known_of(work, buffer);
     for (uint32_t chain = 0; chain < work->chain_count; chain++) {
         uint32_t before = chain_before(work, chain, begin_of(work, buffer));
-        const uint32_t *last = before == 0 ? NULL : end_of(work, work->next[work->firsts[chain] + before - 1]);
+        const uint32_t *last =
+            before == 0 ? NULL : end_of(work, work->next[work->firsts[chain] + before - 1]);
         for (uint32_t i = 0; last != NULL && i < work->width; i++) {
             known[i] = known[i] > last[i] ? known[i] : last[i];
         }
@@ -190,9 +192,11 @@ static dao_status_t linearizer_init(linearizer_t *work, dao_plan_memory_t *memor
     work->next = dao_plan_take(memory, count, sizeof(*work->next));
     work->lasts = dao_plan_take(memory, count, sizeof(*work->lasts));
     work->firsts = dao_plan_take(memory, count + 1, sizeof(*work->firsts));
-    bool is_complete = work->known != NULL && work->keys != NULL && work->scratch != NULL && work->next != NULL &&
-                       work->lasts != NULL && work->firsts != NULL;
-    return is_complete ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the clocks of %zu buffers", count);
+    bool is_complete = work->known != NULL && work->keys != NULL && work->scratch != NULL &&
+                       work->next != NULL && work->lasts != NULL && work->firsts != NULL;
+    return is_complete
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the clocks of %zu buffers", count);
 }
 
 static void linearizer_finish(linearizer_t *work, dao_plan_memory_t *memory)

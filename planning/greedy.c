@@ -149,7 +149,8 @@ static dao_status_t forbid_piece(dao_plan_greedy_t *greedy, const dao_plan_piece
     return DAO_OK;
 }
 
-static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_t pool, dao_plan_meter_t *meter)
+static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_t pool,
+                               dao_plan_meter_t *meter)
 {
     greedy->span_count = 0;
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
@@ -264,8 +265,10 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
     greedy->instance = instance;
     greedy->config = *config;
     greedy->heap = dao_plan_take(memory, instance->item_count, sizeof(*greedy->heap));
-    greedy->first_pieces = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
-    if (greedy->heap == NULL || greedy->first_pieces == NULL || !dao_plan_layout_init(&greedy->layout, instance) ||
+    greedy->first_pieces =
+        dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
+    if (greedy->heap == NULL || greedy->first_pieces == NULL ||
+        !dao_plan_layout_init(&greedy->layout, instance) ||
         !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count)) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);

@@ -6,8 +6,8 @@
 
 typedef struct dao_plan_greedy_config {
     dao_plan_order_t order;
-    bool is_best_fit;         /* the smallest hole that fits; else the lowest */
-    const uint64_t *offsets;  /* for DAO_PLAN_ORDER_OFFSET: one an item; borrowed until it is done */
+    bool is_best_fit;        /* the smallest hole that fits; else the lowest */
+    const uint64_t *offsets; /* for DAO_PLAN_ORDER_OFFSET: one an item; borrowed until it is done */
 } dao_plan_greedy_config_t;
 
 typedef struct dao_plan_greedy dao_plan_greedy_t;
@@ -19,7 +19,8 @@ DAO_NODISCARD dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance,
 void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy);
 
 /* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
-DAO_NODISCARD dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter, bool *out_is_done);
+DAO_NODISCARD dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter,
+                                                bool *out_is_done);
 
 /* Valid once it is done: no two pieces share bytes at the same time. Borrowed. */
 dao_plan_layout_t *dao_plan_greedy_layout(dao_plan_greedy_t *greedy);

@@ -86,7 +86,8 @@ static void fill_pieces(dao_plan_instance_t *instance, const dao_plan_rows_t *ro
     for (uint32_t i = 0; i < instance->item_count; i++) {
         instance->first_pieces[i + 1] += instance->first_pieces[i];
     }
-    for (uint32_t i = rows->count; i-- > 0;) { /* fills each list from its end; then its number is where it begins */
+    for (uint32_t i = rows->count;
+         i-- > 0;) { /* fills each list from its end; then its number is where it begins */
         uint32_t item = instance->pieces[i].item;
         instance->item_pieces[--instance->first_pieces[item + 1]] = i;
     }
@@ -101,7 +102,8 @@ static dao_status_t build_cut(dao_plan_instance_t *instance, const dao_plan_prob
     uint32_t *item_of_source = dao_plan_take(memory, instance->item_count, sizeof(*item_of_source));
     instance->pieces = dao_plan_take(memory, rows->count, sizeof(*instance->pieces));
     instance->item_pieces = dao_plan_take(memory, rows->count, sizeof(*instance->item_pieces));
-    instance->first_pieces = dao_plan_take(memory, (size_t)instance->item_count + 1, sizeof(*instance->first_pieces));
+    instance->first_pieces =
+        dao_plan_take(memory, (size_t)instance->item_count + 1, sizeof(*instance->first_pieces));
     bool is_complete = item_of_source != NULL && instance->pieces != NULL && instance->item_pieces != NULL &&
                        instance->first_pieces != NULL;
     if (is_complete) {
@@ -143,8 +145,10 @@ static dao_status_t copy_clocks(dao_plan_instance_t *instance, const dao_plan_pr
     }
     for (size_t i = 0; i < count; i++) {
         size_t source = instance->items[i].source;
-        memcpy(instance->begin_clocks + i * width, problem->begin_clocks + source * width, width * sizeof(uint32_t));
-        memcpy(instance->end_clocks + i * width, problem->end_clocks + source * width, width * sizeof(uint32_t));
+        memcpy(instance->begin_clocks + i * width, problem->begin_clocks + source * width,
+               width * sizeof(uint32_t));
+        memcpy(instance->end_clocks + i * width, problem->end_clocks + source * width,
+               width * sizeof(uint32_t));
     }
     instance->clock_count = problem->clock_count;
     return DAO_OK;
@@ -173,8 +177,8 @@ static dao_status_t bound_of_sums(dao_plan_instance_t *instance, const dao_plan_
                : dao_plan_bound(rows, problem, time_count, &instance->memory, &instance->bound_bytes);
 }
 
-static dao_status_t build(dao_plan_instance_t *instance, const dao_plan_problem_t *problem, dao_plan_rows_t *rows,
-                          uint32_t *order)
+static dao_status_t build(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
+                          dao_plan_rows_t *rows, uint32_t *order)
 {
     dao_plan_memory_t *memory = &instance->memory;
     dao_status_t status = dao_plan_number_times(rows, memory, order, &instance->time_count);
@@ -196,8 +200,9 @@ static dao_status_t build(dao_plan_instance_t *instance, const dao_plan_problem_
     if (status != DAO_OK) {
         return status;
     }
-    return rows->is_exact ? dao_plan_bound(rows, problem, instance->time_count, memory, &instance->bound_bytes)
-                          : bound_of_sums(instance, problem, rows, order);
+    return rows->is_exact
+               ? dao_plan_bound(rows, problem, instance->time_count, memory, &instance->bound_bytes)
+               : bound_of_sums(instance, problem, rows, order);
 }
 
 dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
@@ -213,7 +218,8 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
     instance->items = dao_plan_take(memory, instance->item_count, sizeof(*instance->items));
     dao_plan_rows_t rows = {0};
     uint32_t *order = NULL;
-    status = instance->items == NULL ? no_memory(instance->item_count) : dao_plan_rows_cut(&rows, problem, memory);
+    status =
+        instance->items == NULL ? no_memory(instance->item_count) : dao_plan_rows_cut(&rows, problem, memory);
     if (status == DAO_OK) {
         order = dao_plan_take(memory, rows.count, sizeof(*order));
         status = order == NULL ? no_memory(rows.count) : build(instance, problem, &rows, order);

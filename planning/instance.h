@@ -55,7 +55,8 @@ typedef struct dao_plan_instance {
     dao_plan_item_t *items;
     uint64_t *fixed_offsets;  /* one an item; NULL: none is fixed */
     dao_plan_piece_t *pieces; /* NULL: item i is piece i */
-    uint32_t *item_pieces;    /* with pieces: those of item i are item_pieces[first_pieces[i] .. first_pieces[i + 1]) */
+    uint32_t *
+        item_pieces; /* with pieces: those of item i are item_pieces[first_pieces[i] .. first_pieces[i + 1]) */
     uint32_t *first_pieces;
     uint32_t clock_count; /* 0: who overlaps whom is told by the times alone; else they tell too many */
     uint32_t *begin_clocks;
@@ -66,7 +67,8 @@ typedef struct dao_plan_instance {
 } dao_plan_instance_t;
 
 /* Checks and copies a problem. The statuses of dao_planner_create(). */
-DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem);
+DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance,
+                                                  const dao_plan_problem_t *problem);
 void dao_plan_instance_finish(dao_plan_instance_t *instance); /* also one that is all zero */
 
 bool dao_plan_instance_is_valid(const dao_plan_instance_t *instance);
@@ -93,7 +95,8 @@ static inline uint32_t dao_plan_instance_piece_count(const dao_plan_instance_t *
     return instance->pieces == NULL ? 1 : instance->first_pieces[item + 1] - instance->first_pieces[item];
 }
 
-static inline uint32_t dao_plan_instance_piece_at(const dao_plan_instance_t *instance, uint32_t item, uint32_t i)
+static inline uint32_t dao_plan_instance_piece_at(const dao_plan_instance_t *instance, uint32_t item,
+                                                  uint32_t i)
 {
     return instance->pieces == NULL ? item : instance->item_pieces[instance->first_pieces[item] + i];
 }
@@ -125,8 +128,9 @@ DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_pl
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 
 /* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers. `out_is_exact`: nowhere else. */
-DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_plan_memory_t *memory,
-                                                    uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact);
+DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem,
+                                                    dao_plan_memory_t *memory, uint64_t *begin_times,
+                                                    uint64_t *end_times, bool *out_is_exact);
 
 /* Gives each buffer times that overlap only where the clocks do not order two buffers, for the bound. */
 void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times);
@@ -134,11 +138,12 @@ bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_c
 
 /* numbers.c: replaces the times of rows by numbers of different beginnings. `order`, one a row, gets the rows in the order of
    their beginnings. */
-DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory, uint32_t *order,
-                                                 uint32_t *out_time_count);
+DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory,
+                                                 uint32_t *order, uint32_t *out_time_count);
 
 /* bound.c: the lower bound, of rows whose times are numbered and exact, or overlap too seldom. */
 DAO_NODISCARD dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                                          uint32_t time_count, dao_plan_memory_t *memory, uint64_t *out_bound);
+                                          uint32_t time_count, dao_plan_memory_t *memory,
+                                          uint64_t *out_bound);
 
 #endif

@@ -56,10 +56,11 @@ typedef struct waiting {
 } waiting_t;
 
 /* Places of the tree [first, end) are the class's items, by begin. */
-typedef struct class {
+typedef struct class
+{
     uint32_t first;
     uint32_t end;
-    uint32_t table;       /* its entries: table[begin >> table_shift] is where to look for a begin */
+    uint32_t table; /* its entries: table[begin >> table_shift] is where to look for a begin */
     uint32_t table_shift;
 } class_t;
 
@@ -67,12 +68,12 @@ struct dao_plan_lowest {
     dao_plan_instance_t *instance;
     dao_plan_order_t order;
     dao_plan_layout_t layout;
-    uint32_t pool;           /* the one that is being filled */
-    bool is_filling;         /* its classes and skyline are made */
-    uint32_t left_count;     /* items in its classes */
+    uint32_t pool;       /* the one that is being filled */
+    bool is_filling;     /* its classes and skyline are made */
+    uint32_t left_count; /* items in its classes */
     uint32_t class_count;
     class_t classes[ALL_CLASS_COUNT];
-    uint32_t *items;  /* at each place of the tree */
+    uint32_t *items; /* at each place of the tree */
     uint32_t *begins;
     dao_plan_tree_t tree;
     uint32_t *table;
@@ -351,7 +352,8 @@ static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_
 {
     for (; run->first_class < lowest->class_count; run->first_class++) {
         const class_t *class = &lowest->classes[run->first_class];
-        uint32_t place = dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), class->end, run->end);
+        uint32_t place =
+            dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), class->end, run->end);
         meter->used++;
         if (place < class->end) {
             return place;
@@ -363,8 +365,8 @@ static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_
 /* ---- the start of a pool ---- */
 
 /* Gives each time the top of the highest fixed item, by painting the highest first. `next[t]` is the next unpainted time. */
-static void paint_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, uint32_t top_count, uint64_t *heights,
-                        uint32_t *next)
+static void paint_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, uint32_t top_count,
+                        uint64_t *heights, uint32_t *next)
 {
     const dao_plan_instance_t *instance = lowest->instance;
     for (uint32_t time = 0; time <= instance->time_count; time++) {
@@ -394,7 +396,8 @@ static uint32_t list_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops
     for (uint32_t i = 0; i < instance->item_count; i++) {
         const dao_plan_item_t *item = &instance->items[i];
         if (item->is_fixed && item->pool == lowest->pool) {
-            tops[count++] = (dao_plan_key_t){.key = instance->fixed_offsets[i] + item->size_bytes, .value = i};
+            tops[count++] =
+                (dao_plan_key_t){.key = instance->fixed_offsets[i] + item->size_bytes, .value = i};
         }
     }
     dao_plan_sort_keys(tops, scratch, count);
@@ -417,8 +420,8 @@ static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights)
         if (!reserve_runs(lowest, FIRST_RUN_COUNT)) {
             return false;
         }
-        last = add_run(lowest,
-                       (run_t){.height = height, .begin = begin, .end = end, .left = last, .right = RUN_NONE});
+        last = add_run(
+            lowest, (run_t){.height = height, .begin = begin, .end = end, .left = last, .right = RUN_NONE});
         heap_push(lowest, last);
     }
     return true;
@@ -493,7 +496,8 @@ static bool raise_run(dao_plan_lowest_t *lowest)
 }
 
 /* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. */
-static void put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left, uint32_t right)
+static void put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left,
+                    uint32_t right)
 {
     run_t *runs = lowest->runs;
     if (has_height(lowest, left, top)) {
@@ -548,7 +552,8 @@ static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
     dao_plan_tree_set(&lowest->tree, place, DAO_PLAN_TREE_NONE);
     lowest->left_count--;
-    if (offset + item->size_bytes <= instance->capacities[lowest->pool]) { /* runs only rise: later it fits even less */
+    if (offset + item->size_bytes <=
+        instance->capacities[lowest->pool]) { /* runs only rise: later it fits even less */
         dao_plan_layout_put(&lowest->layout, index, offset, lowest->pool);
         split_run(lowest, item, offset + item->size_bytes);
     }

@@ -12,7 +12,8 @@ DAO_NODISCARD dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance,
 void dao_plan_lowest_destroy(dao_plan_lowest_t *lowest);
 
 /* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
-DAO_NODISCARD dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter, bool *out_is_done);
+DAO_NODISCARD dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter,
+                                                bool *out_is_done);
 
 /* Valid once it is done: no two items whose times overlap share bytes. Borrowed. */
 dao_plan_layout_t *dao_plan_lowest_layout(dao_plan_lowest_t *lowest);

@@ -28,7 +28,8 @@ typedef struct dao_plan_layout {
 bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance);
 void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *instance);
 
-static inline void dao_plan_layout_put(dao_plan_layout_t *layout, uint32_t item, uint64_t offset, uint32_t pool)
+static inline void dao_plan_layout_put(dao_plan_layout_t *layout, uint32_t item, uint64_t offset,
+                                       uint32_t pool)
 {
     layout->offsets[item] = offset;
     if (layout->pools != NULL) {

@@ -11,7 +11,8 @@ static void list_times(dao_plan_key_t *keys, const uint64_t *times, uint32_t cou
 }
 
 /* Numbers the begins, and leaves the different times in `distinct`. Gives their count. */
-static uint32_t number_begins(dao_plan_rows_t *rows, const dao_plan_key_t *keys, uint32_t *order, uint64_t *distinct)
+static uint32_t number_begins(dao_plan_rows_t *rows, const dao_plan_key_t *keys, uint32_t *order,
+                              uint64_t *distinct)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < rows->count; i++) {

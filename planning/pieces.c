@@ -1,7 +1,8 @@
 /* A problem without clocks, cut into rows: a row is a time in which a buffer occupies bytes.
 
    The margin, and one tick more for closed lives, is added where a use ends: at the end of a life, and at the start of a gap.
-   A gap that is shorter than that is none. With a period, what lies behind it is moved to the start of the step. */
+   A gap that is shorter than that is none. With a period, what lies behind it is moved to the start of the step; what would
+   reach into the same buffer's next life shortens a gap that this life begins with. */
 #include "base/error.h"
 #include "planning/instance.h"
 
@@ -18,7 +19,8 @@ static uint64_t add_ticks(uint64_t time, uint64_t ticks)
     return time > UINT64_MAX - ticks ? UINT64_MAX : time + ticks;
 }
 
-static void put(const cutter_t *cutter, uint32_t source, const dao_plan_piece_t *bytes, uint64_t from, uint64_t to)
+static void put(const cutter_t *cutter, uint32_t source, const dao_plan_piece_t *bytes, uint64_t from,
+                uint64_t to)
 {
     dao_plan_rows_t *rows = cutter->rows;
     uint32_t row = rows->count++;
@@ -35,7 +37,8 @@ static void put(const cutter_t *cutter, uint32_t source, const dao_plan_piece_t 
 }
 
 /* Puts one rectangle, as two where it goes beyond the period. */
-static void emit(const cutter_t *cutter, uint32_t source, uint64_t low, uint64_t high, uint64_t from, uint64_t to)
+static void emit(const cutter_t *cutter, uint32_t source, uint64_t low, uint64_t high, uint64_t from,
+                 uint64_t to)
 {
     const dao_plan_piece_t bytes = {.low = low, .high = high};
     uint64_t period = cutter->period;
@@ -53,18 +56,19 @@ static void emit(const cutter_t *cutter, uint32_t source, uint64_t low, uint64_t
 }
 
 /* Cuts one buffer, whose gaps are the `gap_count` ones from `gaps` on. */
-static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_t source, const dao_plan_gap_t *gaps,
-                size_t gap_count)
+static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_t source,
+                const dao_plan_gap_t *gaps, size_t gap_count)
 {
-    uint64_t end = add_ticks(buffer->end_time, cutter->extra);
+    uint64_t end = add_ticks(buffer->end_time, cutter->extra), overrun = 0;
     if (cutter->period > 0 && end - buffer->begin_time > cutter->period) {
-        end = buffer->begin_time + cutter->period;
+        overrun = end - buffer->begin_time - cutter->period;
+        end -= overrun;
     }
     uint64_t at = buffer->begin_time;
     for (size_t i = 0; i < gap_count; i++) {
         const dao_plan_gap_t *gap = &gaps[i];
-        bool is_first = gap->begin_time == buffer->begin_time; /* nothing was used before it */
-        uint64_t from = is_first ? gap->begin_time : add_ticks(gap->begin_time, cutter->extra);
+        bool is_first = gap->begin_time == buffer->begin_time; /* nothing was used before it in this life */
+        uint64_t from = add_ticks(gap->begin_time, is_first ? overrun : cutter->extra);
         uint64_t to = gap->end_time == buffer->end_time ? end : gap->end_time;
         if (from < to) {
             uint64_t high = gap->high_byte == 0 ? buffer->size_bytes : gap->high_byte;
@@ -112,10 +116,12 @@ static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, 
         rows->highs = dao_plan_take(memory, rows->count, sizeof(*rows->highs));
         is_complete = is_complete && rows->lows != NULL && rows->highs != NULL;
     }
-    return is_complete ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u lives", rows->count);
+    return is_complete ? DAO_OK
+                       : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u lives", rows->count);
 }
 
-static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, dao_plan_memory_t *memory)
+static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                               dao_plan_memory_t *memory)
 {
     rows->count = (uint32_t)problem->buffer_count;
     dao_status_t status = take_rows(rows, memory, false);
@@ -128,7 +134,8 @@ static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *
     return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact);
 }
 
-dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, dao_plan_memory_t *memory)
+dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                               dao_plan_memory_t *memory)
 {
     *rows = (dao_plan_rows_t){.is_exact = true};
     if (problem->clock_count > 0) {

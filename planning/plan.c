@@ -95,7 +95,8 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
 {
     dao_plan_t *plan = take_plan(instance);
     if (plan == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers", instance->item_count);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers",
+                         instance->item_count);
     }
     dao_plan_worth_t worth;
     dao_plan_layout_worth(instance, layout, &worth);
@@ -124,8 +125,8 @@ uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance)
     return sizeof(dao_plan_t) + each * instance->item_count;
 }
 
-dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *offsets, const uint32_t *pools,
-                             dao_plan_t **out_plan)
+dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *offsets,
+                             const uint32_t *pools, dao_plan_t **out_plan)
 {
     if (problem == NULL || out_plan == NULL) {
         return dao_error(DAO_ERR_INVALID, "a problem or the place for a plan is NULL");

@@ -17,8 +17,9 @@ void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_l
 bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth_t *right);
 
 /* Makes a plan with one reference out of a layout. The report's other fields are the caller's. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                                            const dao_plan_report_t *report, dao_plan_t **out_plan);
+DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance,
+                                            const dao_plan_layout_t *layout, const dao_plan_report_t *report,
+                                            dao_plan_t **out_plan);
 
 /* The host memory of a plan of so many buffers. */
 uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance);

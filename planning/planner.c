@@ -67,7 +67,8 @@ dao_status_t dao_plan_method_parse(const char *name, dao_plan_method_t *out_meth
         }
     }
 #define METHOD_TEXT(number, name, text, description) " " text
-    return dao_error(DAO_ERR_INVALID, "no method is called \"%s\"; there are" DAO_PLAN_METHOD_LIST(METHOD_TEXT), name);
+    return dao_error(DAO_ERR_INVALID,
+                     "no method is called \"%s\"; there are" DAO_PLAN_METHOD_LIST(METHOD_TEXT), name);
 #undef METHOD_TEXT
 }
 
@@ -99,7 +100,8 @@ static dao_status_t work(dao_planner_t *planner, uint64_t limit)
     dao_plan_meter_t meter = {.limit = limit, .is_cancelled = &planner->is_cancelled};
     meter.limit = planner->config.work_limit != 0 && left < limit ? left : limit;
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && dao_plan_meter_has(&meter) && !dao_plan_portfolio_is_done(planner->portfolio)) {
+    while (status == DAO_OK && dao_plan_meter_has(&meter) &&
+           !dao_plan_portfolio_is_done(planner->portfolio)) {
         dao_plan_t *plan = NULL;
         status = dao_plan_portfolio_step(planner->portfolio, &meter, &plan);
         if (plan != NULL) {

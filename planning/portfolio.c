@@ -79,10 +79,12 @@ static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
     portfolio->method =
         portfolio->only == DAO_PLAN_METHOD_BEST ? best_methods[portfolio->next] : portfolio->only;
     const recipe_t *recipe = &recipes[portfolio->method];
-    dao_plan_greedy_config_t config = {.order = recipe->order, .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
-    dao_status_t status = recipe->kind == RECIPE_LOWEST
-                              ? dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest)
-                              : dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+    dao_plan_greedy_config_t config = {.order = recipe->order,
+                                       .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
+    dao_status_t status =
+        recipe->kind == RECIPE_LOWEST
+            ? dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest)
+            : dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
     portfolio->next += status == DAO_OK ? 1 : 0;
     return status;
 }
@@ -110,7 +112,8 @@ static dao_status_t step_method(dao_plan_portfolio_t *portfolio, dao_plan_meter_
 /* ---- results ---- */
 
 /* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
-static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter, dao_plan_t **out_plan)
+static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
+                            dao_plan_t **out_plan)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     const dao_plan_layout_t *layout = layout_at_hand(portfolio);
@@ -122,7 +125,8 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_mete
     DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false) != DAO_ERR_INVALID);
     dao_plan_report_t report = {.method = portfolio->method, .version = portfolio->version + 1};
     report.work = portfolio->work + meter->used;
-    report.memory_bytes = instance->memory.most_bytes + 2 * dao_plan_memory_of(instance); /* this plan and the one before */
+    report.memory_bytes =
+        instance->memory.most_bytes + 2 * dao_plan_memory_of(instance); /* this plan and the one before */
     dao_status_t status = dao_plan_make_of(instance, layout, &report, out_plan);
     if (status == DAO_OK) {
         portfolio->best = worth;
@@ -139,7 +143,8 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
 }
 
 /* The method at hand has a layout. */
-static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter, dao_plan_t **out_plan)
+static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
+                                dao_plan_t **out_plan)
 {
     dao_status_t status = compare(portfolio, meter, out_plan);
     if (status != DAO_OK) {
@@ -156,7 +161,8 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_
     return status;
 }
 
-dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter, dao_plan_t **out_plan)
+dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
+                                     dao_plan_t **out_plan)
 {
     uint64_t used_before = meter->used;
     dao_status_t status = DAO_OK;

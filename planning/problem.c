@@ -32,10 +32,11 @@ static dao_status_t too_large(size_t buffer)
 static dao_status_t check_shape(const dao_plan_problem_t *problem)
 {
     if (problem->buffer_count > DAO_PLAN_BUFFER_COUNT_MAX || problem->gap_count > DAO_PLAN_BUFFER_COUNT_MAX) {
-        return dao_error(DAO_ERR_INVALID, "%zu buffers and %zu gaps, the most is %u of each", problem->buffer_count,
-                         problem->gap_count, DAO_PLAN_BUFFER_COUNT_MAX);
+        return dao_error(DAO_ERR_INVALID, "%zu buffers and %zu gaps, the most is %u of each",
+                         problem->buffer_count, problem->gap_count, DAO_PLAN_BUFFER_COUNT_MAX);
     }
-    if ((problem->buffers == NULL && problem->buffer_count > 0) || (problem->gaps == NULL && problem->gap_count > 0) ||
+    if ((problem->buffers == NULL && problem->buffer_count > 0) ||
+        (problem->gaps == NULL && problem->gap_count > 0) ||
         (problem->pools == NULL && problem->pool_count > 0)) {
         return dao_error(DAO_ERR_INVALID, "buffers, gaps or pools are counted, but their array is NULL");
     }
@@ -44,11 +45,13 @@ static dao_status_t check_shape(const dao_plan_problem_t *problem)
                          DAO_PLAN_POOL_COUNT_MAX);
     }
     if (problem->alignment_bytes != 0 && !dao_is_power_of_two(problem->alignment_bytes)) {
-        return dao_error(DAO_ERR_INVALID, "the alignment %" PRIu32 " is no power of two", problem->alignment_bytes);
+        return dao_error(DAO_ERR_INVALID, "the alignment %" PRIu32 " is no power of two",
+                         problem->alignment_bytes);
     }
     for (uint32_t i = 0; i < problem->pool_count; i++) {
         if (problem->pools[i].capacity_bytes > DAO_PLAN_TOTAL_MAX) {
-            return dao_error(DAO_ERR_OVERFLOW, "pool %" PRIu32 " holds %" PRIu64 " bytes, the most is %" PRIu64, i,
+            return dao_error(DAO_ERR_OVERFLOW,
+                             "pool %" PRIu32 " holds %" PRIu64 " bytes, the most is %" PRIu64, i,
                              problem->pools[i].capacity_bytes, DAO_PLAN_TOTAL_MAX);
         }
     }
@@ -59,10 +62,12 @@ static dao_status_t check_clocks(const dao_plan_problem_t *problem)
 {
     uint32_t count = problem->clock_count;
     if (count > DAO_PLAN_CLOCK_COUNT_MAX) {
-        return dao_error(DAO_ERR_INVALID, "%" PRIu32 " clocks, the most is %u", count, DAO_PLAN_CLOCK_COUNT_MAX);
+        return dao_error(DAO_ERR_INVALID, "%" PRIu32 " clocks, the most is %u", count,
+                         DAO_PLAN_CLOCK_COUNT_MAX);
     }
     if ((problem->begin_clocks == NULL || problem->end_clocks == NULL) && problem->buffer_count > 0) {
-        return dao_error(DAO_ERR_INVALID, "%" PRIu32 " clocks are counted, but an array of them is NULL", count);
+        return dao_error(DAO_ERR_INVALID, "%" PRIu32 " clocks are counted, but an array of them is NULL",
+                         count);
     }
     if (problem->gap_count > 0 || problem->period > 0 || problem->margin > 0 || problem->is_closed) {
         return dao_error(DAO_ERR_INVALID, "clocks are without gaps, period, margin and closed lives");
@@ -71,7 +76,8 @@ static dao_status_t check_clocks(const dao_plan_problem_t *problem)
         const uint32_t *begin = problem->begin_clocks + i * count;
         const uint32_t *end = problem->end_clocks + i * count;
         if (!dao_plan_clock_is_before(begin, end, count) || dao_plan_clock_is_before(end, begin, count)) {
-            return dao_error(DAO_ERR_INVALID, "buffer %zu does not begin before it ends: its clocks say so", i);
+            return dao_error(DAO_ERR_INVALID, "buffer %zu does not begin before it ends: its clocks say so",
+                             i);
         }
     }
     return DAO_OK;
@@ -81,11 +87,12 @@ static dao_status_t check_life(const dao_plan_problem_t *problem, size_t index)
 {
     const dao_plan_buffer_t *buffer = &problem->buffers[index];
     if (buffer->begin_time >= buffer->end_time) {
-        return dao_error(DAO_ERR_INVALID, "buffer %zu begins at %" PRIu64 " and ends at %" PRIu64 ": it has to end later",
+        return dao_error(DAO_ERR_INVALID,
+                         "buffer %zu begins at %" PRIu64 " and ends at %" PRIu64 ": it has to end later",
                          index, buffer->begin_time, buffer->end_time);
     }
-    if (problem->period > 0 && (buffer->begin_time >= problem->period ||
-                                buffer->end_time - buffer->begin_time > problem->period)) {
+    if (problem->period > 0 &&
+        (buffer->begin_time >= problem->period || buffer->end_time - buffer->begin_time > problem->period)) {
         return dao_error(DAO_ERR_INVALID,
                          "buffer %zu lives from %" PRIu64 " to %" PRIu64 ": with a period of %" PRIu64
                          " it has to begin before that and to live no longer",
@@ -102,33 +109,35 @@ static dao_status_t check_place(const dao_plan_problem_t *problem, size_t index,
     uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;
     uint64_t alignment_bytes = dao_plan_alignment(problem, index);
     if (buffer->size_bytes == 0 || buffer->size_bytes > DAO_PLAN_SIZE_MAX) {
-        return dao_error(DAO_ERR_INVALID, "buffer %zu has %" PRIu64 " bytes, it has to be 1 to %" PRIu64, index,
-                         buffer->size_bytes, DAO_PLAN_SIZE_MAX);
+        return dao_error(DAO_ERR_INVALID, "buffer %zu has %" PRIu64 " bytes, it has to be 1 to %" PRIu64,
+                         index, buffer->size_bytes, DAO_PLAN_SIZE_MAX);
     }
     if (!dao_is_power_of_two(alignment_bytes)) {
         return dao_error(DAO_ERR_INVALID, "buffer %zu: the alignment %" PRIu64 " is no power of two", index,
                          alignment_bytes);
     }
     if (buffer->pool >= pool_count && buffer->pool != DAO_PLAN_ANY_POOL) {
-        return dao_error(DAO_ERR_INVALID, "buffer %zu is for pool %" PRIu32 ", there are %" PRIu32, index, buffer->pool,
-                         pool_count);
+        return dao_error(DAO_ERR_INVALID, "buffer %zu is for pool %" PRIu32 ", there are %" PRIu32, index,
+                         buffer->pool, pool_count);
     }
     *total_bytes += dao_round_up(buffer->size_bytes, alignment_bytes); /* each step is far below 2^64 */
     if (buffer->fixed_offset == DAO_PLAN_NOWHERE) {
         return *total_bytes > DAO_PLAN_TOTAL_MAX ? too_large(index) : DAO_OK;
     }
     if (buffer->fixed_offset % alignment_bytes != 0) {
-        return dao_error(DAO_ERR_INVALID, "buffer %zu is fixed at %" PRIu64 ", no multiple of its alignment %" PRIu64,
-                         index, buffer->fixed_offset, alignment_bytes);
+        return dao_error(DAO_ERR_INVALID,
+                         "buffer %zu is fixed at %" PRIu64 ", no multiple of its alignment %" PRIu64, index,
+                         buffer->fixed_offset, alignment_bytes);
     }
     if (buffer->fixed_offset > DAO_PLAN_TOTAL_MAX || *total_bytes > DAO_PLAN_TOTAL_MAX) {
         return too_large(index);
     }
     uint64_t end = buffer->fixed_offset + buffer->size_bytes;
-    uint64_t capacity_bytes = dao_plan_capacity(problem, buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool);
+    uint64_t capacity_bytes =
+        dao_plan_capacity(problem, buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool);
     if (end > capacity_bytes) {
-        return dao_error(DAO_ERR_INVALID, "buffer %zu is fixed up to %" PRIu64 ", its pool holds %" PRIu64, index, end,
-                         capacity_bytes);
+        return dao_error(DAO_ERR_INVALID, "buffer %zu is fixed up to %" PRIu64 ", its pool holds %" PRIu64,
+                         index, end, capacity_bytes);
     }
     *fixed_end = end > *fixed_end ? end : *fixed_end;
     return DAO_OK;
@@ -145,17 +154,20 @@ static dao_status_t check_gap(const dao_plan_problem_t *problem, size_t index)
     const dao_plan_buffer_t *buffer = &problem->buffers[gap->buffer];
     if (gap->begin_time >= gap->end_time || gap->begin_time < buffer->begin_time ||
         gap->end_time > buffer->end_time) {
-        return dao_error(DAO_ERR_INVALID, "gap %zu lies from %" PRIu64 " to %" PRIu64 ", not within the life of buffer %zu",
+        return dao_error(DAO_ERR_INVALID,
+                         "gap %zu lies from %" PRIu64 " to %" PRIu64 ", not within the life of buffer %zu",
                          index, gap->begin_time, gap->end_time, gap->buffer);
     }
     bool is_whole = gap->low_byte == 0 && gap->high_byte == 0;
     if (!is_whole && (gap->low_byte >= gap->high_byte || gap->high_byte > buffer->size_bytes)) {
-        return dao_error(DAO_ERR_INVALID, "gap %zu is of bytes %" PRIu64 " to %" PRIu64 ", buffer %zu has %" PRIu64, index,
+        return dao_error(DAO_ERR_INVALID,
+                         "gap %zu is of bytes %" PRIu64 " to %" PRIu64 ", buffer %zu has %" PRIu64, index,
                          gap->low_byte, gap->high_byte, gap->buffer, buffer->size_bytes);
     }
     if (before != NULL && (before->buffer > gap->buffer ||
                            (before->buffer == gap->buffer && before->end_time > gap->begin_time))) {
-        return dao_error(DAO_ERR_INVALID, "gap %zu is out of order: by buffers, a buffer's by time and apart", index);
+        return dao_error(DAO_ERR_INVALID, "gap %zu is out of order: by buffers, a buffer's by time and apart",
+                         index);
     }
     return DAO_OK;
 }
@@ -174,8 +186,10 @@ dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem)
         }
     }
     if (status == DAO_OK && total_bytes + fixed_end > DAO_PLAN_TOTAL_MAX) {
-        status = dao_error(DAO_ERR_OVERFLOW, "all sizes (%" PRIu64 ") and the largest fixed end (%" PRIu64 ") exceed %" PRIu64
-                           " bytes", total_bytes, fixed_end, DAO_PLAN_TOTAL_MAX);
+        status = dao_error(DAO_ERR_OVERFLOW,
+                           "all sizes (%" PRIu64 ") and the largest fixed end (%" PRIu64 ") exceed %" PRIu64
+                           " bytes",
+                           total_bytes, fixed_end, DAO_PLAN_TOTAL_MAX);
     }
     for (size_t i = 0; i < problem->gap_count && status == DAO_OK; i++) {
         status = check_gap(problem, i);

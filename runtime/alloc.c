@@ -179,23 +179,6 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
 }
 
-/* The first attempt of dao_alloc_device() has failed. */
-static OFF_THE_WAY void *alloc_again(dao_device_place_t place, const dao_block_request_t *request,
-                                     dao_status_t status)
-{
-    dao_block_grant_t grant;
-    dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (dao_pressure_is_short(status)) {
-        dao_pressure_need_t need = {.place = dao_place_from_device(place),
-                                    .allocator = runtime->device_memory,
-                                    .runtime = runtime,
-                                    .request = request,
-                                    .out_grant = &grant};
-        status = dao_pressure_relieve(&need, status);
-    }
-    return status == DAO_OK ? grant.address : NULL;
-}
-
 static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
@@ -205,13 +188,13 @@ static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t si
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || size_bytes == 0 || dao_detours_are_needed() || dao_runtime_has_deferred(runtime)) {
+    if (runtime == NULL || size_bytes == 0 || dao_tag_of_thread != 0 || dao_detours_are_needed() ||
+        dao_runtime_has_deferred(runtime)) {
         return alloc_device_slowly(place, size_bytes);
     }
-    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
-    dao_block_grant_t grant;
-    dao_status_t status = runtime->device_memory->ops->alloc(runtime->device_memory, &request, &grant);
-    return __builtin_expect(status == DAO_OK, true) ? grant.address : alloc_again(place, &request, status);
+    dao_allocator_t *allocator = runtime->device_memory;
+    void *address = allocator->ops->alloc_plain(allocator, size_bytes);
+    return __builtin_expect(address != NULL, true) ? address : alloc_device_slowly(place, size_bytes);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)

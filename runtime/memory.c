@@ -8,6 +8,7 @@
    that was made with it. So the last release needs no memory, and works after dao_finalize(). */
 #include <dao/memory.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -289,6 +290,19 @@ dao_status_t dao_memory_release(dao_memory_t *memory)
 bool dao_memory_is_forked(const dao_memory_t *memory)
 {
     return dao_core_is_forked(memory->core);
+}
+
+const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory)
+{
+    return memory->core->ops;
+}
+
+void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user)
+{
+    DAO_ASSERT(memory->owner == OWNER_POINTER);
+    DAO_ASSERT(memory->deleter == NULL);
+    memory->deleter = deleter;
+    memory->user = user;
 }
 
 /* ---- fields ---- */

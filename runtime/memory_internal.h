@@ -1,10 +1,18 @@
-/* What tensor.c needs of a memory handle beyond its public face. */
+/* What tensor.c and dlpack.c need of a memory handle beyond its public face. */
 #ifndef DAO_RUNTIME_MEMORY_INTERNAL_H
 #define DAO_RUNTIME_MEMORY_INTERNAL_H
+
+#include "backends/backend.h"
 
 #include <dao/memory.h>
 
 /* Tells whether the handle came into this process by a fork: its memory must be left alone. */
 bool dao_memory_is_forked(const dao_memory_t *memory);
+
+/* Gives the table of the backend that the handle was made with, after dao_finalize() too. */
+const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory);
+
+/* Gives a handle of dao_memory_from_pointer() that has no deleter one. Nobody else has the handle yet. */
+void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/host.h"
 #include "runtime/context_internal.h"
 #include "runtime/memory_internal.h"
+#include "runtime/tensor_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -282,22 +283,53 @@ dao_status_t dao_tensor_zeros(dao_place_t place, dao_type_t type, int32_t rank, 
     return DAO_OK;
 }
 
+/* Lays out what nobody has checked; strides NULL is contiguous. */
+static dao_status_t layout_fill(const char *function, int32_t rank, const int64_t *shape,
+                                const int64_t *strides, layout_t *layout)
+{
+    dao_status_t status = shape_store(function, rank, shape, layout);
+    if (status == DAO_OK && strides == NULL) {
+        status = strides_contiguous(function, layout);
+    } else if (status == DAO_OK && rank > 0) {
+        memcpy(layout->strides, strides, (size_t)rank * sizeof(*strides));
+    }
+    return status;
+}
+
+dao_status_t dao_tensor_extent_find(const char *function, dao_type_t type, int32_t rank, const int64_t *shape,
+                                    const int64_t *strides, dao_tensor_extent_t *out_extent)
+{
+    layout_t layout = {.type = type};
+    dao_status_t status = layout_fill(function, rank, shape, strides, &layout);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_tensor_extent_t extent = {0};
+    int64_t least = 0;
+    int64_t greatest = 0;
+    if (layout.count > 0) {
+        if (!extent_find(&layout, &least, &greatest)) {
+            return overflow_error(function);
+        }
+        extent.before_bytes = (size_t)0 - (size_t)least; /* right for INT64_MIN, too */
+        if (__builtin_add_overflow(extent.before_bytes, (size_t)greatest, &extent.size_bytes) ||
+            __builtin_add_overflow(extent.size_bytes, dao_type_size(type), &extent.size_bytes)) {
+            return overflow_error(function);
+        }
+    }
+    *out_extent = extent;
+    return DAO_OK;
+}
+
 /* Makes a view of memory from parts that nobody has checked; strides NULL is contiguous. */
 static dao_status_t view_create(const char *function, dao_memory_t *memory, size_t offset_bytes,
                                 dao_type_t type, int32_t rank, const int64_t *shape, const int64_t *strides,
                                 dao_tensor_t **out_tensor)
 {
     layout_t layout = {.type = type, .offset_bytes = offset_bytes};
-    dao_status_t status = shape_store(function, rank, shape, &layout);
-    if (status != DAO_OK) {
-        return status;
-    }
-    if (strides == NULL) {
-        status = strides_contiguous(function, &layout);
-    } else if (rank > 0) {
-        memcpy(layout.strides, strides, (size_t)rank * sizeof(*strides));
-    }
-    if (status != DAO_OK || (status = bounds_check(function, &layout, dao_memory_size(memory))) != DAO_OK) {
+    dao_status_t status;
+    if ((status = layout_fill(function, rank, shape, strides, &layout)) != DAO_OK ||
+        (status = bounds_check(function, &layout, dao_memory_size(memory))) != DAO_OK) {
         return status;
     }
     return tensor_create(memory, &layout, out_tensor);

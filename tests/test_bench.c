@@ -9,6 +9,7 @@
 #include "tools/bench.h"
 #include "tools/bench_device.h"
 #include "tools/bench_report.h"
+#include "tools/csv_reader.h"
 #include "tools/read_events.h"
 
 #include <dao/dao.h>
@@ -262,17 +263,17 @@ static void wrong_events_are_told_with_their_line(void)
     static const struct {
         const char *text, *wanted;
     } cases[] = {
-        {"a,b\n", "events.csv:1: the first line"},
-        {"", "events.csv:1: the first line"},
-        {HEADER "1,alloc,8,200\n", "events.csv:2: there have to be five columns"},
-        {HEADER "1,alloc,8,200,0,0\n", "events.csv:2: there have to be five columns"},
-        {HEADER "1,grow,8,200,0\n", "events.csv:2: the event is none"},
-        {HEADER "1,alloc,8,2x,0\n", "events.csv:2: bytes is no number"},
-        {HEADER "1,alloc,8,,0\n", "events.csv:2: bytes is no number"},
-        {HEADER "1,alloc,8,18446744073709551616,0\n", "events.csv:2: bytes does not fit"},
-        {HEADER "1,alloc,8,9,0\n1,alloc,8,9,0\n", "events.csv:3: this id was allocated before"},
-        {HEADER "1,free,8,9,0\n1,free,8,9,0\n", "events.csv:3: this id was freed before"},
-        {HEADER "1,alloc,8,9,0\n1,free,8,8,0\n", "events.csv:3: this id was allocated with other bytes"},
+        {"a,b\n", "events.csv:1:1: the first line"},
+        {"", "events.csv:1:1: the first line"},
+        {HEADER "1,alloc,8,200\n", "events.csv:2:14: there have to be five columns"},
+        {HEADER "1,alloc,8,200,0,0\n", "events.csv:2:17: there have to be five columns"},
+        {HEADER "1,grow,8,200,0\n", "events.csv:2:3: the event is none"},
+        {HEADER "1,alloc,8,2x,0\n", "events.csv:2:11: bytes is no number"},
+        {HEADER "1,alloc,8,,0\n", "events.csv:2:11: bytes is no number"},
+        {HEADER "1,alloc,8,18446744073709551616,0\n", "events.csv:2:11: bytes does not fit"},
+        {HEADER "1,alloc,8,9,0\n1,alloc,8,9,0\n", "events.csv:3:9: this id was allocated before"},
+        {HEADER "1,free,8,9,0\n1,free,8,9,0\n", "events.csv:3:8: this id was freed before"},
+        {HEADER "1,alloc,8,9,0\n1,free,8,8,0\n", "events.csv:3:10: this id was allocated with other bytes"},
         {HEADER "1,alloc,8,9,0\n", "nothing is freed"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -286,13 +287,13 @@ static void wrong_events_are_told_with_their_line(void)
 
 static void a_line_without_end_is_refused(void)
 {
-    static char text[4096];
+    static char text[2 * DAO_CSV_LINE_BYTES_MAX];
     dao_alloc_trace_t trace;
     memset(text, '1', sizeof(text) - 1);
     memcpy(text, HEADER, strlen(HEADER));
     char *folder = write_step(text);
     CU_ASSERT_EQUAL(dao_read_events(folder, "m", &trace), DAO_ERR_PARSE);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "events.csv:2: the line is too long"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "events.csv:2:65537: the line is too long"));
     remove_step(folder);
 }
 

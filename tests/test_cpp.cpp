@@ -461,6 +461,9 @@ void views_of_a_tensor_keep_its_memory()
     CU_ASSERT_EQUAL(all.view({2, -1}).unsqueeze(0).rank(), 3);
     CU_ASSERT_EQUAL(all.as_strided({2, 2}, {1, 0}, 1).count(), 4);
     CU_ASSERT_EQUAL(dao::tensor::empty(device, DAO_TYPE_U8, {}).count(), 1);
+    dao::tensor back = dao::tensor::from_dlpack(all.to_dlpack());
+    CU_ASSERT_PTR_EQUAL(back.address(), all.address());
+    back.reset();
     dao::tensor same = dao::tensor::share(all.get());
     CU_ASSERT_PTR_EQUAL(dao::tensor::adopt(same.release()).address(), all.address());
     dao_status_t statuses[3] = {DAO_OK, DAO_OK, DAO_OK};

@@ -5,7 +5,7 @@
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
-layers="include base backends allocators runtime tools"
+layers="include base planning backends allocators runtime tools"
 max_lines=900
 breaches=$(mktemp) || exit 2
 trap 'rm -f "$breaches"' EXIT
@@ -49,7 +49,7 @@ breach() {
 
 # What the system gives comes through base/, with its fault points; tests may go round it.
 only_base_calls_the_system() {
-    for file in $(sources include backends allocators runtime tools); do
+    for file in $(sources include planning backends allocators runtime tools); do
         case $file in *.hpp) continue ;; esac # there free() is dao::free()
         code "$file" | grep -E '\bpthread_[a-z_]+|\b(clock_gettime|nanosleep)\b|(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|free)\(' |
             breach "only base/ calls this"
@@ -79,7 +79,7 @@ vendor_headers_stay_at_home() {
 rank() {
     case $1 in
     base/*) echo 0 ;;
-    backends/*) echo 1 ;;
+    planning/* | backends/*) echo 1 ;; # beside each other: neither knows the other
     allocators/*) echo 2 ;;
     runtime/executor/*) echo 4 ;;
     runtime/*) echo 3 ;;
@@ -90,12 +90,15 @@ rank() {
 
 # An include points to the same layer or down, by its path from the root.
 includes_point_down() {
-    for file in $(sources base backends allocators runtime tools); do
+    for file in $(sources base planning backends allocators runtime tools); do
         own=$(rank "$file")
         code "$file" | sed -n -E 's|^([^:]+:[0-9]+): *# *include *"([^"]+)".*|\1 \2|p' | while read -r at path; do
             if [ "$(rank "$path")" -gt "$own" ]; then
                 echo "$at: $path" | breach "an include points up"
             fi
+            case $file:$path in
+            planning/*:backends/* | backends/*:planning/*) echo "$at: $path" | breach "planning and backends are apart" ;;
+            esac
             case $own:$path in
             [234]:backends/backend.h) ;;
             [234]:backends/*) echo "$at: $path" | breach "backends are known by backend.h alone" ;;
@@ -108,7 +111,7 @@ includes_point_down() {
 }
 
 every_test_is_registered() {
-    for file in tests/test_*.c tests/test_*.cpp tests/test_*.sh tests/test_*.cmake; do
+    for file in tests/test_*.c tests/test_*.cpp tests/test_*.sh tests/test_*.py tests/test_*.cmake; do
         name=$(basename "${file%.*}")
         if [ -e "$file" ] && ! grep -qw "$name" tests/CMakeLists.txt; then
             echo "$file:1: $name" | breach "not in tests/CMakeLists.txt"

@@ -79,10 +79,8 @@ static void contract_begin(const allocator_contract_t *contract)
 
 static void over_pages_begin(void)
 {
-    static const allocator_contract_t contract = {.create = over_pages_create,
-                                                  .destroy = over_caching_destroy,
-                                                  .alignment_bytes = 256,
-                                                  .has_rough_peaks = true};
+    static const allocator_contract_t contract = {
+        .create = over_pages_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
     contract_begin(&contract);
 }
 
@@ -158,14 +156,6 @@ static void a_class_is_the_smallest_that_fits(void)
         CU_ASSERT_TRUE_FATAL(dao_slab_object_bytes(class_index) >= size_bytes);
         CU_ASSERT_TRUE_FATAL(class_index == 0 || dao_slab_object_bytes(class_index - 1) < size_bytes);
     }
-}
-
-static void an_octave_has_sixteen_sizes(void)
-{
-    static const size_t octaves[] = {4 * KIB, 8 * KIB, 16 * KIB};
-    for (size_t i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(dao_slab_class_of(2 * octaves[i]) - dao_slab_class_of(octaves[i]), 16);
-    }
     CU_ASSERT_EQUAL(dao_slab_class_of(DAO_SLAB_OBJECT_BYTES_MAX), DAO_SLAB_CLASS_COUNT - 1);
 }
 
@@ -173,8 +163,8 @@ static void an_octave_has_sixteen_sizes(void)
 
 static void small_blocks_have_the_size_of_their_class(void)
 {
-    void *addresses[] = {take(1), take(256), take(257), take(9000), take(32 * KIB)};
-    static const size_t expected[] = {256, 256, 512, 9216, 32 * KIB};
+    void *addresses[] = {take(1), take(256), take(257), take(3000), take(4 * KIB)};
+    static const size_t expected[] = {256, 256, 512, 3072, 4 * KIB};
     for (size_t i = 0; i < 5; i++) {
         CU_ASSERT_EQUAL(block_bytes_of(addresses[i]), expected[i]);
         CU_ASSERT_EQUAL((uintptr_t)addresses[i] % 256, 0);
@@ -196,8 +186,8 @@ static bool is_kept(const dao_block_request_t *request)
 
 static void what_is_not_small_goes_below(void)
 {
-    CU_ASSERT_TRUE(is_kept(&(dao_block_request_t){.size_bytes = 32 * KIB, .alignment_bytes = 256}));
-    CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 32 * KIB + 1}));
+    CU_ASSERT_TRUE(is_kept(&(dao_block_request_t){.size_bytes = 4 * KIB, .alignment_bytes = 256}));
+    CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 4 * KIB + 1}));
     CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 256, .alignment_bytes = 512}));
     CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 1 * MIB, .alignment_bytes = 64 * KIB}));
 }
@@ -256,9 +246,9 @@ static uint64_t bytes_below(size_t size_bytes, size_t count)
 static void slabs_grow_with_what_lives_in_them(void)
 {
     CU_ASSERT_EQUAL(bytes_below(256, 1), DAO_SLAB_GRANULE_BYTES);
-    CU_ASSERT_EQUAL(bytes_below(20 * KIB, 1), 20 * KIB);
+    CU_ASSERT_EQUAL(bytes_below(3 * KIB, 1), 15 * KIB);
     CU_ASSERT_TRUE(bytes_below(256, 20000) <= 20000 * 256 + 2 * DAO_SLAB_BYTES_MAX);
-    CU_ASSERT_TRUE(bytes_below(9 * KIB, 2000) <= 2000 * 9 * KIB + 2 * DAO_SLAB_BYTES_MAX);
+    CU_ASSERT_TRUE(bytes_below(3 * KIB, 6000) <= 6000 * 3 * KIB + 2 * DAO_SLAB_BYTES_MAX);
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
 }
 
@@ -337,15 +327,15 @@ static void free_and_fail(void *address, dao_status_t expected)
 
 static void wrong_frees_are_told_apart_wherever_the_object_is(void)
 {
-    char *address = take(9 * KIB); /* alone in a slab of one object, 9 of 16 KiB */
+    char *address = take(3 * KIB); /* the first of five in a slab of 15 KiB */
     free_and_fail(address + 1, DAO_ERR_INTERIOR_POINTER);
     free_and_fail(address + 256, DAO_ERR_INTERIOR_POINTER);
-    free_and_fail(address + 9 * KIB - 1, DAO_ERR_INTERIOR_POINTER);
-    free_and_fail(address + 9 * KIB, DAO_ERR_DOUBLE_FREE); /* nobody's: free memory below */
+    free_and_fail(address + 3 * KIB - 1, DAO_ERR_INTERIOR_POINTER);
+    free_and_fail(address + 15 * KIB, DAO_ERR_DOUBLE_FREE); /* nobody's: free memory below */
     give(address);
     free_and_fail(address, DAO_ERR_DOUBLE_FREE); /* in the magazine */
     free_and_fail(address + 256, DAO_ERR_DOUBLE_FREE);
-    char *other = take(9 * KIB); /* out again */
+    char *other = take(3 * KIB); /* out again */
     CU_ASSERT_PTR_EQUAL(other, address);
     give(other);
     dao_allocator_t *own_below = inner;
@@ -361,15 +351,16 @@ static void a_block_behind_a_slab_is_no_object(void)
 {
     enum { COUNT = 40 };
     char *small[COUNT], *large[COUNT];
-    for (size_t i = 0; i < COUNT; i++) { /* slabs of 9 KiB and larger blocks in between share granules */
-        small[i] = take(9 * KIB + 256 * i);
+    for (size_t i = 0; i < COUNT;
+         i++) { /* slabs of 15 KiB, and blocks that begin behind them in their granules */
+        small[i] = take(3 * KIB - 256 * (i % 4));
         large[i] = take(33 * KIB);
     }
     for (size_t i = 0; i < COUNT; i++) {
         dao_block_t block = {0};
         CU_ASSERT_EQUAL(allocator->ops->query(allocator, large[i] + 100, &block), DAO_OK);
         CU_ASSERT_PTR_EQUAL(block.address, large[i]);
-        CU_ASSERT_EQUAL(allocator->ops->query(allocator, small[i] + 9 * KIB - 1, &block), DAO_OK);
+        CU_ASSERT_EQUAL(allocator->ops->query(allocator, small[i] + 2 * KIB, &block), DAO_OK);
         CU_ASSERT_PTR_EQUAL(block.address, small[i]);
         free_and_fail(large[i] + 512, DAO_ERR_INTERIOR_POINTER);
         give(large[i]);
@@ -385,7 +376,7 @@ static void kept_objects_make_room_for_a_large_block(void)
     enum { COUNT = 64 };
     void *addresses[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        addresses[i] = take(8 * KIB);
+        addresses[i] = take(4 * KIB);
     }
     for (size_t i = 0; i < COUNT; i++) {
         give(addresses[i]);
@@ -414,7 +405,7 @@ static void a_small_block_fits_where_no_slab_does(void)
 static void a_limit_counts_live_objects_alone(void)
 {
     void *stays = take(100);
-    give(take(20 * KIB));
+    give(take(4 * KIB));
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * MIB), DAO_OK);
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 1 * MIB), DAO_ERR_LIMIT);
     give(stays);
@@ -487,8 +478,8 @@ static void model_compare(const model_t *model)
 static void model_step(model_t *model, uint64_t *seed, bool grows)
 {
     uint64_t dice = dao_test_random(seed) % 1000;
-    size_t small_bytes = 1 + (size_t)(dao_test_random(seed) % (32 * KIB));
-    size_t large_bytes = 32 * KIB + 1 + (size_t)(dao_test_random(seed) % (4 * MIB));
+    size_t small_bytes = 1 + (size_t)(dao_test_random(seed) % DAO_SLAB_OBJECT_BYTES_MAX);
+    size_t large_bytes = DAO_SLAB_OBJECT_BYTES_MAX + 1 + (size_t)(dao_test_random(seed) % (4 * MIB));
     if (dice == 0) {
         (void)trim();
     } else if (dice < 4) {
@@ -559,7 +550,6 @@ static void every_failing_call_of_the_backend_is_survived(void)
 
 static CU_TestInfo tests[] = {
     {"a class is the smallest that fits", a_class_is_the_smallest_that_fits},
-    {"an octave has sixteen sizes", an_octave_has_sixteen_sizes},
     {"small blocks have the size of their class", small_blocks_have_the_size_of_their_class},
     {"what is not small goes below", what_is_not_small_goes_below},
     {"a block keeps its tag", a_block_keeps_its_tag},

@@ -250,7 +250,7 @@ static void *produce(void *user)
     ring_t *ring = user;
     for (size_t i = 0; i < HANDED_COUNT; i++) {
         void *address = NULL;
-        ring->failures += dao_allocator_alloc(allocator, 4096 + i % 4 * 256, &address) != DAO_OK;
+        ring->failures += dao_allocator_alloc(allocator, 3072 + i % 4 * 256, &address) != DAO_OK;
         ring_put(ring, address);
     }
     return NULL;
@@ -281,8 +281,8 @@ static void a_producer_and_a_consumer_stay_bounded(void)
     CU_ASSERT_EQUAL(stats.live_count, 0);
     CU_ASSERT_EQUAL(stats.used_bytes, 0);
     /* on the way, kept by both, and slabs that are not full */
-    uint64_t most_bytes = (RING + 2) * 5 * KIB + 2 * DAO_MAGAZINES_BYTES_MAX + 4 * 2 * DAO_SLAB_BYTES_MAX;
-    CU_ASSERT_TRUE(stats.peak_used_bytes >= 4096 && stats.peak_used_bytes <= most_bytes);
+    uint64_t most_bytes = (RING + 2) * 4 * KIB + 2 * DAO_MAGAZINES_BYTES_MAX + 4 * 2 * DAO_SLAB_BYTES_MAX;
+    CU_ASSERT_TRUE(stats.peak_used_bytes >= 3072 && stats.peak_used_bytes <= most_bytes);
     dao_cond_finish(&ring.changed);
     dao_mutex_finish(&ring.lock);
     trim();
@@ -344,7 +344,7 @@ static void *keep_and_wait(void *user)
     survivor_t *survivor = user;
     (void)use_a_little(NULL);
     dao_gate_wait(&survivor->first);
-    give(take(10 * KIB)); /* any call for a small block will do; it keeps some of these, and no others */
+    give(take(3 * KIB)); /* any call for a small block will do; it keeps some of these, and no others */
     dao_gate_wait(&survivor->second);
     return NULL;
 }
@@ -363,7 +363,7 @@ static void other_threads_flush_at_their_next_call(void)
     CU_ASSERT_TRUE(stats_now().cached_bytes > 0);
     dao_gate_open(&survivor.first);
     dao_gate_await_reached(&survivor.second);
-    CU_ASSERT_EQUAL(stats_now().cached_bytes % (10 * KIB), 0);
+    CU_ASSERT_EQUAL(stats_now().cached_bytes % (3 * KIB), 0);
     trim();
     dao_gate_open(&survivor.second);
     dao_thread_join(&thread);
@@ -415,7 +415,7 @@ static void *take_without_magazines(void *user)
 
 static void a_thread_without_magazines_is_served(void)
 {
-    void *address = take(5000), *other = NULL;
+    void *address = take(4000), *other = NULL;
     run_thread(free_without_magazines, address);
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
     CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_ERR_DOUBLE_FREE);
@@ -423,7 +423,7 @@ static void a_thread_without_magazines_is_served(void)
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "without", take_without_magazines, &other), DAO_OK);
     dao_thread_join(&thread);
     CU_ASSERT_EQUAL(stats_now().live_count, 1);
-    CU_ASSERT_TRUE(stats_now().peak_used_bytes >= 5120);
+    CU_ASSERT_TRUE(stats_now().peak_used_bytes >= 4096);
     give(other);
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
 }

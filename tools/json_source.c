@@ -1,11 +1,13 @@
-/* Reads a file through one buffer. Only regular files: a pipe without a writer would hang, a directory cannot be read.
-   Invariant: buffer[begin .. end) are the bytes not taken yet, and buffer[0] is at `offset`. */
+/* Reads a file through one buffer, unpacking it if it begins as gzip files do. Only regular files: a pipe without a writer
+   would hang, a directory cannot be read.
+   Invariant: buffer[begin .. end) are the bytes not taken yet, and buffer[0] is at `offset`, unpacked. */
 #define _GNU_SOURCE
 #include "tools/json_source.h"
 
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/host.h"
+#include "tools/gunzip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,23 +39,34 @@ static dao_status_t check_regular(const dao_json_source_t *source)
     return DAO_OK;
 }
 
+/* Reads bytes of the file as they stand in it. */
+static dao_status_t read_file(void *user, unsigned char *bytes, size_t most, size_t *out_count)
+{
+    dao_json_source_t *source = user;
+    ssize_t count;
+    do {
+        count = dao_fault_fires(DAO_FAULT_FILE_READ) ? (errno = EIO, -1) : read(source->file, bytes, most);
+    } while (count < 0 && errno == EINTR);
+    *out_count = count < 0 ? 0 : (size_t)count;
+    return count >= 0 ? DAO_OK
+                      : dao_error(DAO_ERR_IO, "cannot read on at byte %" PRIu64 ": %s", source->offset,
+                                  strerror(errno));
+}
+
 static dao_status_t fill_buffer(dao_json_source_t *source)
 {
     source->offset += source->end;
     source->begin = source->end = 0;
-    ssize_t count;
-    do {
-        count = dao_fault_fires(DAO_FAULT_FILE_READ)
-                    ? (errno = EIO, -1)
-                    : read(source->file, source->buffer, DAO_JSON_SOURCE_BYTES);
-    } while (count < 0 && errno == EINTR);
-    if (count < 0) {
-        return dao_error(DAO_ERR_IO, "%s:%" PRIu64 ":%" PRIu64 ": cannot read on at byte %" PRIu64 ": %s",
-                         dao_json_source_name(source), source->line, source->column, source->offset,
-                         strerror(errno));
+    dao_status_t status = source->gunzip == NULL
+                              ? read_file(source, source->buffer, DAO_JSON_SOURCE_BYTES, &source->end)
+                              : dao_gunzip_next(source->gunzip, read_file, source, source->buffer,
+                                                DAO_JSON_SOURCE_BYTES, &source->end);
+    if (status != DAO_OK) {
+        source->end = 0;
+        dao_error_prefix("%s:%" PRIu64 ":%" PRIu64 ": ", dao_json_source_name(source), source->line,
+                         source->column);
     }
-    source->end = (size_t)count;
-    return DAO_OK;
+    return status;
 }
 
 dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte)
@@ -79,11 +92,26 @@ void dao_json_source_take(dao_json_source_t *source)
     }
 }
 
-static dao_status_t skip_byte_order_mark(dao_json_source_t *source)
+static dao_status_t begin_unpacking(dao_json_source_t *source)
+{
+    dao_status_t status = dao_gunzip_create(source->buffer, source->end, &source->gunzip);
+    source->end = 0;
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", dao_json_source_name(source));
+        return status;
+    }
+    return fill_buffer(source);
+}
+
+/* Fills the buffer for the first time. */
+static dao_status_t begin(dao_json_source_t *source)
 {
     dao_status_t status = fill_buffer(source);
+    if (status == DAO_OK && dao_gunzip_is_packed(source->buffer, source->end)) {
+        status = begin_unpacking(source);
+    }
     if (status == DAO_OK && source->end >= 3 && memcmp(source->buffer, "\xef\xbb\xbf", 3) == 0) {
-        source->begin = 3;
+        source->begin = 3; /* a byte order mark */
     }
     return status;
 }
@@ -104,7 +132,7 @@ dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path)
         status = check_regular(source);
     }
     if (status == DAO_OK) {
-        status = skip_byte_order_mark(source);
+        status = begin(source);
     }
     if (status != DAO_OK) {
         dao_json_source_close(source);
@@ -118,6 +146,8 @@ void dao_json_source_close(dao_json_source_t *source)
         (void)close(source->file); /* it was only read */
     }
     source->file = -1;
+    dao_gunzip_destroy(source->gunzip);
+    source->gunzip = NULL;
     dao_host_free(source->buffer);
     source->buffer = NULL;
 }

@@ -1,4 +1,4 @@
-/* The bytes of a file, one after the other, with the line and column of each. */
+/* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip is unpacked. */
 #ifndef DAO_TOOLS_JSON_SOURCE_H
 #define DAO_TOOLS_JSON_SOURCE_H
 
@@ -15,16 +15,19 @@ typedef struct dao_json_source {
     size_t begin;     /* the next byte is buffer[begin] */
     size_t end;
     unsigned char *buffer;
+    struct dao_gunzip *gunzip; /* NULL: the file is not packed */
 } dao_json_source_t;
 
 /* What dao_json_source_peek() gives at the file's end. */
 #define DAO_JSON_SOURCE_END (-1)
 
-/* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else. */
+/* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else; what unpacking
+   answers. */
 DAO_NODISCARD dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path);
 void dao_json_source_close(dao_json_source_t *source);
 
-/* Gives the next byte without taking it, or DAO_JSON_SOURCE_END. DAO_ERR_IO when the file cannot be read. */
+/* Gives the next byte without taking it, or DAO_JSON_SOURCE_END. DAO_ERR_IO when the file cannot be read,
+   DAO_ERR_PARSE when it cannot be unpacked. */
 DAO_NODISCARD dao_status_t dao_json_source_peek(dao_json_source_t *source, int *out_byte);
 
 /* Takes the byte that peek gave. */

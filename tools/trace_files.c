@@ -1,5 +1,5 @@
 /* Looks into the trace's folder once for the model and once for the batch. Names are built in buffers of fixed size;
-   what does not fit is refused. */
+   what does not fit is refused. Each file may be packed by gzip: its name ends in ".gz" then. */
 #define _GNU_SOURCE
 #include "tools/trace_files.h"
 
@@ -7,14 +7,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LISTED_BYTES = 160 };
 
 static const char io_suffix[] = ".io_info.json";
 static const char size_suffix[] = ".tensor_size.json";
+static const char packed_suffix[] = ".gz";
 
 /* What a folder has between a prefix and a suffix: how many, the first, and a list for messages. */
 typedef struct matches {
@@ -23,11 +26,17 @@ typedef struct matches {
     char list[LISTED_BYTES];
 } matches_t;
 
-static bool ends_with(const char *text, const char *suffix)
+static bool ends_with(const char *text, size_t length, const char *suffix)
 {
-    size_t length = strlen(text);
     size_t suffix_length = strlen(suffix);
-    return length > suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
+    return length > suffix_length && memcmp(text + length - suffix_length, suffix, suffix_length) == 0;
+}
+
+/* The length of a file's name without what says that it is packed. */
+static size_t plain_length(const char *name)
+{
+    size_t length = strlen(name);
+    return ends_with(name, length, packed_suffix) ? length - strlen(packed_suffix) : length;
 }
 
 static void add_match(matches_t *matches, const char *middle, size_t length)
@@ -41,7 +50,7 @@ static void add_match(matches_t *matches, const char *middle, size_t length)
     if (used + (size_t)most + 8 < LISTED_BYTES) {
         (void)snprintf(matches->list + used, LISTED_BYTES - used, "%s%.*s", used > 0 ? ", " : "", most,
                        middle);
-    } else if (!ends_with(matches->list, "...")) {
+    } else if (!ends_with(matches->list, used, "...")) {
         (void)snprintf(matches->list + used, LISTED_BYTES - used, ", ...");
     }
     matches->count++;
@@ -62,8 +71,8 @@ static dao_status_t look_into(const char *folder, const char *prefix, const char
         if (entry == NULL) {
             break;
         }
-        size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, prefix, prefix_length) == 0 && ends_with(entry->d_name, suffix) &&
+        size_t length = plain_length(entry->d_name);
+        if (strncmp(entry->d_name, prefix, prefix_length) == 0 && ends_with(entry->d_name, length, suffix) &&
             length > prefix_length + strlen(suffix)) {
             add_match(out_matches, entry->d_name + prefix_length, length - prefix_length - strlen(suffix));
         }
@@ -84,7 +93,7 @@ static dao_status_t split_path(const char *path, char folder[DAO_TRACE_PATH_BYTE
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
     size_t folder_length = (size_t)(name - path);
-    size_t model_length = strlen(name) - strlen(io_suffix);
+    size_t model_length = plain_length(name) - strlen(io_suffix);
     if (model_length >= sizeof(files->model) || folder_length + 2 > DAO_TRACE_PATH_BYTES) {
         return too_long(path);
     }
@@ -102,7 +111,7 @@ static dao_status_t find_model(const char *path, char folder[DAO_TRACE_PATH_BYTE
         return dao_error(DAO_ERR_IO, "%.200s: %s", path, strerror(errno));
     }
     if (!S_ISDIR(about.st_mode)) {
-        if (!ends_with(path, io_suffix)) {
+        if (!ends_with(path, plain_length(path), io_suffix)) {
             return dao_error(DAO_ERR_INVALID,
                              "%.200s: a trace is a folder or a file whose name ends in \"%s\"", path,
                              io_suffix);
@@ -161,12 +170,24 @@ static dao_status_t find_batch(const char *folder, const char *batch, dao_trace_
     return DAO_OK;
 }
 
-static bool build_name(char out_path[DAO_TRACE_PATH_BYTES], const char *folder,
-                       const dao_trace_files_t *files, const char *ending)
+/* Puts a name together; where there is no such file but a packed one, that one's. */
+DAO_PRINTF(2, 3)
+static bool build_name(char out_path[DAO_TRACE_PATH_BYTES], const char *format, ...)
 {
-    int length =
-        snprintf(out_path, DAO_TRACE_PATH_BYTES, "%s%s.%s%s", folder, files->model, files->batch, ending);
-    return length > 0 && length < DAO_TRACE_PATH_BYTES;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(out_path, DAO_TRACE_PATH_BYTES, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length + sizeof(packed_suffix) > DAO_TRACE_PATH_BYTES) {
+        return false;
+    }
+    if (access(out_path, F_OK) != 0) {
+        memcpy(out_path + length, packed_suffix, sizeof(packed_suffix));
+        if (access(out_path, F_OK) != 0) {
+            out_path[length] = '\0'; /* whoever opens it will say that it is missing */
+        }
+    }
+    return true;
 }
 
 dao_status_t dao_trace_files_find(const char *path, const char *batch, dao_trace_files_t *out_files)
@@ -180,13 +201,12 @@ dao_status_t dao_trace_files_find(const char *path, const char *batch, dao_trace
     if (status != DAO_OK) {
         return status;
     }
-    int length =
-        snprintf(out_files->io_info, DAO_TRACE_PATH_BYTES, "%s%s%s", folder, out_files->model, io_suffix);
-    if (length < 0 || length >= DAO_TRACE_PATH_BYTES ||
-        !build_name(out_files->tensor_size, folder, out_files, size_suffix) ||
-        !build_name(out_files->resize_info, folder, out_files, ".resize_info.json") ||
-        !build_name(out_files->cost_info, folder, out_files, ".cost_info.json")) {
-        return too_long(path);
-    }
-    return DAO_OK;
+    const char *model = out_files->model;
+    batch = out_files->batch;
+    return build_name(out_files->io_info, "%s%s%s", folder, model, io_suffix) &&
+                   build_name(out_files->tensor_size, "%s%s.%s%s", folder, model, batch, size_suffix) &&
+                   build_name(out_files->resize_info, "%s%s.%s.resize_info.json", folder, model, batch) &&
+                   build_name(out_files->cost_info, "%s%s.%s.cost_info.json", folder, model, batch)
+               ? DAO_OK
+               : too_long(path);
 }

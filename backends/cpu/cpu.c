@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/host.h"
 
+#include <dao/dlpack_abi.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -145,4 +147,5 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .pages_map = dao_cpu_pages_map,
     .pages_unmap = dao_cpu_pages_unmap,
     .pages_size = dao_cpu_pages_size,
+    .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
 };

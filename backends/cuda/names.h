@@ -11,6 +11,9 @@
 #define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+#define VENDOR_DLPACK_DEVICE    2  /* kDLCUDA */
+#define VENDOR_DLPACK_MANAGED   13 /* kDLCUDAManaged */
+#define VENDOR_DLPACK_PINNED    3  /* kDLCUDAHost */
 
 #define vendorError_t      cudaError_t
 #define vendorStream_t     cudaStream_t

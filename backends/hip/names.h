@@ -13,6 +13,9 @@
 #define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
+#define VENDOR_DLPACK_DEVICE    10 /* kDLROCM */
+#define VENDOR_DLPACK_MANAGED   0  /* it has none */
+#define VENDOR_DLPACK_PINNED    11 /* kDLROCMHost */
 
 #define vendorError_t      hipError_t
 #define vendorStream_t     hipStream_t

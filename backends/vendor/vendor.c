@@ -503,4 +503,7 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .fill = fill,
     .host_func = host_func,
     .copy_peer = copy_peer,
+    .dlpack_device = VENDOR_DLPACK_DEVICE,
+    .dlpack_managed = VENDOR_DLPACK_MANAGED,
+    .dlpack_pinned = VENDOR_DLPACK_PINNED,
 };

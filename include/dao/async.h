@@ -46,7 +46,7 @@ DAO_API void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t
  * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_LIMIT as
  *         for dao_alloc_async().
  *
- * Threads: any. Waits: never, but for a block of dao_alloc() of at most 32 KiB on a device, which no hold can be put on: for
+ * Threads: any. Waits: never, but for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put on: for
  * the stream's work so far. Cost: O(1), and one backend call while several streams of the device free in turns.
  */
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);

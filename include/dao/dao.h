@@ -5,9 +5,11 @@
 #ifndef DAO_DAO_H
 #define DAO_DAO_H
 
+#include <dao/access.h>
 #include <dao/api.h>
 #include <dao/async.h>
 #include <dao/context.h>
+#include <dao/dlpack.h>
 #include <dao/executor.h>
 #include <dao/host_memory.h>
 #include <dao/lease.h>
@@ -23,6 +25,7 @@
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/swap.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
 

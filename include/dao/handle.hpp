@@ -476,6 +476,20 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
         });
     }
 
+    /** As dao_tensor_from_dlpack(): takes `managed` over, unless it throws. */
+    [[nodiscard]] static tensor from_dlpack(::DLManagedTensorVersioned *managed, std::uint32_t flags = 0)
+    {
+        return made([&](::dao_tensor_t **out) { return ::dao_tensor_from_dlpack(managed, flags, out); });
+    }
+
+    /** As dao_tensor_to_dlpack(): the caller owns it, until its deleter is called. */
+    [[nodiscard]] ::DLManagedTensorVersioned *to_dlpack(std::uint32_t flags = 0) const
+    {
+        ::DLManagedTensorVersioned *managed = nullptr;
+        check(::dao_tensor_to_dlpack(get(), flags, &managed));
+        return managed;
+    }
+
     [[nodiscard]] tensor narrow(std::int32_t dimension, std::int64_t start, std::int64_t length) const
     {
         return made(

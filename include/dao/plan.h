@@ -41,12 +41,12 @@ DAO_BEGIN_DECLS
 
 /** Who is alive when, and how large. Times are in any unit; only their order counts, but for the margin. */
 typedef struct dao_plan_buffer {
-    uint64_t begin_time;      /**< alive from here; cyclic: below the period */
-    uint64_t end_time;        /**< up to here, not included; above begin_time; cyclic: at most begin_time + period */
-    uint64_t size_bytes;      /**< 1 to DAO_PLAN_SIZE_MAX */
-    uint64_t fixed_offset;    /**< where it has to be, a multiple of its alignment; DAO_PLAN_NOWHERE: anywhere */
+    uint64_t begin_time; /**< alive from here; cyclic: below the period */
+    uint64_t end_time; /**< up to here, not included; above begin_time; cyclic: at most begin_time + period */
+    uint64_t size_bytes;   /**< 1 to DAO_PLAN_SIZE_MAX */
+    uint64_t fixed_offset; /**< where it has to be, a multiple of its alignment; DAO_PLAN_NOWHERE: anywhere */
     uint32_t alignment_bytes; /**< of its offset, a power of two; 0: the problem's */
-    uint32_t pool;            /**< where it has to be, or DAO_PLAN_ANY_POOL; with a fixed offset that is pool 0 */
+    uint32_t pool; /**< where it has to be, or DAO_PLAN_ANY_POOL; with a fixed offset that is pool 0 */
 } dao_plan_buffer_t;
 
 /** A time within a buffer's life in which bytes of it are not used, so that others may have them. */
@@ -59,16 +59,17 @@ typedef struct dao_plan_gap {
 } dao_plan_gap_t;
 
 /** A pool of memory, all zero: without limit. */
-typedef struct dao_plan_pool {
+typedef struct dao_plan_pool_config {
     uint64_t capacity_bytes; /**< 0: no limit */
 } dao_plan_pool_t;
 
 /** What is to be planned. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by each call. */
 typedef struct dao_plan_problem {
     const dao_plan_buffer_t *buffers;
-    size_t buffer_count;         /**< 0 is a problem with an empty plan */
-    const dao_plan_gap_t *gaps;  /**< in the order of their buffers, a buffer's in the order of time, apart from each other */
-    size_t gap_count;            /**< with gaps, no clocks */
+    size_t buffer_count; /**< 0 is a problem with an empty plan */
+    const dao_plan_gap_t
+        *gaps; /**< in the order of their buffers, a buffer's in the order of time, apart from each other */
+    size_t gap_count;             /**< with gaps, no clocks */
     const dao_plan_pool_t *pools; /**< in the order in which buffers that may lie in any are to fill them */
     uint32_t pool_count;          /**< 0: one pool without limit */
     /**
@@ -79,10 +80,11 @@ typedef struct dao_plan_problem {
      */
     const uint32_t *begin_clocks;
     const uint32_t *end_clocks;
-    uint32_t clock_count;     /**< 0: times; at most DAO_PLAN_CLOCK_COUNT_MAX */
-    bool is_closed;           /**< lives include their end_time: one that ends when another begins overlaps it */
-    uint64_t period;          /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
-    uint64_t margin;          /**< every use ends so much later than it says: frees of threads in no fixed order */
+    uint32_t clock_count; /**< 0: times; at most DAO_PLAN_CLOCK_COUNT_MAX */
+    bool is_closed;       /**< lives include their end_time: one that ends when another begins overlaps it */
+    uint64_t
+        period; /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
+    uint64_t margin; /**< every use ends so much later than it says: frees of threads in no fixed order */
     uint32_t alignment_bytes; /**< of every offset, a power of two; 0: 1 */
 } dao_plan_problem_t;
 
@@ -141,7 +143,7 @@ typedef struct dao_plan_report {
     dao_plan_method_t method; /**< who found it; BEST for one that was made from offsets */
     uint64_t version;         /**< 1 for a planner's first plan, then counted up */
     uint64_t work;            /**< the planner's work until it was found */
-    uint64_t memory_bytes;    /**< most host memory that the planner held until then, the problem not included */
+    uint64_t memory_bytes; /**< most host memory that the planner held until then, the problem not included */
 } dao_plan_report_t;
 
 /**

@@ -11,7 +11,6 @@ typedef struct allocator_contract {
     void (*destroy)(dao_allocator_t *allocator); /* and checks that nothing has leaked */
     size_t alignment_bytes;                      /* of every address */
     size_t extra_bytes;                          /* that a block of whole MiB takes beside them */
-    bool has_rough_peaks;                        /* they may be too high, a failure may raise them */
     bool is_uncached;                            /* what is freed goes back to the system at once */
 } allocator_contract_t;
 

@@ -14,6 +14,9 @@
 #define VENDOR_VISIBLE_DEVICES  "FAKE_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+#define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev */
+#define VENDOR_DLPACK_MANAGED   0
+#define VENDOR_DLPACK_PINNED    1
 #define VENDOR_LOST_LIST(X)     X(FAKE_ERROR_ILLEGAL_ADDRESS)
 
 #define vendorError_t      fake_error_t
