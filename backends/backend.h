@@ -107,6 +107,12 @@ typedef struct dao_backend_ops {
     int32_t dlpack_device;
     int32_t dlpack_managed;
     int32_t dlpack_pinned;
+
+    /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its work, and leaves the
+       stream itself to its owner, who destroys it later. NULL: there is no such thing. */
+    dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
+                                 dao_backend_stream_t **out_stream);
+    bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

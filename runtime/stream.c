@@ -48,11 +48,23 @@ static dao_status_t event_check(const dao_event_t *event, const char *function)
 
 /* ---- life of streams ---- */
 
-dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
+/* Opens the backend's stream of an adopted one. */
+static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
+                                        dao_backend_stream_t **out_stream)
 {
-    if (out_stream == NULL) {
-        return null_error("dao_stream_create", "out_stream");
+    const dao_backend_ops_t *ops = runtime->ops;
+    if (ops->stream_adopt == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "the backend \"%s\" knows no streams but its own", ops->name);
     }
+    if (native == NULL && !ops->has_default_stream) {
+        native = ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
+    }
+    return ops->stream_adopt(runtime->device, native, out_stream);
+}
+
+/* Makes a stream around a new one of the backend, or around that of a handle. */
+static dao_status_t stream_make(int32_t device_index, bool adopts, void *native, dao_stream_t **out_stream)
+{
     dao_runtime_t *runtime;
     dao_status_t status = dao_runtime_acquire(device_index, &runtime);
     if (status != DAO_OK) {
@@ -62,6 +74,8 @@ dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
     if (made == NULL) {
         status =
             dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream on device:%" PRId32, device_index);
+    } else if (adopts) {
+        status = stream_open_adopted(runtime, native, &made->stream.backend);
     } else {
         status = runtime->ops->stream_create(runtime->device, &made->stream.backend);
     }
@@ -77,6 +91,18 @@ dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
     dao_live_add(dao_runtime_core(runtime), &made->live);
     *out_stream = &made->stream;
     return DAO_OK;
+}
+
+dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
+{
+    return out_stream != NULL ? stream_make(device_index, false, NULL, out_stream)
+                              : null_error("dao_stream_create", "out_stream");
+}
+
+dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t **out_stream)
+{
+    return out_stream != NULL ? stream_make(device_index, true, native, out_stream)
+                              : null_error("dao_stream_adopt", "out_stream");
 }
 
 void dao_stream_retain(dao_stream_t *stream)

@@ -39,6 +39,7 @@ struct dao_backend_device {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     vendorStream_t stream;
+    bool is_adopted; /* somebody else destroys it */
 };
 
 struct dao_backend_event {
@@ -289,13 +290,24 @@ static dao_status_t pinned_free(dao_backend_device_t *device, void *address, siz
 
 /* Streams. */
 
-static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+/* Gives the structure around a stream that there is not yet; NULL, which is an error already, without memory. */
+static dao_backend_stream_t *stream_wrap(dao_backend_device_t *device)
 {
     dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
     if (stream == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream of device:%d", device->index);
+        return NULL;
     }
     stream->device = device;
+    return stream;
+}
+
+static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
+{
+    dao_backend_stream_t *stream = stream_wrap(device);
+    if (stream == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCreateWithFlags,
          (&stream->stream, vendorStreamNonBlocking));
@@ -303,6 +315,20 @@ static dao_status_t stream_create(dao_backend_device_t *device, dao_backend_stre
         dao_host_free(stream);
         return status;
     }
+    *out_stream = stream;
+    return DAO_OK;
+}
+
+/* The vendor finds a wrong handle when it is used. */
+static dao_status_t stream_adopt(dao_backend_device_t *device, void *native,
+                                 dao_backend_stream_t **out_stream)
+{
+    dao_backend_stream_t *stream = stream_wrap(device);
+    if (stream == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    stream->stream = (vendorStream_t)native;
+    stream->is_adopted = true;
     *out_stream = stream;
     return DAO_OK;
 }
@@ -318,9 +344,11 @@ static void stream_destroy(dao_backend_stream_t *stream)
 {
     (void)stream_synchronize(
         stream); /* the vendor's destroy does not wait; the work's error has no taker any more */
-    dao_status_t status;
-    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
-    (void)status; /* a lost device: its streams went with it */
+    if (!stream->is_adopted) {
+        dao_status_t status;
+        CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamDestroy, (stream->stream));
+        (void)status; /* a lost device: its streams went with it */
+    }
     dao_host_free(stream);
 }
 
@@ -503,6 +531,8 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .fill = fill,
     .host_func = host_func,
     .copy_peer = copy_peer,
+    .stream_adopt = stream_adopt,
+    .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,
     .dlpack_pinned = VENDOR_DLPACK_PINNED,
