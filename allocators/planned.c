@@ -26,8 +26,13 @@
 #include "base/host.h"
 #include "base/math.h"
 
-/* Beside the arena so much more than was ever alive is used before free memory of the arena is taken at random. */
-#define ALLOWANCE_PART 64u
+/* Beside the arena such a part more than was ever alive is used before memory of the arena is taken that is planned for others; and
+   such a part where they are larger than what asks. */
+#define ALLOWANCE_PART      32u
+#define ALLOWANCE_PART_MOST 20u
+
+/* Requests that are in no plan may take so much beside the arena before they borrow of it. */
+#define BESIDE_PART 1024u
 
 /* A request that is in no plan is taken to live for this part of the script, at least so many allocations. */
 #define UNPLANNED_LIFE_PART 16u
@@ -92,24 +97,33 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address, bool 
     dao_block_entry_t entry = {.address = address,
                                .word = item_word(ask->serial, ask->index),
                                .piece = {.address = address, .size_bytes = size_bytes}};
+    uint64_t beside_bytes = is_beside ? dao_planned_rounded(size_bytes) : 0;
     dao_block_map_insert(&planned->tracked, &entry);
     atomic_store_explicit(&planned->tracked_count, planned->tracked.count, memory_order_relaxed);
     planned->live_bytes += size_bytes;
-    planned->beside_bytes += is_beside ? dao_planned_rounded(size_bytes) : 0;
-    dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
-    dao_stats_raise(&recording->bound_bytes, planned->live_bytes);
+    planned->beside_bytes += beside_bytes;
     dao_stats_raise(&planned->peak_live_bytes, planned->live_bytes);
-    dao_stats_raise(&planned->peak_beside_bytes, planned->beside_bytes);
+    if (ask->serial == planned->serial) {
+        planned->own.live_bytes += size_bytes;
+        planned->own.beside_bytes += beside_bytes;
+        dao_stats_raise(&planned->own.peak_beside_bytes, planned->own.beside_bytes);
+        dao_stats_raise(&planned->recordings[planned->serial & 1].bound_bytes, planned->own.live_bytes);
+    }
 }
 
 static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 {
     size_t size_bytes = entry->piece.size_bytes;
     bool is_beside = !dao_planned_in_arena(planned, entry->address);
+    uint64_t beside_bytes = is_beside ? dao_planned_rounded(size_bytes) : 0;
     item_end(planned, entry->word);
-    DAO_ASSERT(planned->live_bytes >= size_bytes);
+    DAO_ASSERT(planned->live_bytes >= size_bytes && planned->beside_bytes >= beside_bytes);
     planned->live_bytes -= size_bytes;
-    planned->beside_bytes -= is_beside ? dao_planned_rounded(size_bytes) : 0;
+    planned->beside_bytes -= beside_bytes;
+    if (entry->word >> ITEM_SERIAL_SHIFT == planned->serial) {
+        planned->own.live_bytes -= size_bytes;
+        planned->own.beside_bytes -= beside_bytes;
+    }
     dao_block_map_erase(&planned->tracked, entry);
     atomic_store_explicit(&planned->tracked_count, planned->tracked.count, memory_order_relaxed);
 }
@@ -201,27 +215,46 @@ static dao_status_t take_bin(dao_planned_t *planned, const ask_t *ask, dao_block
     return status;
 }
 
-/* Serves from a hole that the plan leaves idle. */
-static dao_status_t take_idle(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+/* Tells whether a request is so small that it is better off beside the arena, where it is in nobody's way. */
+static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
 {
-    uint32_t count = planned->served.script->count;
-    uint32_t life = count / UNPLANNED_LIFE_PART;
-    uint32_t until = planned->now + (life > UNPLANNED_LIFE_MIN ? life : UNPLANNED_LIFE_MIN);
-    if (ask->entry != NULL) {
-        if (is_lasting(planned, ask->entry)) {
-            return DAO_ERR_LIMIT;
-        }
-        until = ask->entry->end;
-    }
-    return planned->is_draining ? DAO_ERR_LIMIT
-                                : dao_planned_take_idle(planned, until, ask->request, out_grant);
+    return ask->entry == NULL && planned->beside_bytes + dao_planned_rounded(ask->request->size_bytes) <=
+                                     planned->arena.segment.size_bytes / BESIDE_PART;
 }
 
-/* Tells whether a block may lie beside the arena without making the place larger than it ever had to be. */
-static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes)
+/* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than it had to be. */
+static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uint32_t part)
 {
-    uint64_t usual_bytes = planned->peak_live_bytes + planned->peak_live_bytes / ALLOWANCE_PART;
-    return planned->arena.segment.size_bytes + planned->beside_bytes + dao_planned_rounded(size_bytes) <= usual_bytes;
+    uint64_t arena_bytes = planned->arena.segment.size_bytes;
+    uint64_t usual_bytes = planned->peak_live_bytes > arena_bytes ? planned->peak_live_bytes : arena_bytes;
+    return arena_bytes + planned->beside_bytes + dao_planned_rounded(size_bytes) <=
+           usual_bytes + usual_bytes / part;
+}
+
+/* Serves what has no place from free memory of the arena: where nothing else is planned for as long as it lives; and where there
+   is too much beside the arena already, where it is least in the way. DAO_ERR_LIMIT: it is better off beside. */
+static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+{
+    const dao_script_entry_t *entry = ask->entry;
+    uint32_t count = planned->served.script->count;
+    size_t size_bytes = ask->request->size_bytes;
+    bool is_guest = !planned->is_draining && (entry == NULL || !is_lasting(planned, entry));
+    uint32_t until = entry != NULL && !is_lasting(planned, entry) ? entry->end : count;
+    dao_status_t status = DAO_ERR_LIMIT;
+    if (is_guest) {
+        status = dao_planned_take_quiet(planned, until, 0, ask->request, out_grant);
+    }
+    if (status != DAO_ERR_LIMIT || may_go_beside(planned, size_bytes, ALLOWANCE_PART)) {
+        return status;
+    }
+    if (entry == NULL) { /* nobody knows how long it lives */
+        uint32_t life = count / UNPLANNED_LIFE_PART;
+        until = planned->now + (life > UNPLANNED_LIFE_MIN ? life : UNPLANNED_LIFE_MIN);
+    }
+    bool has_choice = may_go_beside(planned, size_bytes, ALLOWANCE_PART_MOST);
+    uint64_t most_harm = has_choice ? dao_planned_rounded(size_bytes) : UINT64_MAX;
+    status = dao_planned_take_quiet(planned, until, most_harm, ask->request, out_grant);
+    return status == DAO_ERR_LIMIT && !has_choice ? dao_planned_take_any(planned, ask->request, out_grant) : status;
 }
 
 /* Serves from the arena: DAO_ERR_LIMIT where it does not. */
@@ -232,11 +265,8 @@ static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_
     }
     bool has_bins = planned->served.bins != NULL;
     dao_status_t status = has_bins ? take_bin(planned, ask, out_grant) : take_offset(planned, ask, out_grant);
-    if (status != DAO_OK) {
-        status = has_bins ? DAO_ERR_LIMIT : take_idle(planned, ask, out_grant);
-        if (status != DAO_OK && !may_go_beside(planned, ask->request->size_bytes)) {
-            status = dao_planned_take_any(planned, ask->request, out_grant);
-        }
+    if (status != DAO_OK && !has_bins && !is_better_beside(planned, ask)) {
+        status = borrow(planned, ask, out_grant);
         planned->counts.borrowed_count += status == DAO_OK;
     }
     if (status == DAO_OK) {

@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-/* Holes that a search for an idle one looks at. */
-#define IDLE_HOLE_COUNT_MAX 16u
+/* Holes that a search for a quiet one looks at. */
+#define QUIET_HOLE_COUNT_MAX 64u
 
 /* ---- taking and giving back ---- */
 
@@ -160,29 +160,31 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
     return status == DAO_OK ? hand_out(planned, offset_bytes, &hold, request, out_grant) : status;
 }
 
-/* A search for a part of a hole that the plan leaves idle. */
-typedef struct idle_search {
+/* A search for a part of a hole that is in the way of nothing large. */
+typedef struct quiet_search {
     const dao_planned_t *planned;
     const dao_block_request_t *request;
     uint32_t until;
     uint32_t hole_count;
-    bool is_found;
+    uint64_t harm; /* of the best so far; UINT64_MAX: there is none */
     uint64_t offset_bytes;
-} idle_search_t;
+} quiet_search_t;
 
-static bool is_idle_at(idle_search_t *search, uint64_t offset_bytes)
+static void look_at_place(quiet_search_t *search, uint64_t offset_bytes)
 {
-    search->is_found = dao_outlook_is_idle(&search->planned->served.outlook, offset_bytes,
-                                           dao_planned_rounded(search->request->size_bytes),
-                                           search->planned->now, search->until);
-    search->offset_bytes = search->is_found ? offset_bytes : search->offset_bytes;
-    return search->is_found;
+    uint64_t harm = dao_outlook_harm(&search->planned->served.outlook, offset_bytes,
+                                     dao_planned_rounded(search->request->size_bytes), search->planned->now,
+                                     search->until);
+    if (harm < search->harm) {
+        search->harm = harm;
+        search->offset_bytes = offset_bytes;
+    }
 }
 
 /* Looks at both ends of a hole. */
 static bool look_at_hole(const dao_range_block_t *hole, void *user)
 {
-    idle_search_t *search = user;
+    quiet_search_t *search = user;
     const dao_block_request_t *request = search->request;
     uint64_t alignment_bytes =
         request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes : DAO_RANGE_GRANULE;
@@ -192,21 +194,20 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     uint64_t end = hole->offset_bytes + hole->size_bytes;
     bool is_held = !dao_hold_is_empty(&hole->hold) && !dao_hold_is_own(&hole->hold, request->stream);
     if (!is_held && low <= end && end - low >= size_bytes) {
-        uint64_t high = ((base + end - size_bytes) & ~(alignment_bytes - 1)) - base;
-        if (is_idle_at(search, low) || (high > low && is_idle_at(search, high))) {
-            return false;
-        }
+        look_at_place(search, low);
+        look_at_place(search, ((base + end - size_bytes) & ~(alignment_bytes - 1)) - base);
     }
-    return ++search->hole_count < IDLE_HOLE_COUNT_MAX;
+    return search->harm > 0 && ++search->hole_count < QUIET_HOLE_COUNT_MAX;
 }
 
-dao_status_t dao_planned_take_idle(dao_planned_t *planned, uint32_t until, const dao_block_request_t *request,
-                                   dao_block_grant_t *out_grant)
+dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
+                                    const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
-    idle_search_t search = {.planned = planned, .request = request, .until = until};
+    quiet_search_t search = {.planned = planned, .request = request, .until = until, .harm = UINT64_MAX};
     dao_range_walk_holes_from(planned->arena.segment.range, request->size_bytes, look_at_hole, &search);
-    return search.is_found ? dao_planned_take_at(planned, search.offset_bytes, request, out_grant)
-                           : DAO_ERR_LIMIT;
+    return search.harm <= most_harm && search.harm < UINT64_MAX
+               ? dao_planned_take_at(planned, search.offset_bytes, request, out_grant)
+               : DAO_ERR_LIMIT;
 }
 
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,

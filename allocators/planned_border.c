@@ -6,7 +6,7 @@
                                                              works: in the  |
                                                              caller, a thread, the program's executor
 
-   When is it learnt anew? When fewer requests than GOOD_PART got their place. Each time that a script was learnt it takes
+   When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena. Each time that a script was learnt it takes
    longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
    row found no use for a plan it is given up, and nothing is recorded for a while.
 
@@ -28,9 +28,10 @@
 
 #include <string.h>
 
-/* An iteration is served well if at most this part of its requests, and of their bytes, is not a hit. */
+/* An iteration is served well if at most this part of its requests are no hits, and what lay beside the arena comes to at most
+   this part of it. */
 #define GOOD_PART_REQUESTS 200u
-#define GOOD_PART_BYTES    64u
+#define GOOD_PART_BYTES    1024u
 
 /* Iterations in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
@@ -306,11 +307,10 @@ static void iteration_open(dao_planned_t *planned)
     planned->serial = (uint32_t)planned->number;
     dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
     dao_lifetimes_clear(recording, planned->serial);
-    recording->bound_bytes = planned->live_bytes;
     dao_follow_restart(&planned->served.follow);
     planned->now = 0;
     planned->counts = (dao_iteration_stats_t){0};
-    planned->peak_beside_bytes = planned->beside_bytes;
+    planned->own = (dao_planned_own_t){0};
     atomic_store_explicit(&planned->small_count, 0, memory_order_relaxed);
     atomic_store_explicit(&planned->is_open, planned->is_enabled, memory_order_relaxed);
     dao_spin_unlock(&planned->lock);
@@ -358,7 +358,7 @@ static void figures_take(dao_planned_t *planned)
     dao_spin_lock(&planned->lock);
     stats->latest = planned->counts;
     stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
-    stats->total_bytes = planned->arena.segment.size_bytes + planned->peak_beside_bytes;
+    stats->total_bytes = planned->arena.segment.size_bytes + planned->own.peak_beside_bytes;
     dao_spin_unlock(&planned->lock);
     stats->latest.minor_fault_count = dao_measure_minor_faults() - planned->fault_count;
     stats->latest.small_count = atomic_load_explicit(&planned->small_count, memory_order_relaxed);
@@ -414,9 +414,9 @@ static bool judge(dao_planned_t *planned)
         return false;
     }
     uint64_t other_count = counts->request_count - counts->hit_count;
-    uint64_t other_bytes = counts->requested_bytes - counts->served_bytes;
+    uint64_t arena_bytes = planned->arena.segment.size_bytes;
     bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
-                   other_bytes <= counts->requested_bytes / GOOD_PART_BYTES;
+                   planned->stats.total_bytes - arena_bytes <= arena_bytes / GOOD_PART_BYTES;
     bool has_stopped =
         planned->config.stop_iteration != 0 && planned->number >= planned->config.stop_iteration;
     bool lacks_arena = planned->served.script != NULL && planned->arena.segment.range == NULL;

@@ -53,6 +53,13 @@ typedef struct dao_put_off {
     dao_hold_t hold;
 } dao_put_off_t;
 
+/* What the blocks of one iteration come to, those of earlier ones left out. */
+typedef struct dao_planned_own {
+    uint64_t live_bytes; /* asked for; its peak is the recording's bound_bytes */
+    uint64_t beside_bytes;
+    uint64_t peak_beside_bytes;
+} dao_planned_own_t;
+
 typedef struct dao_planned {
     dao_allocator_t base;
     dao_allocator_ops_t ops; /* without what the inner allocator cannot do */
@@ -97,10 +104,10 @@ typedef struct dao_planned {
     uint32_t lane_count;
     dao_put_off_t *put_off; /* frees for the end of the iteration */
     size_t put_off_count, put_off_capacity;
-    uint64_t live_bytes;        /* asked for by tracked blocks */
-    uint64_t peak_live_bytes;   /* ever */
-    uint64_t beside_bytes;      /* of tracked blocks that lie beside the arena, rounded up */
-    uint64_t peak_beside_bytes; /* in this iteration */
+    uint64_t live_bytes;      /* asked for by tracked blocks */
+    uint64_t peak_live_bytes; /* ever */
+    uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
+    dao_planned_own_t own;
     dao_iteration_stats_t counts; /* of this iteration */
 } dao_planned_t;
 
@@ -136,9 +143,9 @@ bool dao_planned_arena_give(dao_planned_t *planned);
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
                                  const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
-/* The same for a stretch of the arena that the plan leaves idle until a time of the script. */
-dao_status_t dao_planned_take_idle(dao_planned_t *planned, uint32_t until, const dao_block_request_t *request,
-                                   dao_block_grant_t *out_grant);
+/* The same for a stretch where, up to a time of the script, nothing larger than `most_harm` is planned; 0: nothing at all. */
+dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
+                                    const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
 /* The same for any stretch that is free, whatever is planned for it. */
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,

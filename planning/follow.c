@@ -23,7 +23,7 @@
 
 /* Scores forget an eighth with each request and grow by SCORE_EQUAL where the size is right: a guess that always is comes to
    eight times that. Sizes that an entry was seen with in a whole range say less. */
-#define SCORE_FORGET_SHIFT 3
+#define SCORE_FORGET_SHIFT 4
 #define SCORE_EQUAL        256
 #define SCORE_IN_RANGE     128
 #define SCORE_FULL         (SCORE_EQUAL << SCORE_FORGET_SHIFT)
@@ -33,15 +33,17 @@
 
 /* Ahead by more than this a guess leads; behind by more it is dropped; a leading one below is looked up anew. */
 #define SCORE_AHEAD  384
-#define SCORE_LOST   768
+#define SCORE_LOST   (SCORE_FULL * 3 / 8)
 #define SCORE_UNSURE (SCORE_FULL * 5 / 8)
+#define NEAR 4u
+#define BEHIND_MAX 3u
 
 /* Entries that may be left out at once without a look-up, and places of a chain that a look-up tells apart. */
 #define SKIP_MAX  3u
 #define CHAIN_MAX 32u
 
-/* An entry serves requests down to this part of its size, where the order alone says that it is the one. */
-#define SMALLER_PART_MAX 2u
+/* Where the order alone says that it is the one, an entry is given for sizes that differ by up to this factor. */
+#define RESIZED_PART_MAX 2u
 
 /* ---- begin and end ---- */
 
@@ -129,17 +131,22 @@ static void guess_add(dao_follow_lane_t *lane, uint32_t place, int32_t score)
     lane->guesses[worst] = (dao_follow_guess_t){.place = place, .score = score};
 }
 
-/* Lets every guess go on by one request. */
-static void guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t end, uint64_t units)
+/* Lets every guess go on by one request. Gives the place of the best one whose size is right, or DAO_SCRIPT_NONE. */
+static uint32_t guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t end, uint64_t units)
 {
+    uint32_t best = lane->guess_count, leading = lane->guesses[0].place;
     for (uint32_t i = 0; i < lane->guess_count; i++) {
         dao_follow_guess_t *guess = &lane->guesses[i];
         guess->score = forget(guess->score);
         if (is_right(script, guess->place, end, units)) {
             guess->score += gain_at(script, guess->place);
+            bool is_near = guess->place <= leading + NEAR && leading <= guess->place + NEAR;
+            bool is_better = best == lane->guess_count || guess->score > lane->guesses[best].score;
+            best = is_near && is_better ? i : best;
         }
         guess->place += guess->place < end;
     }
+    return best < lane->guess_count ? lane->guesses[best].place - 1 : DAO_SCRIPT_NONE;
 }
 
 /* Drops the guesses that have come to the place of a better one, or are far behind. */
@@ -208,6 +215,13 @@ static void guess_by_run(dao_follow_lane_t *lane, const dao_script_t *script, ui
 static void guess_anew(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t begin, uint32_t end,
                        dao_follow_guess_t before, uint64_t units)
 {
+    uint32_t old_count = lane->guess_count;
+    for (uint32_t i = 1; i < old_count; i++) { /* it is new, and the script goes on where another guess says */
+        uint32_t place = lane->guesses[i].place;
+        if (place > begin && !is_right(script, place - 1, end, units)) {
+            guess_add(lane, place - 1, lane->guesses[i].score - SCORE_DOUBT);
+        }
+    }
     int32_t score = forget(before.score) - SCORE_DOUBT;
     guess_add(lane, before.place, score); /* it is new, and the script goes on with the next one */
     for (uint32_t skip = 1; skip <= SKIP_MAX; skip++) {
@@ -249,7 +263,7 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
     dao_follow_guess_t before = lane->guesses[0];
     bool is_expected = is_right(script, before.place, end, units);
     remember(lane, units);
-    guesses_go_on(lane, script, end, units);
+    uint32_t right_place = guesses_go_on(lane, script, end, units);
     if (is_expected && lane->guess_count == 1) {
         return before.place;
     }
@@ -262,11 +276,27 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
         uint32_t place = lane->guesses[0].place;
         return place > begin && is_right(script, place - 1, end, units) ? place - 1 : DAO_SCRIPT_NONE;
     }
-    if (is_expected || before.place == end) {
-        return is_expected ? before.place : DAO_SCRIPT_NONE;
+    if (is_expected || before.place == end || right_place != DAO_SCRIPT_NONE) {
+        return is_expected ? before.place : right_place;
     }
     uint64_t most_units = dao_lifetime_units(entry_at(script, before.place)->most_bytes);
-    return units * SMALLER_PART_MAX >= most_units && units <= most_units ? before.place : DAO_SCRIPT_NONE;
+    return units * RESIZED_PART_MAX >= most_units && units / RESIZED_PART_MAX <= most_units ? before.place
+                                                                                              : DAO_SCRIPT_NONE;
+}
+
+/* Finds a place of that size that was passed by lately and that nothing was found at. It does not move the program. */
+static uint32_t find_behind(const dao_follow_t *follow, uint32_t number, uint64_t units)
+{
+    const dao_script_t *script = follow->script;
+    uint32_t begin = script->lane_begin[number], leading = follow->lanes[number].guesses[0].place;
+    for (uint32_t i = 1; i <= BEHIND_MAX && leading >= begin + i; i++) {
+        uint32_t place = leading - i;
+        bool is_free = follow->serials[script->order[place]] != follow->serial;
+        if (is_free && dao_script_size_is_usual(entry_at(script, place), units)) {
+            return place;
+        }
+    }
+    return DAO_SCRIPT_NONE;
 }
 
 uint32_t dao_follow_next(dao_follow_t *follow, uint32_t lane, uint64_t key, uint64_t size_bytes)
@@ -281,7 +311,11 @@ uint32_t dao_follow_next(dao_follow_t *follow, uint32_t lane, uint64_t key, uint
         entry = *turn;
         *turn = entry != DAO_SCRIPT_NONE ? script->key_next[entry] : DAO_SCRIPT_NONE;
     } else {
-        uint32_t place = place_of(follow, lane, dao_lifetime_units(size_bytes));
+        uint64_t units = dao_lifetime_units(size_bytes);
+        uint32_t place = place_of(follow, lane, units);
+        if (place == DAO_SCRIPT_NONE || follow->serials[script->order[place]] == follow->serial) {
+            place = find_behind(follow, lane, units);
+        }
         entry = place != DAO_SCRIPT_NONE ? script->order[place] : DAO_SCRIPT_NONE;
     }
     if (entry == DAO_SCRIPT_NONE || follow->serials[entry] == follow->serial) {

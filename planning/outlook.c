@@ -11,7 +11,7 @@
 #include "base/host.h"
 
 /* Entries that one question looks at. */
-#define LOOK_COUNT_MAX 256u
+#define LOOK_COUNT_MAX 1024u
 
 static uint64_t bytes_of(const dao_script_entry_t *entry)
 {
@@ -93,10 +93,11 @@ static uint32_t first_from(const dao_outlook_t *outlook, uint32_t stretch, uint3
     return low;
 }
 
-bool dao_outlook_is_idle(const dao_outlook_t *outlook, uint64_t offset_bytes, uint64_t size_bytes,
-                         uint32_t from, uint32_t until)
+uint64_t dao_outlook_harm(const dao_outlook_t *outlook, uint64_t offset_bytes, uint64_t size_bytes,
+                          uint32_t from, uint32_t until)
 {
     uint32_t looked_count = 0;
+    uint64_t harm = 0;
     uint32_t last = last_stretch(outlook, offset_bytes, size_bytes);
     for (uint32_t stretch = stretch_of(outlook, offset_bytes); stretch <= last; stretch++) {
         for (uint32_t i = first_from(outlook, stretch, from); i < outlook->firsts[stretch + 1]; i++) {
@@ -104,12 +105,13 @@ bool dao_outlook_is_idle(const dao_outlook_t *outlook, uint64_t offset_bytes, ui
             if (outlook->entries[i] >= until) {
                 break;
             }
+            if (++looked_count > LOOK_COUNT_MAX) {
+                return UINT64_MAX;
+            }
             bool is_apart = entry->offset_bytes >= offset_bytes + size_bytes ||
                             offset_bytes >= entry->offset_bytes + bytes_of(entry);
-            if (!is_apart || ++looked_count > LOOK_COUNT_MAX) {
-                return false;
-            }
+            harm = !is_apart && bytes_of(entry) > harm ? bytes_of(entry) : harm;
         }
     }
-    return true;
+    return harm;
 }

@@ -19,9 +19,9 @@ typedef struct dao_outlook {
 DAO_NODISCARD dao_status_t dao_outlook_init(dao_outlook_t *outlook, const dao_script_t *script);
 void dao_outlook_finish(dao_outlook_t *outlook); /* zeroed memory is allowed */
 
-/* Tells whether no entry that begins in [from, until) lies in [offset, offset + size). It may say no where too many would have
-   to be looked at. */
-bool dao_outlook_is_idle(const dao_outlook_t *outlook, uint64_t offset_bytes, uint64_t size_bytes,
-                         uint32_t from, uint32_t until);
+/* Gives the size of the largest entry that begins in [from, until) and lies in [offset, offset + size): what would be in its
+   way. 0: the stretch is idle. UINT64_MAX where too many entries would have to be looked at. */
+uint64_t dao_outlook_harm(const dao_outlook_t *outlook, uint64_t offset_bytes, uint64_t size_bytes,
+                          uint32_t from, uint32_t until);
 
 #endif

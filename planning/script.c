@@ -191,11 +191,18 @@ static void question_finish(question_t *question)
     dao_host_free(question->offsets);
 }
 
-/* Tells whether an entry can have a place: somebody saw its end, and it ends before it begins again. */
-static bool can_be_placed(const dao_script_t *script, const dao_script_entry_t *entry)
+/* Tells whether an entry can have a place: somebody saw its end. */
+static bool can_be_placed(const dao_script_entry_t *entry)
 {
-    return entry->end != DAO_LIFETIME_OPEN && entry->end - entry->begin <= script->count &&
-           entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
+    return entry->end != DAO_LIFETIME_OPEN && entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
+}
+
+/* Gives the end of an entry's use of its place. One that lives longer than a whole iteration has its place for itself, and
+   finds it in use every other time. */
+static uint64_t planned_end(const dao_script_t *script, const dao_script_entry_t *entry)
+{
+    uint64_t most = (uint64_t)entry->begin + script->count;
+    return entry->end < most ? entry->end : most;
 }
 
 static dao_status_t question_init(question_t *question, const dao_script_t *script)
@@ -221,7 +228,7 @@ static void question_add(question_t *question, const dao_script_t *script, uint3
     question->offsets[buffer] = entry->offset_bytes;
     question->buffers[buffer] = (dao_plan_buffer_t){
         .begin_time = entry->begin,
-        .end_time = entry->end,
+        .end_time = planned_end(script, entry),
         .size_bytes = dao_lifetime_units(entry->most_bytes) * DAO_LIFETIME_UNIT_BYTES,
         .fixed_offset = DAO_PLAN_NOWHERE,
         .alignment_bytes =
@@ -258,7 +265,7 @@ dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin, con
     }
     question.problem.margin = margin;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (can_be_placed(script, &script->entries[i])) {
+        if (can_be_placed(&script->entries[i])) {
             question_add(&question, script, i);
         }
     }
@@ -276,7 +283,7 @@ dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner)
     }
     size_t buffer = 0;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (can_be_placed(script, &script->entries[i])) {
+        if (can_be_placed(&script->entries[i])) {
             script->entries[i].offset_bytes = dao_plan_offset(plan, buffer++);
         }
     }
@@ -296,7 +303,7 @@ dao_status_t dao_script_adopt(dao_script_t *script)
     }
     for (uint32_t i = 0; i < script->count && status == DAO_OK; i++) {
         if (dao_script_is_placed(&script->entries[i])) {
-            if (!can_be_placed(script, &script->entries[i])) {
+            if (!can_be_placed(&script->entries[i])) {
                 status = dao_error(DAO_ERR_INVALID, "entry %u has an offset, but no end", i);
             } else {
                 question_add(&question, script, i);

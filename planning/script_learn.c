@@ -159,6 +159,13 @@ static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
            entry->alignment_shift != before.alignment_shift;
 }
 
+/* Gives the end of an item by positions. What a first iteration leaves alive is taken to stay, what a later one leaves is taken
+   to be replaced as the next begins, until more is known. */
+static uint32_t map_item_end(const merge_t *merge, uint32_t end)
+{
+    return end == DAO_LIFETIME_OPEN ? merge->count + 1 : map_end(merge, merge->ends, merge->recording->count, end);
+}
+
 static void fill_entries(const merge_t *merge, dao_script_t *script)
 {
     for (uint32_t i = 0; i < merge->old->count; i++) {
@@ -175,7 +182,7 @@ static void fill_entries(const merge_t *merge, dao_script_t *script)
         const dao_lifetime_t *item = &merge->recording->items[i];
         dao_script_entry_t *entry = &script->entries[merge->new_places[i]];
         dao_script_entry_t seen =
-            entry_of(item, merge->begins[i], map_end(merge, merge->ends, merge->recording->count, item->end));
+            entry_of(item, merge->begins[i], map_item_end(merge, item->end));
         if (merge->map[i] == DAO_SCRIPT_NONE) {
             *entry = seen;
             script->changed_count++;
@@ -234,10 +241,12 @@ static dao_status_t most_alive(const dao_script_t *script, uint64_t *out_bytes)
     for (uint32_t i = 0; i < script->count; i++) {
         const dao_script_entry_t *entry = &script->entries[i];
         if (entry->end != DAO_LIFETIME_OPEN) {
-            bool goes_on = entry->end > script->count;
-            uint32_t end = goes_on ? entry->end - script->count : entry->end;
+            uint32_t last = entry->begin + script->count; /* the place is in use for one iteration at most */
+            uint32_t end = entry->end < last ? entry->end : last;
+            bool goes_on = end > script->count;
+            end -= goes_on ? script->count : 0;
             changes[entry->begin] += entry->most_bytes;
-            changes[end < script->count ? end : script->count] -= entry->most_bytes;
+            changes[end] -= entry->most_bytes;
             alive += goes_on ? entry->most_bytes : 0;
         }
     }

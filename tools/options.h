@@ -31,6 +31,7 @@ enum { DAO_ARGUMENT_COUNT_MAX = 4 };
 
 extern const dao_command_t dao_command_bench;
 extern const dao_command_t dao_command_info;
+extern const dao_command_t dao_command_replay;
 extern const dao_command_t dao_command_run;
 
 /* Reads what follows the command's name: options into `settings`, the rest into `out_arguments` (missing ones are NULL).

@@ -231,8 +231,9 @@ typedef struct dao_serving_stats {
     uint64_t arena_bytes;      /**< of the arena; 0: there is none now */
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
-    uint64_t bound_bytes;      /**< latest iteration: most bytes asked for that were alive at one time */
-    uint64_t total_bytes;      /**< latest iteration: the arena, and most bytes of the usual allocator beside it */
+    uint64_t bound_bytes; /**< latest iteration: most bytes of its requests that were alive at one time */
+    uint64_t total_bytes; /**< latest iteration: the arena, and most bytes that its requests took beside it; what earlier ones
+                               left alive counts in neither */
     dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
     dao_iteration_stats_t all;    /**< of all iterations since the start */
 } dao_serving_stats_t;
