@@ -238,7 +238,7 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
     const dao_script_entry_t *entry = ask->entry;
     uint32_t count = planned->served.script->count;
     size_t size_bytes = ask->request->size_bytes;
-    bool is_guest = !planned->is_draining && (entry == NULL || !is_lasting(planned, entry));
+    bool is_guest = entry == NULL ? !planned->is_draining : !is_lasting(planned, entry);
     uint32_t until = entry != NULL && !is_lasting(planned, entry) ? entry->end : count;
     dao_status_t status = DAO_ERR_LIMIT;
     if (is_guest) {

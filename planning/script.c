@@ -19,6 +19,10 @@
 
 #include <string.h>
 
+/* What outlives an iteration lies beside the arena while it is at most this part of what is alive, so that the arena is empty
+   between iterations and can be replaced by another one. */
+#define LASTING_PART_MAX 1024u
+
 static dao_status_t no_memory(void)
 {
     return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
@@ -152,6 +156,36 @@ static void fill_keys(dao_script_t *script)
     }
 }
 
+/* Finds the most bytes that are alive at one time. Lives beyond the script's end go on at its begin. */
+static dao_status_t alive_find(dao_script_t *script)
+{
+    uint64_t *changes = dao_host_calloc((size_t)script->count + 1, sizeof(*changes)); /* modulo 2^64 */
+    if (changes == NULL) {
+        return no_memory();
+    }
+    uint64_t alive = 0, lasting = 0;
+    for (uint32_t i = 0; i < script->count; i++) {
+        const dao_script_entry_t *entry = &script->entries[i];
+        if (entry->end != DAO_LIFETIME_OPEN) {
+            uint32_t last = entry->begin + script->count; /* the place is in use for one iteration at most */
+            uint32_t end = entry->end < last ? entry->end : last;
+            bool goes_on = end > script->count;
+            end -= goes_on ? script->count : 0;
+            changes[entry->begin] += entry->most_bytes;
+            changes[end] -= entry->most_bytes;
+            alive += goes_on ? entry->most_bytes : 0;
+            lasting += goes_on ? entry->most_bytes : 0;
+        }
+    }
+    for (uint32_t i = 0; i < script->count; i++) {
+        alive += changes[i];
+        script->alive_bytes = alive > script->alive_bytes ? alive : script->alive_bytes;
+    }
+    dao_host_free(changes);
+    script->places_lasting = lasting > script->alive_bytes / LASTING_PART_MAX;
+    return DAO_OK;
+}
+
 dao_status_t dao_script_index(dao_script_t *script)
 {
     uint32_t keyed_count = 0;
@@ -173,7 +207,7 @@ dao_status_t dao_script_index(dao_script_t *script)
     fill_order(script);
     fill_runs(script);
     fill_keys(script);
-    return DAO_OK;
+    return alive_find(script);
 }
 
 /* ---- the plan ---- */
@@ -195,6 +229,12 @@ static void question_finish(question_t *question)
 static bool can_be_placed(const dao_script_entry_t *entry)
 {
     return entry->end != DAO_LIFETIME_OPEN && entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
+}
+
+/* Tells whether it is to have one. */
+static bool is_for_arena(const dao_script_t *script, const dao_script_entry_t *entry)
+{
+    return can_be_placed(entry) && (script->places_lasting || entry->end <= script->count);
 }
 
 /* Gives the end of an entry's use of its place. One that lives longer than a whole iteration has its place for itself, and
@@ -265,7 +305,7 @@ dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin, con
     }
     question.problem.margin = margin;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (can_be_placed(&script->entries[i])) {
+        if (is_for_arena(script, &script->entries[i])) {
             question_add(&question, script, i);
         }
     }
@@ -283,7 +323,7 @@ dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner)
     }
     size_t buffer = 0;
     for (uint32_t i = 0; i < script->count; i++) {
-        if (can_be_placed(&script->entries[i])) {
+        if (is_for_arena(script, &script->entries[i])) {
             script->entries[i].offset_bytes = dao_plan_offset(plan, buffer++);
         }
     }

@@ -51,6 +51,8 @@ typedef struct dao_script {
     uint64_t arena_bytes;     /* the plan's peak */
     uint64_t bound_bytes;     /* no plan of these lifetimes is smaller */
     uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
+    uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
+    bool places_lasting;      /* what outlives an iteration gets offsets, too: it is too much to lie beside the arena */
 
     /* Entries without a key: their indices, lane by lane, each in order. */
     uint32_t *order;

@@ -229,71 +229,43 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     return status;
 }
 
-/* Gives the most bytes that are alive at one time, of entries whose end is known. Lives beyond the script's end go on at
-   its begin. */
-static dao_status_t most_alive(const dao_script_t *script, uint64_t *out_bytes)
+/* Tells whether what was learnt before makes a script too large for the iterations that come now. */
+static bool is_excess(const dao_script_t *more, const dao_script_t *alone)
 {
-    uint64_t *changes = dao_host_calloc((size_t)script->count + 1, sizeof(*changes)); /* modulo 2^64 */
-    if (changes == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to learn an iteration");
-    }
-    uint64_t alive = 0, most = 0;
-    for (uint32_t i = 0; i < script->count; i++) {
-        const dao_script_entry_t *entry = &script->entries[i];
-        if (entry->end != DAO_LIFETIME_OPEN) {
-            uint32_t last = entry->begin + script->count; /* the place is in use for one iteration at most */
-            uint32_t end = entry->end < last ? entry->end : last;
-            bool goes_on = end > script->count;
-            end -= goes_on ? script->count : 0;
-            changes[entry->begin] += entry->most_bytes;
-            changes[end] -= entry->most_bytes;
-            alive += goes_on ? entry->most_bytes : 0;
-        }
-    }
-    for (uint32_t i = 0; i < script->count; i++) {
-        alive += changes[i];
-        most = alive > most ? alive : most;
-    }
-    dao_host_free(changes);
-    *out_bytes = most;
-    return DAO_OK;
+    return more->alive_bytes > alone->alive_bytes + alone->alive_bytes / EXCESS_PART_MAX;
 }
 
-/* Keeps the better one of two scripts, and destroys the other: what was learnt before may make one too large for the
-   iterations that come now. */
-static dao_status_t choose(dao_script_t *more, dao_script_t *alone, dao_script_t **out_script)
+/* Ends a script that has its entries, or destroys it; gives status back, or what failed. */
+static dao_status_t complete(dao_status_t status, dao_script_t **script)
 {
-    uint64_t more_bytes = 0, alone_bytes = 0;
-    dao_status_t status = most_alive(more, &more_bytes);
     if (status == DAO_OK) {
-        status = most_alive(alone, &alone_bytes);
+        status = dao_script_index(*script);
     }
-    bool is_excess = status == DAO_OK && more_bytes > alone_bytes + alone_bytes / EXCESS_PART_MAX;
-    dao_script_destroy(is_excess ? more : alone);
-    *out_script = is_excess ? alone : more;
+    if (status != DAO_OK) {
+        dao_script_destroy(*script);
+        *script = NULL;
+    }
     return status;
 }
 
 dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording, dao_script_t **out_script)
 {
     DAO_ASSERT(recording->count > 0);
-    dao_script_t *script = NULL, *more = NULL;
-    dao_status_t status = learn_alone(recording, &script);
-    if (status == DAO_OK && old != NULL && old->count > 0) {
-        status = learn_more(old, recording, &more);
-        if (status == DAO_OK) {
-            status = choose(more, script, &script);
-        } else if (status == DAO_ERR_LIMIT) { /* they have too little in common */
-            status = DAO_OK;
-        }
-    }
-    if (status == DAO_OK) {
-        status = dao_script_index(script);
-    }
-    if (status != DAO_OK) {
-        dao_script_destroy(script);
+    dao_script_t *alone = NULL, *more = NULL;
+    dao_status_t status = learn_alone(recording, &alone);
+    status = complete(status, &alone);
+    if (status != DAO_OK || old == NULL || old->count == 0) {
+        *out_script = status == DAO_OK ? alone : *out_script;
         return status;
     }
-    *out_script = script;
+    status = learn_more(old, recording, &more);
+    status = complete(status, &more);
+    if (status != DAO_OK && status != DAO_ERR_LIMIT) {
+        dao_script_destroy(alone);
+        return status;
+    }
+    bool has_little_in_common = status == DAO_ERR_LIMIT || is_excess(more, alone);
+    dao_script_destroy(has_little_in_common ? more : alone);
+    *out_script = has_little_in_common ? alone : more;
     return DAO_OK;
 }

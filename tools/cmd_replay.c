@@ -40,7 +40,7 @@ static const dao_option_t options[] = {
     {"mode", "M", offsetof(settings_t, mode), "offsets (the default) or bins"},
     {"method", "M", offsetof(settings_t, method), "of the planner, for offsets; default best"},
     {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
-    {"keys", NULL, offsetof(settings_t, has_keys), "requests have their operator's number as a key"},
+    {"keys", NULL, offsetof(settings_t, has_keys), "requests have their operator's number in the step as a key"},
     {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
     {"json", NULL, offsetof(settings_t, is_json), "print a JSON array, an object a step"},
     {NULL, NULL, 0, NULL},
@@ -61,6 +61,7 @@ typedef struct replay {
     bool has_keys;
     bool is_touched;
     bool is_json;
+    uint64_t first_operator; /* of the step that is replayed */
     struct json_object *rows;
 } replay_t;
 
@@ -139,7 +140,7 @@ static dao_status_t do_record(replay_t *replay, const dao_event_record_t *record
         *address = NULL;
         return status;
     }
-    (void)dao_serving_key_set(replay->has_keys ? record->operator_index + 1 : 0);
+    (void)dao_serving_key_set(replay->has_keys ? record->operator_index - replay->first_operator + 1 : 0);
     *address = dao_alloc(replay->place, (size_t)size_bytes);
     if (*address == NULL && size_bytes > 0) {
         return dao_last_status();
@@ -157,6 +158,7 @@ static dao_status_t do_records(replay_t *replay, uint64_t step)
     size_t begin = step == 0 ? 0 : file->steps[step - 1];
     size_t end = step < file->step_count ? file->steps[step] : file->record_count;
     dao_status_t status = DAO_OK;
+    replay->first_operator = begin < end ? file->records[begin].operator_index : 0;
     for (size_t i = begin; i < end && status == DAO_OK; i++) {
         status = do_record(replay, &file->records[i]);
     }
