@@ -14,6 +14,7 @@ struct dao_plan {
     size_t count;
     uint32_t pool_count;
     uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
+    uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]; /* of bins; else all 0 */
     dao_plan_report_t report;
     _Atomic uint32_t reference_count;
 };
@@ -187,6 +188,16 @@ uint32_t dao_plan_pool(const dao_plan_t *plan, size_t buffer)
 uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool)
 {
     return plan == NULL || pool >= plan->pool_count ? 0 : plan->pool_peaks[pool];
+}
+
+void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT])
+{
+    memcpy(plan->policy_bytes, policy_bytes, sizeof(plan->policy_bytes));
+}
+
+uint64_t dao_plan_bin_policy_bytes(const dao_plan_t *plan, uint32_t policy)
+{
+    return plan == NULL || policy >= DAO_PLAN_BIN_POLICY_COUNT ? 0 : plan->policy_bytes[policy];
 }
 
 size_t dao_plan_count(const dao_plan_t *plan)

@@ -1,4 +1,4 @@
-/* A portfolio is a list of methods. Each is a recipe: the lowest segment first, or greedy, with an order.
+/* A portfolio is a list of methods. Each is a recipe: the lowest segment first or greedy, with an order, or bins.
 
    Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the skyline sees
    each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
@@ -8,12 +8,19 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "planning/bins.h"
 #include "planning/check.h"
 #include "planning/greedy.h"
 #include "planning/lowest.h"
 #include "planning/plan.h"
 
-typedef enum recipe_kind { RECIPE_LOWEST, RECIPE_FIRST_FIT, RECIPE_BEST_FIT } recipe_kind_t;
+typedef enum recipe_kind {
+    RECIPE_NONE,
+    RECIPE_LOWEST,
+    RECIPE_FIRST_FIT,
+    RECIPE_BEST_FIT,
+    RECIPE_BINS
+} recipe_kind_t;
 
 typedef struct recipe {
     recipe_kind_t kind;
@@ -33,6 +40,9 @@ static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
     [DAO_PLAN_METHOD_DURATION_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_DURATION},
     [DAO_PLAN_METHOD_AREA_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_AREA},
     [DAO_PLAN_METHOD_AREA_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_AREA},
+    [DAO_PLAN_METHOD_BINS] = {RECIPE_BINS, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_BREADTH_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_BREADTH},
+    [DAO_PLAN_METHOD_BREADTH_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_BREADTH},
 };
 
 /* What `best` tries, the quick ones first. */
@@ -50,7 +60,8 @@ struct dao_plan_portfolio {
     size_t next;            /* of the list */
     dao_plan_method_t method;
     dao_plan_lowest_t *lowest; /* of the method at hand */
-    dao_plan_greedy_t *greedy; /* of the method at hand, or what settles `lowest` */
+    dao_plan_bins_t *bins;     /* of the method at hand */
+    dao_plan_greedy_t *greedy; /* of the method at hand, or what settles the one above */
     bool is_found;             /* its layout waits to be compared */
     bool has_best;
     dao_plan_worth_t best;
@@ -65,8 +76,10 @@ static void drop_method(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_greedy_destroy(portfolio->greedy);
     dao_plan_lowest_destroy(portfolio->lowest);
+    dao_plan_bins_destroy(portfolio->bins);
     portfolio->greedy = NULL;
     portfolio->lowest = NULL;
+    portfolio->bins = NULL;
 }
 
 static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
@@ -81,32 +94,42 @@ static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
     const recipe_t *recipe = &recipes[portfolio->method];
     dao_plan_greedy_config_t config = {.order = recipe->order,
                                        .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
-    dao_status_t status =
-        recipe->kind == RECIPE_LOWEST
-            ? dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest)
-            : dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+    dao_status_t status = DAO_OK;
+    if (recipe->kind == RECIPE_LOWEST) {
+        status = dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest);
+    } else if (recipe->kind == RECIPE_BINS) {
+        status = dao_plan_bins_create(&portfolio->instance, DAO_BIN_ORDER_END, &portfolio->bins);
+    } else {
+        status = dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+    }
     portfolio->next += status == DAO_OK ? 1 : 0;
     return status;
 }
 
-/* The skyline is done: what is to be compared, and what comes next. */
+static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
+{
+    if (portfolio->greedy != NULL) {
+        return dao_plan_greedy_layout(portfolio->greedy);
+    }
+    return portfolio->lowest != NULL ? dao_plan_lowest_layout(portfolio->lowest)
+                                     : dao_plan_bins_layout(portfolio->bins);
+}
+
+/* Begins to place all once more, in the order of the offsets that there are. */
 static dao_status_t settle(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
-                                       .offsets = dao_plan_lowest_layout(portfolio->lowest)->offsets};
+                                       .offsets = layout_at_hand(portfolio)->offsets};
     return dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
-}
-
-static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
-{
-    return portfolio->greedy != NULL ? dao_plan_greedy_layout(portfolio->greedy)
-                                     : dao_plan_lowest_layout(portfolio->lowest);
 }
 
 static dao_status_t step_method(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
-    return portfolio->greedy != NULL ? dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found)
-                                     : dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found);
+    if (portfolio->greedy != NULL) {
+        return dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found);
+    }
+    return portfolio->lowest != NULL ? dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found)
+                                     : dao_plan_bins_step(portfolio->bins, meter, &portfolio->is_found);
 }
 
 /* ---- results ---- */
@@ -128,6 +151,9 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_mete
     report.memory_bytes =
         instance->memory.most_bytes + 2 * dao_plan_memory_of(instance); /* this plan and the one before */
     dao_status_t status = dao_plan_make_of(instance, layout, &report, out_plan);
+    if (status == DAO_OK && portfolio->bins != NULL) {
+        dao_plan_set_policy_bytes(*out_plan, dao_plan_bins_policy_bytes(portfolio->bins));
+    }
     if (status == DAO_OK) {
         portfolio->best = worth;
         portfolio->has_best = true;
@@ -146,11 +172,13 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
 static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
                                 dao_plan_t **out_plan)
 {
-    dao_status_t status = compare(portfolio, meter, out_plan);
+    const dao_plan_instance_t *instance = &portfolio->instance;
+    bool is_order = portfolio->greedy == NULL && portfolio->bins != NULL && !dao_plan_bins_is_exact(instance);
+    bool is_rough = is_order || (portfolio->greedy == NULL && !dao_plan_instance_is_plain(instance));
+    dao_status_t status = is_order ? DAO_OK : compare(portfolio, meter, out_plan);
     if (status != DAO_OK) {
         return status;
     }
-    bool is_rough = portfolio->greedy == NULL && !dao_plan_instance_is_plain(&portfolio->instance);
     portfolio->is_done = is_bound_met(portfolio);
     if (is_rough && !portfolio->is_done) {
         status = settle(portfolio);
@@ -170,7 +198,7 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
     while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_meter_has(meter)) {
         if (portfolio->is_found) {
             status = take_result(portfolio, meter, out_plan);
-        } else if (portfolio->greedy != NULL || portfolio->lowest != NULL) {
+        } else if (portfolio->greedy != NULL || portfolio->lowest != NULL || portfolio->bins != NULL) {
             status = step_method(portfolio, meter);
         } else {
             status = start_method(portfolio);
@@ -179,6 +207,12 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
     }
     portfolio->work += meter->used - used_before;
     return status;
+}
+
+bool dao_plan_portfolio_knows(dao_plan_method_t method)
+{
+    return method == DAO_PLAN_METHOD_BEST ||
+           ((unsigned)method < DAO_PLAN_METHOD_COUNT && recipes[method].kind != RECIPE_NONE);
 }
 
 bool dao_plan_portfolio_is_done(const dao_plan_portfolio_t *portfolio)

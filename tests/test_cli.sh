@@ -127,6 +127,42 @@ expect 1 "has no batches" info "$folder/x.tr" --batch 4
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
 
+# A step in virtual time: the same arguments print the same.
+small_step=$folder/forth_and_back.tr
+awk 'BEGIN {
+    print "T 41"; print "0 1000000 1 w"
+    for (i = 1; i <= 40; i++) print i, 1000000, 0, "a" i
+    print "K 80 40"; print "20 2 0:3 1:2"
+    for (i = 2; i <= 40; i++) print 20, 2, i - 1 ":1", i ":2"
+    for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
+}' >"$small_step"
+gpt=${trace%/*}/gpt6.7b.tr
+expect 2 '"best" is no scheme: there are online' simulate "$gpt" --scheme best
+expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
+expect 2 "--latency:" simulate "$gpt" --latency long
+expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
+expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
+expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 20%..90%
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20
+expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
+expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
+expect 2 "leave --json out" simulate "$gpt" --explain --json
+expect 1 "needs" simulate "$gpt" --capacity 1MB
+expect 0 '"online"' simulate "$small_step" --json
+[ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
+for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in bytes_out \
+    plan_s; do
+    has $field
+done
+cp "$folder/out" "$folder/first"
+expect 0 '"online"' simulate "$small_step" --json
+cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
+expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
+expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
+expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
+expect 0 "window" simulate "$small_step" --scheme all
+
 expect 0 "version" info
 expect 0 '"backend"' info --json
 has version

@@ -33,6 +33,7 @@ extern const dao_command_t dao_command_bench;
 extern const dao_command_t dao_command_info;
 extern const dao_command_t dao_command_replay;
 extern const dao_command_t dao_command_run;
+extern const dao_command_t dao_command_simulate;
 
 /* Reads what follows the command's name: options into `settings`, the rest into `out_arguments` (missing ones are NULL).
    `--help` prints the command's help. True: go on; false: end with `*out_exit`. Complaints go to standard error. */
