@@ -1,13 +1,12 @@
-/* Bins of a plan, read back from its offsets: entries that share an offset share a block, which goes up to the next offset.
+/* Bins of a plan, read back from its offsets: entries that share an offset share a block, and the largest of them tells its bin.
 
-       blocks   [ 48 KiB ][ 48 KiB ][ 36 KiB ][ 40 KiB ] ...     in order of their offset
-       bins     36 KiB: block 2; rights: to borrow from 48       a right for each block of another bin that was planned
-                40 KiB: block 3                                  for entries of this one
-                48 KiB: blocks 1, 0
+       blocks   [ 48 KiB ][ 48 KiB ][ 40 KiB ][ 36 KiB ] ...     in order of their offset
+       bins     36 KiB: block 3; rights: to borrow from 48       a right for each block of another bin that was planned
+                40 KiB: block 2                                  for entries of this one
+                48 KiB: blocks 0, 1
        rights   36 -> 48                                         grouped by the bin that has them
 
-   Sizes are rounded up to the interval of the plan, the largest of 16, 8 and 4 KiB that all blocks are multiples of, and
-   so lead to a bin.
+   Sizes lead to their bin by the policy of the plan (planning/bins.h): the one under which every block is as large as its bin.
 
    What holds between calls:
 
@@ -18,19 +17,16 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/math.h"
+#include "planning/bins.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define NONE UINT32_MAX
 
-/* The intervals of lifetime bins. */
-#define INTERVAL_MOST  ((uint64_t)16 << 10)
-#define INTERVAL_LEAST ((uint64_t)4 << 10)
-
 typedef struct block {
     uint64_t offset_bytes;
+    uint64_t size_bytes; /* of its largest entry */
     uint32_t bin;
     uint32_t next;  /* below it in the stack of its bin */
     uint32_t right; /* that it was borrowed by, or NONE */
@@ -55,7 +51,7 @@ struct dao_bins {
     bin_t *bins; /* in order of size */
     right_t *rights;
     uint32_t block_count, bin_count, right_count;
-    uint64_t interval_bytes;
+    uint32_t policy;
 };
 
 void dao_bins_destroy(dao_bins_t *bins)
@@ -103,7 +99,7 @@ static block_t *block_find(const dao_bins_t *bins, uint64_t offset_bytes)
 /* Gives the bin of a size, or NULL. */
 static bin_t *bin_find(const dao_bins_t *bins, uint64_t size_bytes)
 {
-    bin_t wanted = {.size_bytes = dao_round_up(size_bytes, bins->interval_bytes)};
+    bin_t wanted = {.size_bytes = dao_bin_round(bins->policy, size_bytes)};
     return bins->bin_count == 0 ? NULL
                                 : bsearch(&wanted, bins->bins, bins->bin_count, sizeof(wanted), compare_bins);
 }
@@ -127,56 +123,60 @@ static uint32_t unique(void *items, uint32_t count, size_t item_bytes, int (*com
     return kept;
 }
 
-/* Finds the blocks, and the interval that all their sizes are multiples of. */
+/* Finds the blocks. */
 static void blocks_make(dao_bins_t *bins, const dao_script_t *script)
 {
     for (uint32_t i = 0; i < script->count; i++) {
         if (dao_script_is_placed(&script->entries[i])) {
-            bins->blocks[bins->block_count++] = (block_t){.offset_bytes = script->entries[i].offset_bytes};
+            bins->blocks[bins->block_count++] =
+                (block_t){.offset_bytes = script->entries[i].offset_bytes, .next = NONE, .right = NONE};
         }
     }
     bins->block_count = unique(bins->blocks, bins->block_count, sizeof(*bins->blocks), compare_blocks);
-    bins->interval_bytes = INTERVAL_MOST;
-    for (uint32_t i = 0; i < bins->block_count; i++) {
-        while (bins->blocks[i].offset_bytes % bins->interval_bytes != 0 && bins->interval_bytes > INTERVAL_LEAST) {
-            bins->interval_bytes /= 2;
+    for (uint32_t i = 0; i < script->count; i++) {
+        const dao_script_entry_t *entry = &script->entries[i];
+        if (dao_script_is_placed(entry)) {
+            block_t *block = block_find(bins, entry->offset_bytes);
+            block->size_bytes = entry->most_bytes > block->size_bytes ? entry->most_bytes : block->size_bytes;
         }
     }
 }
 
-/* Gives the bytes of a block. */
-static uint64_t block_bytes(const dao_bins_t *bins, const dao_script_t *script, const block_t *block)
+/* Tells whether every block is as large as the bin of its largest entry under a policy, but for what its alignment may cost. */
+static bool policy_fits(const dao_bins_t *bins, const dao_script_t *script, uint32_t policy)
 {
-    const block_t *after = block + 1;
-    uint64_t end = after < bins->blocks + bins->block_count ? after->offset_bytes : script->arena_bytes;
-    return dao_round_up(end - block->offset_bytes, bins->interval_bytes);
+    for (uint32_t i = 0; i < bins->block_count; i++) {
+        const block_t *block = &bins->blocks[i];
+        uint64_t end = i + 1 < bins->block_count ? block[1].offset_bytes : script->arena_bytes;
+        uint64_t bin_bytes = dao_bin_round(policy, block->size_bytes);
+        uint64_t block_bytes = end - block->offset_bytes;
+        if (block_bytes < bin_bytes || block_bytes - bin_bytes >= script->alignment_bytes) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Finds the bins: of blocks, and of entries that only borrow. */
 static void bins_make(dao_bins_t *bins, const dao_script_t *script)
 {
-    for (uint32_t i = 0; i < bins->block_count; i++) {
-        bins->bins[bins->bin_count++] =
-            (bin_t){.size_bytes = block_bytes(bins, script, &bins->blocks[i]), .top = NONE};
-    }
     for (uint32_t i = 0; i < script->count; i++) {
         if (dao_script_is_placed(&script->entries[i])) {
-            uint64_t size_bytes = dao_round_up(script->entries[i].most_bytes, bins->interval_bytes);
+            uint64_t size_bytes = dao_bin_round(bins->policy, script->entries[i].most_bytes);
             bins->bins[bins->bin_count++] = (bin_t){.size_bytes = size_bytes, .top = NONE};
         }
     }
     bins->bin_count = unique(bins->bins, bins->bin_count, sizeof(*bins->bins), compare_bins);
     for (uint32_t i = bins->block_count; i-- > 0;) { /* the lowest block comes to the top */
-        bin_t *bin = bin_find(bins, block_bytes(bins, script, &bins->blocks[i]));
+        bin_t *bin = bin_find(bins, bins->blocks[i].size_bytes);
         bins->blocks[i].bin = (uint32_t)(bin - bins->bins);
         bins->blocks[i].next = bin->top;
-        bins->blocks[i].right = NONE;
         bin->top = i;
     }
 }
 
-/* Finds the rights. False: an entry is larger than its block. */
-static bool rights_make(dao_bins_t *bins, const dao_script_t *script)
+/* Finds the rights. */
+static void rights_make(dao_bins_t *bins, const dao_script_t *script)
 {
     for (uint32_t i = 0; i < script->count; i++) {
         const dao_script_entry_t *entry = &script->entries[i];
@@ -185,9 +185,6 @@ static bool rights_make(dao_bins_t *bins, const dao_script_t *script)
         }
         uint32_t holder = (uint32_t)(bin_find(bins, entry->most_bytes) - bins->bins);
         const block_t *block = block_find(bins, entry->offset_bytes);
-        if (holder > block->bin) {
-            return false;
-        }
         if (holder < block->bin) {
             bins->rights[bins->right_count++] =
                 (right_t){.holder = holder, .block = (uint32_t)(block - bins->blocks)};
@@ -198,7 +195,6 @@ static bool rights_make(dao_bins_t *bins, const dao_script_t *script)
         bins->bins[bins->rights[i].holder].first_right = i;
         bins->bins[bins->rights[i].holder].right_count++;
     }
-    return true;
 }
 
 dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins)
@@ -207,7 +203,7 @@ dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins)
     dao_bins_t *bins = dao_host_calloc(1, sizeof(*bins));
     if (bins != NULL) {
         bins->blocks = dao_host_calloc(room, sizeof(*bins->blocks));
-        bins->bins = dao_host_calloc(2 * room, sizeof(*bins->bins));
+        bins->bins = dao_host_calloc(room, sizeof(*bins->bins));
         bins->rights = dao_host_calloc(room, sizeof(*bins->rights));
     }
     if (bins == NULL || bins->blocks == NULL || bins->bins == NULL || bins->rights == NULL) {
@@ -215,11 +211,15 @@ dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins)
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bins of a plan");
     }
     blocks_make(bins, script);
-    bins_make(bins, script);
-    if (!rights_make(bins, script)) {
-        dao_bins_destroy(bins);
-        return dao_error(DAO_ERR_INVALID, "the plan was not made with lifetime bins: its blocks overlap");
+    while (bins->policy < DAO_PLAN_BIN_POLICY_COUNT && !policy_fits(bins, script, bins->policy)) {
+        bins->policy++;
     }
+    if (bins->policy == DAO_PLAN_BIN_POLICY_COUNT) {
+        dao_bins_destroy(bins);
+        return dao_error(DAO_ERR_INVALID, "the plan was not made with lifetime bins: its blocks have no sizes of bins");
+    }
+    bins_make(bins, script);
+    rights_make(bins, script);
     DAO_ASSERT_HEAVY(dao_bins_is_valid(bins));
     *out_bins = bins;
     return DAO_OK;

@@ -407,15 +407,19 @@ bool dao_script_is_valid(const dao_script_t *script)
             return false;
         }
     }
-    if (!tables_are_valid(script) || question_init(&question, script) != DAO_OK) {
+    if (!tables_are_valid(script)) {
         return false;
+    }
+    if (question_init(&question, script) != DAO_OK) {
+        return true;
     }
     for (uint32_t i = 0; i < script->count; i++) {
         if (dao_script_is_placed(&script->entries[i])) {
             question_add(&question, script, i);
         }
     }
-    bool is_plan = dao_plan_check(&question.problem, question.offsets, NULL) == DAO_OK;
+    dao_status_t status = dao_plan_check(&question.problem, question.offsets, NULL);
+    bool is_plan = status == DAO_OK || status == DAO_ERR_NO_HOST_MEMORY;
     question_finish(&question);
     return is_plan;
 }

@@ -122,7 +122,8 @@ static inline bool dao_script_is_placed(const dao_script_entry_t *entry)
     return entry->offset_bytes != DAO_PLAN_NOWHERE;
 }
 
-/* Two entries that share bytes are never alive at the same time; and all that this file says. O(n log n). */
+/* Two entries that share bytes are never alive at the same time; and all that this file says. What lacks memory to be looked at
+   is taken for good. O(n log n). */
 bool dao_script_is_valid(const dao_script_t *script);
 
 /* ---- for the files script*.c and plan files ---- */
