@@ -107,7 +107,8 @@ static bin_t *bin_find(const dao_bins_t *bins, uint64_t size_bytes)
 /* ---- create ---- */
 
 /* Keeps one of each run of equal elements; gives how many there are then. */
-static uint32_t unique(void *items, uint32_t count, size_t item_bytes, int (*compare_items)(const void *, const void *))
+static uint32_t unique(void *items, uint32_t count, size_t item_bytes,
+                       int (*compare_items)(const void *, const void *))
 {
     char *bytes = items;
     uint32_t kept = 0;
@@ -216,7 +217,8 @@ dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins)
     }
     if (bins->policy == DAO_PLAN_BIN_POLICY_COUNT) {
         dao_bins_destroy(bins);
-        return dao_error(DAO_ERR_INVALID, "the plan was not made with lifetime bins: its blocks have no sizes of bins");
+        return dao_error(DAO_ERR_INVALID,
+                         "the plan was not made with lifetime bins: its blocks have no sizes of bins");
     }
     bins_make(bins, script);
     rights_make(bins, script);
@@ -282,7 +284,8 @@ bool dao_bins_is_valid(const dao_bins_t *bins)
     for (uint32_t i = 0; i < bins->block_count; i++) {
         out_count += bins->blocks[i].is_out;
         held_count += bins->blocks[i].right != NONE;
-        if (bins->blocks[i].right != NONE && (!bins->blocks[i].is_out || !bins->rights[bins->blocks[i].right].is_out)) {
+        if (bins->blocks[i].right != NONE &&
+            (!bins->blocks[i].is_out || !bins->rights[bins->blocks[i].right].is_out)) {
             return false;
         }
     }
@@ -290,7 +293,8 @@ bool dao_bins_is_valid(const dao_bins_t *bins)
         right_out_count += bins->rights[i].is_out;
     }
     for (uint32_t i = 0; i < bins->bin_count; i++) {
-        for (uint32_t k = bins->bins[i].top; k != NONE && stacked_count <= bins->block_count; k = bins->blocks[k].next) {
+        for (uint32_t k = bins->bins[i].top; k != NONE && stacked_count <= bins->block_count;
+             k = bins->blocks[k].next) {
             stacked_count++;
             if (bins->blocks[k].is_out || bins->blocks[k].bin != i) {
                 return false;

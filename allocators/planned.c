@@ -254,7 +254,8 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
     bool has_choice = may_go_beside(planned, size_bytes, ALLOWANCE_PART_MOST);
     uint64_t most_harm = has_choice ? dao_planned_rounded(size_bytes) : UINT64_MAX;
     status = dao_planned_take_quiet(planned, until, most_harm, ask->request, out_grant);
-    return status == DAO_ERR_LIMIT && !has_choice ? dao_planned_take_any(planned, ask->request, out_grant) : status;
+    return status == DAO_ERR_LIMIT && !has_choice ? dao_planned_take_any(planned, ask->request, out_grant)
+                                                  : status;
 }
 
 /* Serves from the arena: DAO_ERR_LIMIT where it does not. */
@@ -329,6 +330,15 @@ static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_re
     return status == DAO_OK ? DAO_OK : take_beside(planned, &ask, out_grant);
 }
 
+/* Within an iteration there is no shorter way. */
+static void *planned_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    return atomic_load_explicit(&planned->is_open, memory_order_relaxed)
+               ? NULL
+               : planned->inner->ops->alloc_plain(planned->inner, size_bytes);
+}
+
 /* ---- free ---- */
 
 /* What a free under the lock comes to. */
@@ -337,7 +347,8 @@ typedef enum free_answer {
     FREE_INNER, /* it is the inner allocator's */
 } free_answer_t;
 
-static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold_t *hold, dao_status_t *out_status)
+static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold_t *hold,
+                                 dao_status_t *out_status)
 {
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     if (!dao_planned_in_arena(planned, address)) {
@@ -352,7 +363,8 @@ static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold
             untrack(planned, entry);
         }
         if (planned->served.bins != NULL) {
-            (void)dao_bins_give(planned->served.bins, (uint64_t)((char *)address - planned->arena.segment.address));
+            (void)dao_bins_give(planned->served.bins,
+                                (uint64_t)((char *)address - planned->arena.segment.address));
         }
     }
     return FREE_DONE;
@@ -382,7 +394,8 @@ static bool puts_off(dao_planned_t *planned, void *address, const dao_hold_t *ho
             (dao_put_off_t){.address = address, .hold = hold != NULL ? *hold : (dao_hold_t){0}};
     }
     dao_spin_unlock(&planned->lock);
-    *out_status = is_double ? dao_ledger_check_free(&planned->arena.ledger, DAO_ERR_DOUBLE_FREE, address) : DAO_OK;
+    *out_status =
+        is_double ? dao_ledger_check_free(&planned->arena.ledger, DAO_ERR_DOUBLE_FREE, address) : DAO_OK;
     return is_double || is_put_off;
 }
 
@@ -423,7 +436,8 @@ static dao_status_t planned_query(dao_allocator_t *allocator, const void *addres
     if (dao_planned_in_arena(planned, address)) {
         dao_spin_lock(&planned->lock);
         bool is_here = dao_planned_in_arena(planned, address);
-        dao_status_t status = is_here ? dao_segment_query(&planned->arena.segment, address, out_block) : DAO_OK;
+        dao_status_t status =
+            is_here ? dao_segment_query(&planned->arena.segment, address, out_block) : DAO_OK;
         dao_spin_unlock(&planned->lock);
         if (is_here) {
             return dao_ledger_check_query(&planned->arena.ledger, status, address);
@@ -475,7 +489,8 @@ static void planned_lease_end(dao_allocator_t *allocator, uint32_t lease)
     inner->ops->lease_end(inner, lease);
 }
 
-static void planned_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats)
+static void planned_lease_stats(dao_allocator_t *allocator, uint32_t lease,
+                                dao_block_lease_stats_t *out_stats)
 {
     dao_allocator_t *inner = dao_planned_of(allocator)->inner;
     inner->ops->lease_stats(inner, lease, out_stats);
@@ -512,6 +527,7 @@ static void planned_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t planned_ops = {
     .name = "planned",
     .alloc = planned_alloc,
+    .alloc_plain = planned_alloc_plain,
     .free = planned_free,
     .stream_mark = planned_stream_mark,
     .query = planned_query,

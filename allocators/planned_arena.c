@@ -28,15 +28,15 @@ static void make_room(dao_planned_t *planned, uint64_t size_bytes)
     size_t released_bytes;
     planned->inner->ops->stats_get(planned->inner, &stats);
     if (stats.largest_hole_bytes < size_bytes) {
-        (void)planned->inner->ops->trim(planned->inner, 0, &released_bytes); /* what stays is in the way, no more */
+        (void)planned->inner->ops->trim(planned->inner, 0,
+                                        &released_bytes); /* what stays is in the way, no more */
     }
 }
 
 static dao_status_t range_make(char *address, uint64_t size_bytes, dao_range_t **out_range)
 {
-    dao_range_config_t config = {.capacity_bytes = size_bytes,
-                                 .base = (uint64_t)(uintptr_t)address,
-                                 .is_indexed = true};
+    dao_range_config_t config = {
+        .capacity_bytes = size_bytes, .base = (uint64_t)(uintptr_t)address, .is_indexed = true};
     return dao_range_create(&config, out_range);
 }
 
@@ -88,8 +88,8 @@ bool dao_planned_arena_give(dao_planned_t *planned)
     planned->arena.given_bytes = 0;
     dao_spin_unlock(&planned->lock);
     dao_range_destroy(segment.range);
-    dao_status_t status = planned->inner->ops->free(planned->inner, segment.address,
-                                                    dao_hold_is_empty(&hold) ? NULL : &hold);
+    dao_status_t status =
+        planned->inner->ops->free(planned->inner, segment.address, dao_hold_is_empty(&hold) ? NULL : &hold);
     DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
     (void)status;
     return true;

@@ -41,7 +41,7 @@
 #define REST_MAX   ((uint64_t)4096)
 
 /* Learning waits one iteration more for so many that went into the script. */
-#define LEARN_SLOWER 4u
+#define LEARN_SLOWER  4u
 #define LEARN_GAP_MAX 64u
 
 /* Iterations between two attempts to get an arena, at most. */
@@ -150,7 +150,8 @@ static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_
 }
 
 /* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its place. */
-static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording, dao_script_t **script)
+static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording,
+                              dao_script_t **script)
 {
     dao_script_t *next;
     dao_status_t status = dao_script_learn(*script != NULL ? *script : base, recording, &next);
@@ -185,12 +186,11 @@ static dao_status_t learn(dao_planned_t *planned, dao_script_t **out_script)
 /* Asks a planner for the offsets of a script, which it takes over. */
 static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script)
 {
-    dao_planner_config_t config = {.method = planned->config.method,
-                                   .work_limit = planned->config.work_limit,
-                                   .submit = planned->config.worker == DAO_SERVING_WORKER_SUBMIT
-                                                 ? planned->config.submit
-                                                 : NULL,
-                                   .submit_user = planned->config.submit_user};
+    dao_planner_config_t config = {
+        .method = planned->config.method,
+        .work_limit = planned->config.work_limit,
+        .submit = planned->config.worker == DAO_SERVING_WORKER_SUBMIT ? planned->config.submit : NULL,
+        .submit_user = planned->config.submit_user};
     dao_learning_t *learning = dao_host_calloc(1, sizeof(*learning));
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     if (learning != NULL) {
@@ -246,7 +246,8 @@ static void learning_start(dao_planned_t *planned, dao_learning_t *learning)
     if (planned->config.worker != DAO_SERVING_WORKER_CALLER) {
         status = dao_planner_start(learning->planner);
     }
-    if (status != DAO_OK) { /* the caller is to do it, or there is no thread; what it finds until it fails serves */
+    if (status !=
+        DAO_OK) { /* the caller is to do it, or there is no thread; what it finds until it fails serves */
         bool is_done;
         status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
     }
@@ -373,7 +374,8 @@ static void room_make(dao_planned_t *planned)
         return;
     }
     dao_lifetimes_t larger[2] = {0};
-    if (dao_lifetimes_init(&larger[0], wanted) == DAO_OK && dao_lifetimes_init(&larger[1], wanted) == DAO_OK) {
+    if (dao_lifetimes_init(&larger[0], wanted) == DAO_OK &&
+        dao_lifetimes_init(&larger[1], wanted) == DAO_OK) {
         dao_spin_lock(&planned->lock);
         for (int i = 0; i < 2; i++) {
             dao_lifetimes_t before = planned->recordings[i];
@@ -479,7 +481,8 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
     if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
         dao_spin_lock(&planned->lock);
         atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
-        dao_lifetimes_clear(&planned->recordings[planned->serial & 1], 0); /* half an iteration is not learnt */
+        dao_lifetimes_clear(&planned->recordings[planned->serial & 1],
+                            0); /* half an iteration is not learnt */
         dao_spin_unlock(&planned->lock);
         put_off_carry_out(planned);
     }
@@ -503,7 +506,9 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
         dao_mutex_unlock(&planned->border);
         now_ns = dao_clock_ns();
         if (!is_late) {
-            uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX : until_ns > now_ns ? until_ns - now_ns : 0;
+            uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
+                               : until_ns > now_ns    ? until_ns - now_ns
+                                                      : 0;
             is_late = dao_planner_wait(learning->planner, rest_ns) == DAO_ERR_NOT_READY;
         }
         dao_mutex_lock(&planned->border);

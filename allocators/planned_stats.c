@@ -130,7 +130,8 @@ static dao_serving_lifetime_t describe(const dao_lifetime_t *item, uint32_t inde
                                     .key = item->key,
                                     .begin = index,
                                     .end = item->end != DAO_LIFETIME_OPEN ? item->end : UINT64_MAX,
-                                    .begin_ns = item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
+                                    .begin_ns =
+                                        item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
                                     .end_ns = item->end_ticks != 0 ? dao_ticks_to_ns(item->end_ticks) : 0,
                                     .lane = item->lane};
 }

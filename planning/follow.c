@@ -35,8 +35,8 @@
 #define SCORE_AHEAD  384
 #define SCORE_LOST   (SCORE_FULL * 3 / 8)
 #define SCORE_UNSURE (SCORE_FULL * 5 / 8)
-#define NEAR 4u
-#define BEHIND_MAX 3u
+#define NEAR         4u
+#define BEHIND_MAX   3u
 
 /* Entries that may be left out at once without a look-up, and places of a chain that a look-up tells apart. */
 #define SKIP_MAX  3u
@@ -120,7 +120,8 @@ static void guess_add(dao_follow_lane_t *lane, uint32_t place, int32_t score)
             }
             return;
         }
-        bool is_worse = i > 0 && (worst == lane->guess_count || lane->guesses[i].score < lane->guesses[worst].score);
+        bool is_worse =
+            i > 0 && (worst == lane->guess_count || lane->guesses[i].score < lane->guesses[worst].score);
         worst = is_worse ? i : worst;
     }
     if (lane->guess_count <= DAO_FOLLOW_GUESS_COUNT) {
@@ -132,7 +133,8 @@ static void guess_add(dao_follow_lane_t *lane, uint32_t place, int32_t score)
 }
 
 /* Lets every guess go on by one request. Gives the place of the best one whose size is right, or DAO_SCRIPT_NONE. */
-static uint32_t guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t end, uint64_t units)
+static uint32_t guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t end,
+                              uint64_t units)
 {
     uint32_t best = lane->guess_count, leading = lane->guesses[0].place;
     for (uint32_t i = 0; i < lane->guess_count; i++) {
@@ -216,7 +218,8 @@ static void guess_anew(dao_follow_lane_t *lane, const dao_script_t *script, uint
                        dao_follow_guess_t before, uint64_t units)
 {
     uint32_t old_count = lane->guess_count;
-    for (uint32_t i = 1; i < old_count; i++) { /* it is new, and the script goes on where another guess says */
+    for (uint32_t i = 1; i < old_count;
+         i++) { /* it is new, and the script goes on where another guess says */
         uint32_t place = lane->guesses[i].place;
         if (place > begin && !is_right(script, place - 1, end, units)) {
             guess_add(lane, place - 1, lane->guesses[i].score - SCORE_DOUBT);
@@ -281,7 +284,7 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
     }
     uint64_t most_units = dao_lifetime_units(entry_at(script, before.place)->most_bytes);
     return units * RESIZED_PART_MAX >= most_units && units / RESIZED_PART_MAX <= most_units ? before.place
-                                                                                              : DAO_SCRIPT_NONE;
+                                                                                            : DAO_SCRIPT_NONE;
 }
 
 /* Finds a place of that size that was passed by lately and that nothing was found at. It does not move the program. */

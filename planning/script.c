@@ -148,8 +148,7 @@ static void fill_keys(dao_script_t *script)
     for (uint32_t i = script->count; i-- > 0;) {
         script->key_next[i] = DAO_SCRIPT_NONE;
         if (script->entries[i].key != 0) {
-            dao_script_key_t *slot =
-                &script->keys[dao_script_key_slot(script, script->entries[i].key)];
+            dao_script_key_t *slot = &script->keys[dao_script_key_slot(script, script->entries[i].key)];
             script->key_next[i] = slot->key != 0 ? slot->first : DAO_SCRIPT_NONE;
             *slot = (dao_script_key_t){.key = script->entries[i].key, .first = i};
         }
@@ -228,7 +227,8 @@ static void question_finish(question_t *question)
 /* Tells whether an entry can have a place: somebody saw its end. */
 static bool can_be_placed(const dao_script_entry_t *entry)
 {
-    return entry->end != DAO_LIFETIME_OPEN && entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
+    return entry->end != DAO_LIFETIME_OPEN &&
+           entry->most_bytes <= DAO_PLAN_SIZE_MAX - DAO_LIFETIME_UNIT_BYTES;
 }
 
 /* Tells whether it is to have one. */
@@ -254,9 +254,8 @@ static dao_status_t question_init(question_t *question, const dao_script_t *scri
         question_finish(question);
         return no_memory();
     }
-    question->problem = (dao_plan_problem_t){.buffers = question->buffers,
-                                             .period = script->count,
-                                             .alignment_bytes = DAO_LIFETIME_UNIT_BYTES};
+    question->problem = (dao_plan_problem_t){
+        .buffers = question->buffers, .period = script->count, .alignment_bytes = DAO_LIFETIME_UNIT_BYTES};
     return DAO_OK;
 }
 
@@ -295,8 +294,8 @@ static void set_figures(dao_script_t *script, const dao_plan_t *plan)
     }
 }
 
-dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin, const dao_planner_config_t *config,
-                                dao_planner_t **out_planner)
+dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
+                                const dao_planner_config_t *config, dao_planner_t **out_planner)
 {
     question_t question;
     dao_status_t status = question_init(&question, script);

@@ -47,12 +47,13 @@ typedef struct dao_script_key {
 typedef struct dao_script {
     dao_script_entry_t *entries;
     uint32_t count;
-    uint32_t changed_count;   /* of these, how many are new, larger or live longer than in the script before */
-    uint64_t arena_bytes;     /* the plan's peak */
-    uint64_t bound_bytes;     /* no plan of these lifetimes is smaller */
+    uint32_t changed_count; /* of these, how many are new, larger or live longer than in the script before */
+    uint64_t arena_bytes;   /* the plan's peak */
+    uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
     uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
     uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
-    bool places_lasting;      /* what outlives an iteration gets offsets, too: it is too much to lie beside the arena */
+    bool
+        places_lasting; /* what outlives an iteration gets offsets, too: it is too much to lie beside the arena */
 
     /* Entries without a key: their indices, lane by lane, each in order. */
     uint32_t *order;
@@ -90,7 +91,8 @@ void dao_script_destroy(dao_script_t *script); /* NULL is allowed */
 /* Makes a planner for all entries that can have an offset. Every life is taken to be longer by `margin` allocations. The
    planner's answers. */
 DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
-                                              const dao_planner_config_t *config, dao_planner_t **out_planner);
+                                              const dao_planner_config_t *config,
+                                              dao_planner_t **out_planner);
 
 /* Gives the entries the offsets that such a planner has found. The planner's answers. */
 DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner);

@@ -15,11 +15,11 @@
 #include <string.h>
 
 /* What a pair is worth: of equal sizes, of sizes within a factor of two, of any; and what an item or entry alone costs. */
-#define WORTH_EQUAL    4
-#define WORTH_SIMILAR  (-1)
-#define WORTH_OTHER    (-4)
-#define WORTH_ALONE    (-2)
-#define WORTH_NEVER    (-(1 << 30))
+#define WORTH_EQUAL   4
+#define WORTH_SIMILAR (-1)
+#define WORTH_OTHER   (-4)
+#define WORTH_ALONE   (-2)
+#define WORTH_NEVER   (-(1 << 30))
 
 /* Places that are looked at, at most and for each item at least. */
 #define CELL_COUNT_MAX ((uint64_t)8 << 20)
@@ -100,7 +100,7 @@ static dao_status_t band_init(const lane_t *lane, band_t *band)
     band->worths[0] = dao_host_calloc(band->width, sizeof(int32_t));
     band->worths[1] = dao_host_calloc(band->width, sizeof(int32_t));
     return band->steps != NULL && band->worths[0] != NULL && band->worths[1] != NULL ? DAO_OK
-                                                                                      : DAO_ERR_NO_HOST_MEMORY;
+                                                                                     : DAO_ERR_NO_HOST_MEMORY;
 }
 
 static void band_finish(band_t *band)

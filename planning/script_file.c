@@ -61,9 +61,8 @@ static dao_status_t put_entry(writer_t *writer, const dao_script_entry_t *entry)
     char line[LINE_BYTES], offset[24], end[24];
     format_column(offset, sizeof(offset), entry->offset_bytes, dao_script_is_placed(entry));
     format_column(end, sizeof(end), entry->end, entry->end != DAO_LIFETIME_OPEN);
-    int length = snprintf(line, sizeof(line),
-                          "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s %u %u\n", offset,
-                          entry->most_bytes, entry->least_bytes, entry->key, entry->begin, end,
+    int length = snprintf(line, sizeof(line), "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s %u %u\n",
+                          offset, entry->most_bytes, entry->least_bytes, entry->key, entry->begin, end,
                           (unsigned)entry->lane, (unsigned)entry->alignment_shift);
     return put(writer, line, length);
 }
@@ -116,13 +115,16 @@ static dao_status_t take_word(reader_t *reader, const char *word)
 }
 
 /* Takes a number of a base, at most `most`, and the character behind it. */
-static dao_status_t take_number(reader_t *reader, unsigned base, uint64_t most, char behind, uint64_t *out_value)
+static dao_status_t take_number(reader_t *reader, unsigned base, uint64_t most, char behind,
+                                uint64_t *out_value)
 {
     uint64_t value = 0;
     const char *begin = reader->next;
     for (; reader->next < reader->end && *reader->next != behind; reader->next++) {
         char c = *reader->next;
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : base;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                : base;
         if (digit >= base) {
             return wrong(reader, "this is no number");
         }

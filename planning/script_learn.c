@@ -93,7 +93,8 @@ static void place_all(merge_t *merge)
             anchor = merge->map[i] + 1;
         }
     }
-    for (uint32_t i = 0; i < item_count; i++) { /* all new items are placed: old_places are the entries' own */
+    for (uint32_t i = 0; i < item_count;
+         i++) { /* all new items are placed: old_places are the entries' own */
         if (merge->map[i] != DAO_SCRIPT_NONE) {
             merge->new_places[i] = merge->old_places[merge->map[i]];
         }
@@ -155,15 +156,16 @@ static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
     entry->alignment_shift =
         seen->alignment_shift > entry->alignment_shift ? seen->alignment_shift : entry->alignment_shift;
     entry->absent_count = 0;
-    return entry->most_bytes != before.most_bytes || entry->begin != before.begin || entry->end != before.end ||
-           entry->alignment_shift != before.alignment_shift;
+    return entry->most_bytes != before.most_bytes || entry->begin != before.begin ||
+           entry->end != before.end || entry->alignment_shift != before.alignment_shift;
 }
 
 /* Gives the end of an item by positions. What a first iteration leaves alive is taken to stay, what a later one leaves is taken
    to be replaced as the next begins, until more is known. */
 static uint32_t map_item_end(const merge_t *merge, uint32_t end)
 {
-    return end == DAO_LIFETIME_OPEN ? merge->count + 1 : map_end(merge, merge->ends, merge->recording->count, end);
+    return end == DAO_LIFETIME_OPEN ? merge->count + 1
+                                    : map_end(merge, merge->ends, merge->recording->count, end);
 }
 
 static void fill_entries(const merge_t *merge, dao_script_t *script)
@@ -181,8 +183,7 @@ static void fill_entries(const merge_t *merge, dao_script_t *script)
     for (uint32_t i = 0; i < merge->recording->count; i++) {
         const dao_lifetime_t *item = &merge->recording->items[i];
         dao_script_entry_t *entry = &script->entries[merge->new_places[i]];
-        dao_script_entry_t seen =
-            entry_of(item, merge->begins[i], map_item_end(merge, item->end));
+        dao_script_entry_t seen = entry_of(item, merge->begins[i], map_item_end(merge, item->end));
         if (merge->map[i] == DAO_SCRIPT_NONE) {
             *entry = seen;
             script->changed_count++;
@@ -209,7 +210,8 @@ static dao_status_t learn_alone(const dao_lifetimes_t *recording, dao_script_t *
     return DAO_OK;
 }
 
-static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *recording, dao_script_t **out_script)
+static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *recording,
+                               dao_script_t **out_script)
 {
     merge_t merge;
     dao_status_t status = merge_init(&merge, old, recording);
@@ -220,7 +222,8 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     if (status == DAO_OK) {
         place_all(&merge);
         map_times(&merge);
-        status = merge.count <= DAO_LIFETIME_COUNT_MAX ? dao_script_create(merge.count, out_script) : DAO_ERR_LIMIT;
+        status = merge.count <= DAO_LIFETIME_COUNT_MAX ? dao_script_create(merge.count, out_script)
+                                                       : DAO_ERR_LIMIT;
     }
     if (status == DAO_OK) {
         fill_entries(&merge, *out_script);
@@ -248,7 +251,8 @@ static dao_status_t complete(dao_status_t status, dao_script_t **script)
     return status;
 }
 
-dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording, dao_script_t **out_script)
+dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
+                              dao_script_t **out_script)
 {
     DAO_ASSERT(recording->count > 0);
     dao_script_t *alone = NULL, *more = NULL;

@@ -41,7 +41,8 @@ const char *dao_serving_mode_name(dao_serving_mode_t mode)
 dao_status_t dao_serving_mode_parse(const char *text, dao_serving_mode_t *out_mode)
 {
     if (text == NULL || out_mode == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_serving_mode_parse: %s is NULL", text == NULL ? "text" : "out_mode");
+        return dao_error(DAO_ERR_INVALID, "dao_serving_mode_parse: %s is NULL",
+                         text == NULL ? "text" : "out_mode");
     }
     for (size_t i = 0; i < MODE_COUNT; i++) {
         if (strcmp(text, modes[i].name) == 0) {
@@ -65,8 +66,9 @@ static dao_status_t count_find(const char *name, uint32_t *count)
     for (const char *digit = text; *digit != '\0'; digit++) {
         value = value * 10 + (uint64_t)(*digit - '0');
         if (*digit < '0' || *digit > '9' || value > UINT32_MAX) {
-            return dao_error(DAO_ERR_INVALID, "%s is \"%.64s\"; write a number of iterations, at most %" PRIu32, name,
-                             text, UINT32_MAX);
+            return dao_error(DAO_ERR_INVALID,
+                             "%s is \"%.64s\"; write a number of iterations, at most %" PRIu32, name, text,
+                             UINT32_MAX);
         }
     }
     *count = (uint32_t)value;
@@ -102,8 +104,9 @@ dao_status_t dao_serving_config_check(const char *place, const dao_serving_confi
     }
     if ((int)config->worker < DAO_SERVING_WORKER_CALLER || (int)config->worker > DAO_SERVING_WORKER_SUBMIT ||
         (config->worker == DAO_SERVING_WORKER_SUBMIT) != (config->submit != NULL)) {
-        return dao_error(DAO_ERR_INVALID, "%s: serving.worker is %d, serving.submit %s; only the worker %d needs it",
-                         place, (int)config->worker, config->submit != NULL ? "is set" : "is NULL",
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: serving.worker is %d, serving.submit %s; only the worker %d needs it", place,
+                         (int)config->worker, config->submit != NULL ? "is set" : "is NULL",
                          DAO_SERVING_WORKER_SUBMIT);
     }
     if ((int)config->method < 0 || (int)config->method >= DAO_PLAN_METHOD_COUNT) {
@@ -111,18 +114,20 @@ dao_status_t dao_serving_config_check(const char *place, const dao_serving_confi
                          (int)config->method, DAO_PLAN_METHOD_COUNT - 1);
     }
     if (config->allocation_count > DAO_SERVING_ALLOCATION_COUNT_MAX) {
-        return dao_error(DAO_ERR_INVALID, "%s: serving.allocation_count is %" PRIu32 "; it is at most %u", place,
-                         config->allocation_count, DAO_SERVING_ALLOCATION_COUNT_MAX);
+        return dao_error(DAO_ERR_INVALID, "%s: serving.allocation_count is %" PRIu32 "; it is at most %u",
+                         place, config->allocation_count, DAO_SERVING_ALLOCATION_COUNT_MAX);
     }
     return DAO_OK;
 }
 
 /* What a config leaves open is as the environment says. */
-static dao_serving_config_t effective(const dao_serving_config_t *config, const dao_serving_config_t *defaults)
+static dao_serving_config_t effective(const dao_serving_config_t *config,
+                                      const dao_serving_config_t *defaults)
 {
     dao_serving_config_t serving = *config;
     serving.mode = config->mode != DAO_SERVING_DEFAULT ? config->mode : defaults->mode;
-    serving.start_iteration = config->start_iteration != 0 ? config->start_iteration : defaults->start_iteration;
+    serving.start_iteration =
+        config->start_iteration != 0 ? config->start_iteration : defaults->start_iteration;
     serving.stop_iteration = config->stop_iteration != 0 ? config->stop_iteration : defaults->stop_iteration;
     serving.stable_count = config->stable_count != 0 ? config->stable_count : defaults->stable_count;
     serving.max_count = config->max_count != 0 ? config->max_count : defaults->max_count;
@@ -130,14 +135,16 @@ static dao_serving_config_t effective(const dao_serving_config_t *config, const 
 }
 
 dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *config,
-                              const dao_serving_config_t *defaults, dao_holds_t *holds, dao_allocator_t **allocator)
+                              const dao_serving_config_t *defaults, dao_holds_t *holds,
+                              dao_allocator_t **allocator)
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_planned_config_t planned = {.name = dao_place_format(place, text),
                                     .serving = effective(config, defaults),
                                     .holds = holds,
                                     .is_host_memory = place.kind != DAO_PLACE_KIND_DEVICE};
-    return planned.serving.mode == DAO_SERVING_OFF ? DAO_OK : dao_planned_create(&planned, *allocator, allocator);
+    return planned.serving.mode == DAO_SERVING_OFF ? DAO_OK
+                                                   : dao_planned_create(&planned, *allocator, allocator);
 }
 
 /* ---- calls ---- */
@@ -163,8 +170,8 @@ static dao_status_t find_planned(dao_place_t place, const char *function, dao_al
     dao_status_t status = find(place, out_planned);
     return status == DAO_OK && *out_planned == NULL
                ? dao_error(DAO_ERR_UNSUPPORTED,
-                           "%s: %s is not served from plans; dao_place_configure() or DAO_SERVING say so", function,
-                           dao_place_format(place, text))
+                           "%s: %s is not served from plans; dao_place_configure() or DAO_SERVING say so",
+                           function, dao_place_format(place, text))
                : status;
 }
 

@@ -21,7 +21,8 @@ static dao_allocator_t *allocator;
 
 /* ---- make ---- */
 
-static dao_status_t stack(const dao_serving_config_t *serving, dao_allocator_t *inner, dao_allocator_t **out_allocator)
+static dao_status_t stack(const dao_serving_config_t *serving, dao_allocator_t *inner,
+                          dao_allocator_t **out_allocator)
 {
     dao_planned_config_t config = {.name = "device:0", .serving = *serving};
     dao_status_t status = dao_planned_create(&config, inner, out_allocator);
@@ -359,8 +360,11 @@ static void a_plan_that_nobody_keeps_to_is_given_up(void)
 static void counts_of_steps_rule_when_a_plan_serves(void)
 {
     end();
-    begin_with(&(dao_serving_config_t){
-        .mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .start_iteration = 2, .stable_count = 1, .max_count = 10});
+    begin_with(&(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
+                                       .allocation_count = 1000,
+                                       .start_iteration = 2,
+                                       .stable_count = 1,
+                                       .max_count = 10});
     for (int i = 1; i <= 5; i++) { /* 3 is new, 4 and 5 change nothing: two in a row are more than one */
         whole_step(false);
         CU_ASSERT_EQUAL(serving_now().learn_count, i < 3 ? 0 : i - 2);
@@ -373,8 +377,8 @@ static void counts_of_steps_rule_when_a_plan_serves(void)
 static void frees_are_put_off_to_the_end(void)
 {
     end();
-    begin_with(&(dao_serving_config_t){
-        .mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .defers_frees = true});
+    begin_with(
+        &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .defers_frees = true});
     for (int i = 0; i < 3; i++) {
         step_begin();
         void *block = take(MIB);
@@ -479,7 +483,8 @@ static void model_take(model_t *model, size_t size_bytes)
     char *address = take(size_bytes);
     for (size_t i = 0; i < model->count; i++) {
         const model_block_t *other = &model->live[i];
-        model->overlap_count += address < other->address + other->size_bytes && other->address < address + size_bytes;
+        model->overlap_count +=
+            address < other->address + other->size_bytes && other->address < address + size_bytes;
     }
     model->live[model->count++] = (model_block_t){address, size_bytes};
     model->live_bytes += size_bytes;
@@ -502,7 +507,8 @@ static void model_step(model_t *model, uint64_t *seed, uint64_t deviation)
         uint64_t kind = dao_test_random(seed) % 4;
         size_t size_bytes = layer_bytes(i % LAYER_COUNT, i / LAYER_COUNT);
         if (!deviates || kind != 0) {
-            model_take(model, deviates && kind == 1 ? size_bytes / 2 + dao_test_random(seed) % size_bytes : size_bytes);
+            model_take(model, deviates && kind == 1 ? size_bytes / 2 + dao_test_random(seed) % size_bytes
+                                                    : size_bytes);
         }
         if (deviates && kind == 2) {
             model_take(model, size_bytes);
@@ -578,7 +584,8 @@ static CU_TestInfo tests[] = {
     {"a plan that nobody keeps to is given up", a_plan_that_nobody_keeps_to_is_given_up},
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
     {"frees are put off to the end", frees_are_put_off_to_the_end},
-    {"a step larger than its room is learnt the next time", a_step_larger_than_its_room_is_learnt_the_next_time},
+    {"a step larger than its room is learnt the next time",
+     a_step_larger_than_its_room_is_learnt_the_next_time},
     {"a saved plan serves the first step", a_saved_plan_serves_the_first_step},
     {"a damaged plan is refused", a_damaged_plan_is_refused},
     {"random deviations never overlap", random_deviations_never_overlap},
@@ -588,14 +595,13 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {
-        {"planned, outside of iterations, contract", NULL, NULL, idle_begin, allocator_contract_end,
-         allocator_contract_tests},
-        {"planned, recording, contract", NULL, NULL, recording_begin, allocator_contract_end,
-         allocator_contract_tests},
-        {"planned over host, recording, contract", NULL, NULL, host_begin, allocator_contract_end,
-         allocator_contract_tests},
-        {"planned", NULL, NULL, begin, end, tests},
-        CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"planned, outside of iterations, contract", NULL, NULL, idle_begin,
+                              allocator_contract_end, allocator_contract_tests},
+                             {"planned, recording, contract", NULL, NULL, recording_begin,
+                              allocator_contract_end, allocator_contract_tests},
+                             {"planned over host, recording, contract", NULL, NULL, host_begin,
+                              allocator_contract_end, allocator_contract_tests},
+                             {"planned", NULL, NULL, begin, end, tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -40,7 +40,8 @@ static const dao_option_t options[] = {
     {"mode", "M", offsetof(settings_t, mode), "offsets (the default) or bins"},
     {"method", "M", offsetof(settings_t, method), "of the planner, for offsets; default best"},
     {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
-    {"keys", NULL, offsetof(settings_t, has_keys), "requests have their operator's number in the step as a key"},
+    {"keys", NULL, offsetof(settings_t, has_keys),
+     "requests have their operator's number in the step as a key"},
     {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
     {"json", NULL, offsetof(settings_t, is_json), "print a JSON array, an object a step"},
     {NULL, NULL, 0, NULL},
@@ -177,9 +178,9 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     double served = (double)(counts->hit_count + counts->borrowed_count) / request_count;
     double ratio = stats.bound_bytes > 0 ? (double)stats.total_bytes / (double)stats.bound_bytes : 1;
     if (!replay->is_json) {
-        (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64 "\n", step, served,
-                     counts->hit_count, counts->missed_count, counts->unplanned_count + counts->null_bin_count,
-                     ratio, counts->minor_fault_count);
+        (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64 "\n", step,
+                     served, counts->hit_count, counts->missed_count,
+                     counts->unplanned_count + counts->null_bin_count, ratio, counts->minor_fault_count);
         return DAO_OK;
     }
     dao_report_t row;
@@ -219,14 +220,16 @@ static dao_status_t do_step(replay_t *replay, uint64_t step)
 static dao_status_t do_steps(replay_t *replay)
 {
     if (replay->file.step_count < replay->served.first) {
-        return dao_error(DAO_ERR_INVALID, "the file has %zu steps; none is left to be served", replay->file.step_count);
+        return dao_error(DAO_ERR_INVALID, "the file has %zu steps; none is left to be served",
+                         replay->file.step_count);
     }
     if (!replay->is_json) {
-        (void)printf("%5s %9s %8s %8s %9s %12s %12s\n", "step", "served", "hits", "missed", "unplanned", "total/bound",
-                     "minor faults");
+        (void)printf("%5s %9s %8s %8s %9s %12s %12s\n", "step", "served", "hits", "missed", "unplanned",
+                     "total/bound", "minor faults");
     }
     dao_status_t status = do_records(replay, 0);
-    for (uint64_t step = 1; status == DAO_OK && step <= replay->file.step_count && step <= replay->served.last; step++) {
+    for (uint64_t step = 1;
+         status == DAO_OK && step <= replay->file.step_count && step <= replay->served.last; step++) {
         status = do_step(replay, step);
     }
     for (size_t i = 0; i < replay->file.tensor_count && status == DAO_OK; i++) {
@@ -294,11 +297,15 @@ const dao_command_t dao_command_replay = {
     .name = "replay",
     .arguments = "FILE",
     .summary = "serve the recorded steps of a program from a plan",
-    .details = "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded, planned, and\n"
-               "those of --serve are served: what does not follow the plan gets idle memory of its arena, or memory beside\n"
-               "it. A row a step: the share of requests that the arena served; requests that got the place planned for\n"
-               "them, that did not, and that are in no plan; arena and memory beside it at most, over the most bytes\n"
-               "that were alive at one time; minor page faults.",
+    .details =
+        "FILE has the columns " DAO_EVENT_FILE_HEADER ". The steps of --record are recorded, planned, and\n"
+        "those of --serve are served: what does not follow the plan gets idle memory of its arena, or memory "
+        "beside\n"
+        "it. A row a step: the share of requests that the arena served; requests that got the place planned "
+        "for\n"
+        "them, that did not, and that are in no plan; arena and memory beside it at most, over the most "
+        "bytes\n"
+        "that were alive at one time; minor page faults.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -16,7 +16,7 @@ typedef struct dao_event_tensor {
 
 typedef struct dao_event_record {
     uint32_t tensor;
-    bool is_alloc;     /* else it is freed */
+    bool is_alloc;           /* else it is freed */
     uint64_t operator_index; /* who did it */
 } dao_event_record_t;
 

@@ -31,8 +31,7 @@ DAO_BEGIN_DECLS
 
 typedef enum dao_serving_mode {
     DAO_SERVING_DEFAULT = 0, /**< what the environment's DAO_SERVING says; else off */
-#define DAO_SERVING_ENUMERATOR(number, symbol, name, text)                                                   \
-    DAO_SERVING_##symbol = number, /**< see the list */
+#define DAO_SERVING_ENUMERATOR(number, symbol, name, text) DAO_SERVING_##symbol = number, /**< see the list */
     DAO_SERVING_LIST(DAO_SERVING_ENUMERATOR)
 #undef DAO_SERVING_ENUMERATOR
 } dao_serving_mode_t;
@@ -51,15 +50,21 @@ typedef struct dao_serving_config {
     void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user); /**< for WORKER_SUBMIT, as in
                                dao_planner_config_t */
     void *submit_user;
-    uint32_t start_iteration; /**< iterations that go by before the first is recorded; else DAO_SERVING_START */
-    uint32_t stop_iteration;  /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
-    uint32_t stable_count;    /**< the plan serves once more than so many iterations in a row changed nothing in it;
+    uint32_t
+        start_iteration; /**< iterations that go by before the first is recorded; else DAO_SERVING_START */
+    uint32_t
+        stop_iteration; /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
+    uint32_t
+        stable_count; /**< the plan serves once more than so many iterations in a row changed nothing in it;
                                0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
-    uint32_t max_count;       /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
-    uint32_t allocation_count; /**< of an iteration, room for which is made at the start; 0 is 65,536. An iteration with
+    uint32_t
+        max_count; /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
+    uint32_t
+        allocation_count; /**< of an iteration, room for which is made at the start; 0 is 65,536. An iteration with
                                more is not learnt; after it there is room for twice as many */
-    uint32_t margin; /**< allocations by which every life is planned longer, where threads free in no fixed order */
-    size_t smallest_bytes; /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
+    uint32_t
+        margin; /**< allocations by which every life is planned longer, where threads free in no fixed order */
+    size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
     dao_plan_method_t method; /**< of the planner, for offsets */
     uint64_t work_limit;      /**< of the planner; 0 is DAO_SERVING_WORK_DEFAULT */
     bool uses_tags;           /**< the tag of a block is its key, where no other one is set */
@@ -232,7 +237,8 @@ typedef struct dao_serving_stats {
     uint64_t plan_bytes;       /**< of the plan's highest byte */
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
     uint64_t bound_bytes; /**< latest iteration: most bytes of its requests that were alive at one time */
-    uint64_t total_bytes; /**< latest iteration: the arena, and most bytes that its requests took beside it; what earlier ones
+    uint64_t
+        total_bytes; /**< latest iteration: the arena, and most bytes that its requests took beside it; what earlier ones
                                left alive counts in neither */
     dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
     dao_iteration_stats_t all;    /**< of all iterations since the start */
@@ -252,8 +258,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_stats_get(dao_place_t place, dao_
 typedef struct dao_serving_lifetime {
     uint64_t size_bytes;
     uint64_t key;
-    uint64_t begin;    /**< so many allocations were made before it */
-    uint64_t end;      /**< and so many before its free; those of the next iteration are counted on; UINT64_MAX: not freed */
+    uint64_t begin; /**< so many allocations were made before it */
+    uint64_t
+        end; /**< and so many before its free; those of the next iteration are counted on; UINT64_MAX: not freed */
     uint64_t begin_ns; /**< of the clock of dao_memory_event_t; 0 unless records_time is set */
     uint64_t end_ns;
     uint32_t lane; /**< which thread it was, in the order in which they came */
