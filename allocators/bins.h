@@ -4,7 +4,7 @@
 #ifndef DAO_ALLOCATORS_BINS_H
 #define DAO_ALLOCATORS_BINS_H
 
-#include "planning/script.h"
+#include "planning/bins.h"
 
 typedef struct dao_bins dao_bins_t;
 
@@ -15,16 +15,18 @@ typedef enum dao_bins_answer {
     DAO_BINS_NULL,   /* no bin is for its size */
 } dao_bins_answer_t;
 
-/* Copies what it needs of a script that was planned with the method `bins`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_INVALID for one that
-   was not, such as one from a file: blocks overlap. */
-DAO_NODISCARD dao_status_t dao_bins_create(const dao_script_t *script, dao_bins_t **out_bins);
+/* Takes a plan over, on DAO_OK. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_bins_create(dao_bin_plan_t *plan, dao_bins_t **out_bins);
 void dao_bins_destroy(dao_bins_t *bins); /* NULL is allowed */
 
-/* Takes a block. O(log bins), and O(rights) where its own bin is empty. */
+/* Takes a block. As dao_bin_plan_find(), and O(rights) where the bin is empty. */
 dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes);
 
-/* Gives a block back that was taken; tells whether one that is out begins there. O(log blocks). */
+/* Gives a block back that was taken; tells whether one that is out begins there. O(log bins). */
 bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes);
+
+/* Gives the bytes of all blocks. */
+uint64_t dao_bins_total_bytes(const dao_bins_t *bins);
 
 bool dao_bins_is_valid(const dao_bins_t *bins);
 

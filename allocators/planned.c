@@ -555,7 +555,6 @@ static void fill_defaults(dao_serving_config_t *config)
     bool has_bins = config->mode == DAO_SERVING_BINS;
     config->allocation_count =
         config->allocation_count != 0 ? config->allocation_count : DAO_PLANNED_ALLOCATION_COUNT;
-    config->method = has_bins ? DAO_PLAN_METHOD_BINS : config->method;
     config->work_limit = config->work_limit != 0 ? config->work_limit : DAO_SERVING_WORK_DEFAULT;
     config->smallest_bytes = config->smallest_bytes != 0 ? config->smallest_bytes
                              : has_bins                  ? DAO_PLANNED_BINS_SMALL_BYTES + 1

@@ -61,28 +61,52 @@ void dao_served_finish(dao_served_t *served)
     *served = (dao_served_t){0};
 }
 
+static dao_status_t bins_create(dao_planned_t *planned, const dao_script_t *script, dao_bins_t **out_bins)
+{
+    dao_bin_plan_t plan;
+    dao_status_t status = dao_script_bins(script, planned->config.margin, &plan);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_bins_create(&plan, out_bins);
+    if (status != DAO_OK) {
+        dao_bin_plan_finish(&plan);
+    }
+    return status;
+}
+
+/* Makes what serving a script needs, and takes it over in any case. */
+static dao_status_t served_init(dao_planned_t *planned, dao_script_t *script, dao_served_t *served)
+{
+    *served = (dao_served_t){.script = script, .arena_bytes = script->arena_bytes};
+    dao_status_t status = dao_follow_init(&served->follow, script);
+    if (status == DAO_OK && planned->config.mode == DAO_SERVING_BINS) {
+        status = bins_create(planned, script, &served->bins);
+        served->arena_bytes = status == DAO_OK ? dao_bins_total_bytes(served->bins) : 0;
+    } else if (status == DAO_OK) {
+        status = dao_outlook_init(&served->outlook, script);
+    }
+    if (status != DAO_OK) {
+        dao_served_finish(served);
+    }
+    return status;
+}
+
 /* Lets a script serve, or nothing for NULL; takes it over in any case. No iteration is under way. */
 static dao_status_t serve(dao_planned_t *planned, dao_script_t *script)
 {
-    dao_served_t next = {.script = script};
-    dao_status_t status = script == NULL ? DAO_OK : dao_follow_init(&next.follow, script);
-    if (status == DAO_OK && script != NULL) {
-        status = dao_outlook_init(&next.outlook, script);
-    }
-    if (status == DAO_OK && script != NULL && planned->config.mode == DAO_SERVING_BINS) {
-        status = dao_bins_create(script, &next.bins);
-    }
+    dao_served_t next = {0};
+    dao_status_t status = script != NULL ? served_init(planned, script, &next) : DAO_OK;
     if (status != DAO_OK) {
         planned->stats.failed_count++;
-        dao_served_finish(&next);
         return status;
     }
+    planned->stats.plan_count += script != NULL;
+    planned->stats.plan_bytes = next.arena_bytes;
+    planned->stats.plan_bound_bytes = script != NULL ? script->bound_bytes : 0;
     dao_spin_lock(&planned->lock);
     dao_served_t before = planned->served;
     planned->served = next;
-    planned->stats.plan_count += script != NULL;
-    planned->stats.plan_bytes = script != NULL ? script->arena_bytes : 0;
-    planned->stats.plan_bound_bytes = script != NULL ? script->bound_bytes : 0;
     dao_spin_unlock(&planned->lock);
     dao_served_finish(&before);
     return DAO_OK;
@@ -100,7 +124,7 @@ static bool arena_fits(const dao_planned_t *planned, uint64_t wanted_bytes)
 static void arena_fit(dao_planned_t *planned)
 {
     const dao_script_t *script = planned->served.script;
-    uint64_t wanted_bytes = script != NULL ? script->arena_bytes : 0;
+    uint64_t wanted_bytes = planned->served.arena_bytes;
     bool is_draining = false;
     if (!arena_fits(planned, wanted_bytes) && planned->number >= planned->arena_retry) {
         is_draining = !dao_planned_arena_give(planned);
@@ -194,8 +218,10 @@ static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script
     dao_learning_t *learning = dao_host_calloc(1, sizeof(*learning));
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     if (learning != NULL) {
-        *learning = (dao_learning_t){.script = script, .reference_count = 1, .is_under_way = true};
-        status = dao_script_planner(script, planned->config.margin, &config, &learning->planner);
+        bool has_bins = planned->config.mode == DAO_SERVING_BINS;
+        *learning = (dao_learning_t){.script = script, .reference_count = 1, .is_under_way = !has_bins};
+        status = has_bins ? DAO_OK
+                          : dao_script_planner(script, planned->config.margin, &config, &learning->planner);
     }
     if (status != DAO_OK) {
         dao_host_free(learning);
@@ -263,13 +289,13 @@ static void learning_adopt(dao_planned_t *planned)
 {
     dao_learning_t *learning = planned->learning;
     if (learning == NULL || learning->is_under_way ||
-        dao_planner_wait(learning->planner, 0) == DAO_ERR_NOT_READY) {
+        (learning->planner != NULL && dao_planner_wait(learning->planner, 0) == DAO_ERR_NOT_READY)) {
         return;
     }
     dao_script_t *script = learning->script;
     learning->script = NULL;
     planned->learning = NULL;
-    if (dao_script_place(script, learning->planner) != DAO_OK) {
+    if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
         planned->stats.failed_count++;
         dao_script_destroy(script);
     } else {
@@ -505,7 +531,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
         is_late = learning->is_under_way;
         dao_mutex_unlock(&planned->border);
         now_ns = dao_clock_ns();
-        if (!is_late) {
+        if (!is_late && learning->planner != NULL) {
             uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
                                : until_ns > now_ns    ? until_ns - now_ns
                                                       : 0;

@@ -25,14 +25,15 @@ typedef struct dao_arena {
 typedef struct dao_served {
     dao_script_t *script; /* owned */
     dao_follow_t follow;
-    dao_outlook_t outlook;
-    dao_bins_t *bins; /* owned; NULL: offsets are served */
+    uint64_t arena_bytes;  /* that it needs */
+    dao_outlook_t outlook; /* of offsets */
+    dao_bins_t *bins;      /* owned; NULL: offsets are served */
 } dao_served_t;
 
 /* A script whose offsets are being looked for. Counted under `border`; the last one frees it. */
 typedef struct dao_learning {
     dao_script_t *script;   /* owned; NULL once it serves */
-    dao_planner_t *planner; /* owned */
+    dao_planner_t *planner; /* owned; NULL: bins need none */
     uint32_t reference_count;
     bool is_under_way; /* somebody works on it, or has asked for a thread */
 } dao_learning_t;

@@ -191,6 +191,11 @@ dao_status_t dao_script_index(dao_script_t *script)
     for (uint32_t i = 0; i < script->count; i++) {
         keyed_count += script->entries[i].key != 0;
     }
+    for (uint32_t i = 0; i < script->count; i++) {
+        uint64_t alignment_bytes = UINT64_C(1) << script->entries[i].alignment_shift;
+        script->alignment_bytes =
+            alignment_bytes > script->alignment_bytes ? alignment_bytes : script->alignment_bytes;
+    }
     size_t room = (size_t)script->count + 1; /* at least one */
     script->run_mask = table_size(script->count - keyed_count) - 1;
     script->key_mask = table_size(keyed_count) - 1;
@@ -285,31 +290,44 @@ static void set_figures(dao_script_t *script, const dao_plan_t *plan)
     (void)status;
     script->arena_bytes = dao_round_up(report.peak_bytes, DAO_LIFETIME_UNIT_BYTES);
     script->bound_bytes = report.bound_bytes;
-    script->alignment_bytes = DAO_LIFETIME_UNIT_BYTES;
+}
+
+/* Asks about all entries that are to have a place. */
+static dao_status_t question_ask(question_t *question, const dao_script_t *script, uint32_t margin)
+{
+    dao_status_t status = question_init(question, script);
+    if (status != DAO_OK) {
+        return status;
+    }
+    question->problem.margin = margin;
     for (uint32_t i = 0; i < script->count; i++) {
-        uint64_t alignment_bytes = UINT64_C(1) << script->entries[i].alignment_shift;
-        if (dao_script_is_placed(&script->entries[i]) && alignment_bytes > script->alignment_bytes) {
-            script->alignment_bytes = alignment_bytes;
+        if (is_for_arena(script, &script->entries[i])) {
+            question_add(question, script, i);
         }
     }
+    return DAO_OK;
 }
 
 dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
                                 const dao_planner_config_t *config, dao_planner_t **out_planner)
 {
     question_t question;
-    dao_status_t status = question_init(&question, script);
-    if (status != DAO_OK) {
-        return status;
+    dao_status_t status = question_ask(&question, script, margin);
+    if (status == DAO_OK) {
+        status = dao_planner_create(&question.problem, config, out_planner);
+        question_finish(&question);
     }
-    question.problem.margin = margin;
-    for (uint32_t i = 0; i < script->count; i++) {
-        if (is_for_arena(script, &script->entries[i])) {
-            question_add(&question, script, i);
-        }
+    return status;
+}
+
+dao_status_t dao_script_bins(const dao_script_t *script, uint32_t margin, dao_bin_plan_t *out_plan)
+{
+    question_t question;
+    dao_status_t status = question_ask(&question, script, margin);
+    if (status == DAO_OK) {
+        status = dao_bin_plan_init(out_plan, &question.problem, DAO_BIN_ORDER_BEGIN);
+        question_finish(&question);
     }
-    status = dao_planner_create(&question.problem, config, out_planner);
-    question_finish(&question);
     return status;
 }
 

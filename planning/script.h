@@ -9,6 +9,7 @@
 #ifndef DAO_PLANNING_SCRIPT_H
 #define DAO_PLANNING_SCRIPT_H
 
+#include "planning/bins.h"
 #include "planning/lifetimes.h"
 
 #include <dao/observe.h>
@@ -96,6 +97,10 @@ DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32
 
 /* Gives the entries the offsets that such a planner has found. The planner's answers. */
 DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner);
+
+/* Makes lifetime bins for all entries that can have a place, instead of offsets. As dao_bin_plan_init(). */
+DAO_NODISCARD dao_status_t dao_script_bins(const dao_script_t *script, uint32_t margin,
+                                           dao_bin_plan_t *out_plan);
 
 /* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which says what
    is wrong. */

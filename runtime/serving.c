@@ -109,6 +109,11 @@ dao_status_t dao_serving_config_check(const char *place, const dao_serving_confi
                          (int)config->worker, config->submit != NULL ? "is set" : "is NULL",
                          DAO_SERVING_WORKER_SUBMIT);
     }
+    if (config->mode == DAO_SERVING_BINS && (int)config->worker != DAO_SERVING_WORKER_CALLER) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: serving.worker is %d; bins are made by who begins an iteration", place,
+                         (int)config->worker);
+    }
     if ((int)config->method < 0 || (int)config->method >= DAO_PLAN_METHOD_COUNT) {
         return dao_error(DAO_ERR_INVALID, "%s: serving.method is %d; it goes from 0 (best) to %d", place,
                          (int)config->method, DAO_PLAN_METHOD_COUNT - 1);

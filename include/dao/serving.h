@@ -38,7 +38,8 @@ typedef enum dao_serving_mode {
 
 /** Who makes plans. */
 typedef enum dao_serving_worker {
-    DAO_SERVING_WORKER_CALLER = 0, /**< dao_iteration_end(), which takes longer then */
+    DAO_SERVING_WORKER_CALLER =
+        0, /**< dao_iteration_end(), which takes longer then; bins: dao_iteration_begin() */
     DAO_SERVING_WORKER_THREAD = 1, /**< a thread of the place; the plan serves from a later iteration on */
     DAO_SERVING_WORKER_SUBMIT = 2, /**< the program's executor, by `submit` */
 } dao_serving_worker_t;
