@@ -610,9 +610,11 @@ dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocato
     dao_ledger_init_part(&planned->arena.ledger, inner->ledger);
     planned->name = dao_host_strdup(config->name);
     if (planned->name == NULL || make_room(planned) != DAO_OK) {
+        dao_status_t status =
+            dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to record iterations of %u allocations",
+                      config->name, planned->config.allocation_count);
         planned_finish(planned);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to record iterations of %u allocations",
-                         config->name, planned->config.allocation_count);
+        return status;
     }
     *out_allocator = &planned->base;
     return DAO_OK;
