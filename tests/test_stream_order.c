@@ -4,7 +4,6 @@
    block is to go from one stream to another the place is limited to one page, so that there is nothing else to take. */
 #include <dao/dao.h>
 
-#include "backends/cpu/cpu.h"
 #include "runtime/pressure_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/gate.h"
@@ -79,7 +78,7 @@ static int start_at(dao_place_t where, const fault_config_t *config)
 {
     dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
     place = where;
-    return dao_context_start(&cpu, fault_backend_wrap(&dao_cpu_backend_ops, config)) != DAO_OK;
+    return dao_context_start(&cpu, fault_backend_wrap(dao_backend_ops(), config)) != DAO_OK;
 }
 
 static int start(void)
