@@ -12,6 +12,7 @@
    hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
    logged: a state says what is under way, and a condition when it is over. `dao_started` shows the core and the runtimes to
    all calls, without a lock, exactly while the state is STARTED. */
+#include "runtime/annotate.h"
 #include "runtime/context_internal.h"
 
 #include "allocators/pinned.h"
@@ -254,7 +255,10 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
         return status;
     }
     dao_log_set(config->log_callback, config->log_user, level);
-    status = core_create(config, ops, out_core);
+    status = dao_annotate_find();
+    if (status == DAO_OK) {
+        status = core_create(config, ops, out_core);
+    }
     if (status != DAO_OK) {
         dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
         return status;
