@@ -442,7 +442,9 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
             (void)dao_runtime_wait_frees(runtime, place.kind);
         }
         dao_place_drain(place, runtime);
+        dao_annotate_begin("dao: trim");
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
+        dao_annotate_end();
         dao_events_note_trim(place, released_bytes);
     }
     if (status == DAO_OK && out_released_bytes != NULL) {

@@ -162,6 +162,11 @@ expect 0 "usage: dao bench plan" bench plan --help
 expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
+for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
+    has $field
+done
+expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder" --check
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
@@ -212,7 +217,10 @@ cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
 expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
-expect 0 "window" simulate "$small_step" --scheme all
+expect 0 "script-async" simulate "$small_step" --scheme all
+expect 0 '"half-sync"' simulate "$small_step" --scheme half-sync --all-maps --threshold 39 --json
+expect 1 "cannot end at operator 80 of 80" simulate "$small_step" --scheme async --threshold 80
+expect 1 "more than the capacity" simulate "$small_step" --scheme async --capacity 4MB
 
 expect 0 "version" info
 expect 0 '"backend"' info --json
