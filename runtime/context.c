@@ -24,6 +24,7 @@
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
+#include "runtime/serving.h"
 #include "runtime/watch.h"
 
 #include <inttypes.h>
@@ -209,6 +210,9 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     }
     if (status == DAO_OK) {
         status = dao_host_memory_find(&config->host, &core->host_settings);
+    }
+    if (status == DAO_OK) {
+        status = dao_serving_find(&core->serving);
     }
     if (status != DAO_OK) {
         core_destroy(core);
@@ -545,7 +549,8 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
     if (atomic_load(&core->host_memory) == NULL) {
-        dao_place_origin_t origin = {.budget = &core->host_budget, .host_settings = &core->host_settings};
+        dao_place_origin_t origin = {
+            .budget = &core->host_budget, .host_settings = &core->host_settings, .serving = &core->serving};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         if (status == DAO_OK &&
             (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {

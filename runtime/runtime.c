@@ -118,8 +118,10 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
     dao_watch_init(&own->watch, runtime->ops, runtime->device, runtime->device_index);
-    own->origin = (dao_place_origin_t){
-        .ops = &own->watch.ops, .device = dao_watch_device(&own->watch), .holds = runtime->holds};
+    own->origin = (dao_place_origin_t){.ops = &own->watch.ops,
+                                       .device = dao_watch_device(&own->watch),
+                                       .holds = runtime->holds,
+                                       .serving = &own->core->serving};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
                                           &runtime->device_memory);

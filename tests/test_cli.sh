@@ -162,6 +162,11 @@ expect 0 "usage: dao bench plan" bench plan --help
 expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
+for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
+    has $field
+done
+expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder" --check
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"

@@ -106,9 +106,9 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, 
 {
     switch (strategy) {
     case STRATEGY_BASELINE:
-        return dao_plan_pool_run(trace, DAO_PLAN_POOL_MNN, out_bytes);
+        return dao_plan_pool_run(trace, DAO_TREE_POOL_MNN, out_bytes);
     case STRATEGY_BASELINE_PYTHON:
-        return dao_plan_pool_run(trace, DAO_PLAN_POOL_PYTHON, out_bytes);
+        return dao_plan_pool_run(trace, DAO_TREE_POOL_PYTHON, out_bytes);
     case STRATEGY_GOOD_FIT:
         return dao_plan_online_run(trace, false, out_bytes);
     case STRATEGY_ONLINE_BEST_FIT:

@@ -117,7 +117,8 @@ static dao_status_t give_tensor(script_t *script, uint32_t tensor)
                          dao_trace_tensor_id(script->trace, tensor));
     }
     script->tensor_nodes[tensor] = DAO_TREE_NODE_NONE;
-    return dao_tree_pool_free(&script->pool, node);
+    dao_tree_pool_free(&script->pool, node);
+    return DAO_OK;
 }
 
 /* Outputs, temporaries, the operator itself, temporaries that are freed, releases. */
@@ -138,7 +139,7 @@ static dao_status_t serve_operator(script_t *script, uint32_t index)
                 status = dao_tree_pool_alloc(&script->pool, trace->temporaries[temporary].size_bytes,
                                              &script->temporary_nodes[temporary]);
             } else if (!event->is_alloc && !is_alloc) {
-                status = dao_tree_pool_free(&script->pool, script->temporary_nodes[temporary]);
+                dao_tree_pool_free(&script->pool, script->temporary_nodes[temporary]);
             }
         }
     }
@@ -329,7 +330,7 @@ dao_status_t dao_swap_maps_by_script(const dao_step_trace_t *trace, const dao_sw
     dao_swap_maps_result_t result = {.step_ns = 0};
     script_t script = {.trace = trace, .config = config, .result = &result};
     uint8_t *is_map = NULL;
-    dao_tree_pool_init(&script.pool);
+    dao_tree_pool_init(&script.pool, DAO_TREE_POOL_PYTHON);
     dao_status_t status = create(&script, &is_map);
     if (status == DAO_OK) {
         mark_maps(&script, is_map);
