@@ -668,7 +668,11 @@ dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info)
     }
     dao_runtime_t *runtime;
     dao_status_t status = dao_runtime_borrow(device_index, &runtime);
-    return status == DAO_OK ? runtime->ops->device_query(runtime->device, out_info) : status;
+    if (status == DAO_OK) {
+        status = dao_runtime_health(runtime, "dao_device_query");
+    }
+    return status == DAO_OK ? dao_runtime_told(runtime, runtime->ops->device_query(runtime->device, out_info))
+                            : status;
 }
 
 dao_status_t dao_device_set_current(int32_t device_index)

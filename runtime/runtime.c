@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/lease_internal.h"
@@ -67,6 +68,9 @@ static void runtime_destroy(dao_runtime_t *runtime)
     }
     if (runtime->device != NULL) {
         runtime->ops->device_close(runtime->device);
+    }
+    if (dao_runtime_is_lost(runtime)) {
+        dao_detours_end();
     }
     dao_core_release(own->core);
     dao_retained_finish(&runtime->retained);
@@ -269,13 +273,13 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
         status = wait_for_stream(runtime, stream, status); /* the caller may let go of the memory now */
     }
     dao_runtime_event_give(runtime, event);
-    return status;
+    return dao_runtime_told(runtime, status);
 }
 
 dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 {
     uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
-    dao_status_t status = runtime->ops->device_synchronize(runtime->device);
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
     if (status == DAO_OK) {
         dao_holds_finished(runtime->holds, 0, epoch);
     }

@@ -360,7 +360,7 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     }
     dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
-    return ask(executor, &item, &request);
+    return dao_runtime_told(executor->runtime, ask(executor, &item, &request));
 }
 
 /* What write and read share. */
