@@ -94,11 +94,11 @@ static void what_does_not_fit_beside_the_others_waits(void)
     }
     uint32_t large = program_tensor(&program, 2 * UNIT);
     CU_ASSERT_EQUAL(program_write(&program, large), DAO_OK); /* both kernels have run */
-    push("both", 0, DAO_ACCESS_READ);
+    push("first", 0, DAO_ACCESS_READ);
+    program_kernel_t both = {"both", 2, {0, 1}, {DAO_ACCESS_READ, DAO_ACCESS_READ}, 0, DAO_OK};
+    CU_ASSERT_EQUAL(program_push(&program, &both), DAO_OK);
     push("large", large, DAO_ACCESS_READ);
-    push("again", 0, DAO_ACCESS_READ);
-    push("again", 1,
-         DAO_ACCESS_READ); /* the first one runs; 0 and the large one would take all of the arena */
+    push("again", 1, DAO_ACCESS_READ); /* the first one runs; both and large need more than the arena */
     CU_ASSERT_EQUAL(stats_now().kernel_count, 3);
     CU_ASSERT_EQUAL(stats_now().fetch_count, 0);
     CU_ASSERT_EQUAL(stats_at_the_end().kernel_count, 6);
