@@ -41,6 +41,7 @@ typedef struct paged {
     dao_holds_t *holds;                    /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
+    uint64_t window_units; /* the same, in units of a range */
     dao_range_fit_t fit;
     dao_allocator_ops_t ops; /* what is said of alloc_plain goes for good fit */
     /* guarded by the world's locks */
