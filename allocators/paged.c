@@ -165,8 +165,7 @@ static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t 
 static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     paged_t *paged = paged_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
-    if (__builtin_expect(size_bytes > paged->window_bytes, false)) {
+    if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
         return NULL;
     }
     arena_t *arena = dao_paged_home(paged);
