@@ -15,6 +15,8 @@
 #include "planning/sort.h"
 #include "planning/tree.h"
 
+#include <string.h>
+
 #define FIRST_SPAN_COUNT 256u
 
 /* An offset that no pool reaches. */
@@ -26,6 +28,7 @@ struct dao_plan_greedy {
     dao_plan_layout_t layout;
     dao_plan_tree_t tree;   /* at each placed piece: ~end, so that what ends late is small */
     uint32_t *first_pieces; /* of each time: the first piece that begins at or after it */
+    uint32_t *turns;        /* for DAO_PLAN_ORDER_BREADTH: of each item, the smaller the sooner; else NULL */
     uint32_t *heap;         /* items that are not placed yet */
     uint32_t heap_count;
     uint32_t sift_count; /* while the heap is made: so many of its first entries are not sifted yet */
@@ -62,6 +65,9 @@ static bool is_sooner(const dao_plan_greedy_t *greedy, uint32_t left, uint32_t r
     if (greedy->config.order == DAO_PLAN_ORDER_OFFSET) {
         uint64_t left_offset = greedy->config.offsets[left], right_offset = greedy->config.offsets[right];
         return left_offset < right_offset || (left_offset == right_offset && left < right);
+    }
+    if (greedy->turns != NULL && greedy->turns[left] != greedy->turns[right]) {
+        return greedy->turns[left] < greedy->turns[right];
     }
     double left_value = dao_plan_order_value(greedy->config.order, left_item);
     double right_value = dao_plan_order_value(greedy->config.order, right_item);
@@ -240,6 +246,65 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
     return status;
 }
 
+/* ---- breadth ---- */
+
+/* Lists the times, those at which most bytes are alive first. */
+static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *times, dao_plan_key_t *scratch)
+{
+    uint64_t alive = 0;
+    for (uint32_t i = 0; i < instance->piece_count; i++) {
+        dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
+        times[piece.begin].key += piece.high - piece.low;
+        if (piece.end < instance->time_count) {
+            times[piece.end].key -= piece.high - piece.low; /* may wrap; the sums do not */
+        }
+    }
+    for (uint32_t time = 0; time < instance->time_count; time++) {
+        alive += times[time].key;
+        times[time] = (dao_plan_key_t){.key = DAO_PLAN_TOTAL_MAX - alive, .value = time};
+    }
+    dao_plan_sort_keys(times, scratch, instance->time_count);
+}
+
+/* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put into it, and
+   taken as their items get their turns. */
+static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times)
+{
+    const dao_plan_instance_t *instance = greedy->instance;
+    memset(greedy->turns, 0xff, instance->item_count * sizeof(*greedy->turns));
+    for (uint32_t i = 0; i < instance->piece_count; i++) {
+        greedy->tree.levels[0][i] = ~dao_plan_instance_piece(instance, i).end;
+    }
+    dao_plan_tree_build(&greedy->tree);
+    for (uint32_t turn = 0; turn < instance->time_count; turn++) {
+        uint32_t time = times[turn].value;
+        uint32_t end = greedy->first_pieces[time + 1];
+        for (uint32_t i = dao_plan_tree_find(&greedy->tree, 0, end, ~time - 1); i < end;
+             i = dao_plan_tree_find(&greedy->tree, i, end, ~time - 1)) {
+            uint32_t item = dao_plan_instance_piece(instance, i).item;
+            greedy->turns[item] = turn < greedy->turns[item] ? turn : greedy->turns[item];
+            dao_plan_tree_set(&greedy->tree, i, DAO_PLAN_TREE_NONE);
+        }
+    }
+}
+
+static bool order_by_breadth(dao_plan_greedy_t *greedy)
+{
+    dao_plan_memory_t *memory = &greedy->instance->memory;
+    size_t time_count = greedy->instance->time_count;
+    dao_plan_key_t *times = dao_plan_take(memory, time_count, sizeof(*times));
+    dao_plan_key_t *scratch = dao_plan_take(memory, time_count, sizeof(*scratch));
+    greedy->turns = dao_plan_take(memory, greedy->instance->item_count, sizeof(*greedy->turns));
+    bool is_complete = times != NULL && scratch != NULL && greedy->turns != NULL;
+    if (is_complete) {
+        list_broadest(greedy->instance, times, scratch);
+        give_turns(greedy, times);
+    }
+    dao_plan_give(memory, scratch);
+    dao_plan_give(memory, times);
+    return is_complete;
+}
+
 /* ---- start and end ---- */
 
 static void fill_first_pieces(dao_plan_greedy_t *greedy)
@@ -275,6 +340,11 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
         return status;
     }
     fill_first_pieces(greedy);
+    if (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy)) {
+        dao_status_t status = no_memory(greedy);
+        dao_plan_greedy_destroy(greedy);
+        return status;
+    }
     for (uint32_t i = 0; i < instance->item_count; i++) {
         greedy->heap[i] = i;
     }
@@ -293,6 +363,7 @@ void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy)
     dao_plan_tree_finish(&greedy->tree, memory);
     dao_plan_layout_finish(&greedy->layout, greedy->instance);
     dao_plan_give(memory, greedy->heap);
+    dao_plan_give(memory, greedy->turns);
     dao_plan_give(memory, greedy->first_pieces);
     dao_plan_give(memory, greedy->spans);
     dao_plan_give(memory, greedy->scratch);

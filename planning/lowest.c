@@ -35,9 +35,6 @@
 /* Bits of a double above the first one of its fraction: a step is half an octave. */
 #define HALF_OCTAVE_SHIFT 51u
 
-/* About so many items of a class share an entry of its table. */
-#define ITEMS_PER_ENTRY 2u
-
 #define FIRST_RUN_COUNT 256u
 
 typedef struct run {
@@ -260,7 +257,7 @@ static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *count
         }
         class_t *class = &lowest->classes[lowest->class_count];
         *class = (class_t){.first = place, .end = place, .table = entry};
-        while (lowest->instance->time_count >> class->table_shift > counts[i] / ITEMS_PER_ENTRY + 1) {
+        while (lowest->instance->time_count >> class->table_shift > counts[i]) { /* about an entry an item */
             class->table_shift++;
         }
         numbers[i] = lowest->class_count++;
@@ -335,7 +332,7 @@ static bool make_classes(dao_plan_lowest_t *lowest)
 static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class, uint32_t begin)
 {
     uint32_t entry = class->table + (begin >> class->table_shift);
-    uint32_t low = lowest->table[entry], high = lowest->table[entry + 1];
+    uint32_t low = lowest->table[entry], high = class->table_shift == 0 ? low : lowest->table[entry + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (lowest->begins[middle] < begin) {

@@ -14,6 +14,7 @@ struct dao_plan {
     size_t count;
     uint32_t pool_count;
     uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
+    uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT]; /* of bins; else all 0 */
     dao_plan_report_t report;
     _Atomic uint32_t reference_count;
 };
@@ -71,6 +72,11 @@ bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth
 
 /* ---- plans ---- */
 
+static dao_status_t no_memory(const dao_plan_instance_t *instance)
+{
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers", instance->item_count);
+}
+
 static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
 {
     dao_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
@@ -95,8 +101,7 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
 {
     dao_plan_t *plan = take_plan(instance);
     if (plan == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers",
-                         instance->item_count);
+        return no_memory(instance);
     }
     dao_plan_worth_t worth;
     dao_plan_layout_worth(instance, layout, &worth);
@@ -116,6 +121,33 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
         }
     }
     *out_plan = plan;
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
+                                 const dao_plan_report_t *report, dao_plan_t **out_plan)
+{
+    dao_plan_t *again = take_plan(instance);
+    if (again == NULL) {
+        return no_memory(instance);
+    }
+    DAO_ASSERT(plan->count == again->count && plan->pool_count == again->pool_count);
+    if (plan->offsets != NULL) {
+        memcpy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets));
+    }
+    if (plan->pools != NULL) {
+        memcpy(again->pools, plan->pools, plan->count * sizeof(*plan->pools));
+    }
+    memcpy(again->pool_peaks, plan->pool_peaks, sizeof(plan->pool_peaks));
+    memcpy(again->policy_bytes, plan->policy_bytes, sizeof(plan->policy_bytes));
+    again->report = *report;
+    again->report.peak_bytes = plan->report.peak_bytes;
+    again->report.unplaced_bytes = plan->report.unplaced_bytes;
+    again->report.unplaced_count = plan->report.unplaced_count;
+    again->report.bound_bytes = instance->bound_bytes;
+    again->report.is_proved =
+        plan->report.unplaced_count == 0 && plan->report.peak_bytes == instance->bound_bytes;
+    *out_plan = again;
     return DAO_OK;
 }
 
@@ -187,6 +219,16 @@ uint32_t dao_plan_pool(const dao_plan_t *plan, size_t buffer)
 uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool)
 {
     return plan == NULL || pool >= plan->pool_count ? 0 : plan->pool_peaks[pool];
+}
+
+void dao_plan_set_policy_bytes(dao_plan_t *plan, const uint64_t policy_bytes[DAO_PLAN_BIN_POLICY_COUNT])
+{
+    memcpy(plan->policy_bytes, policy_bytes, sizeof(plan->policy_bytes));
+}
+
+uint64_t dao_plan_bin_policy_bytes(const dao_plan_t *plan, uint32_t policy)
+{
+    return plan == NULL || policy >= DAO_PLAN_BIN_POLICY_COUNT ? 0 : plan->policy_bytes[policy];
 }
 
 size_t dao_plan_count(const dao_plan_t *plan)

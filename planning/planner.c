@@ -61,7 +61,8 @@ dao_status_t dao_plan_method_parse(const char *name, dao_plan_method_t *out_meth
         return dao_error(DAO_ERR_INVALID, "a method's name, or the place for the method, is NULL");
     }
     for (int i = 0; i < DAO_PLAN_METHOD_COUNT; i++) {
-        if (strcmp(name, dao_plan_method_name((dao_plan_method_t)i)) == 0) {
+        if (dao_plan_portfolio_knows((dao_plan_method_t)i) &&
+            strcmp(name, dao_plan_method_name((dao_plan_method_t)i)) == 0) {
             *out_method = (dao_plan_method_t)i;
             return DAO_OK;
         }
@@ -321,7 +322,7 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
     if (problem == NULL || out_planner == NULL) {
         return dao_error(DAO_ERR_INVALID, "a problem or the place for a planner is NULL");
     }
-    if ((unsigned)config->method >= DAO_PLAN_METHOD_COUNT) {
+    if (!dao_plan_portfolio_knows(config->method)) {
         return dao_error(DAO_ERR_INVALID, "there is no method %d", (int)config->method);
     }
     dao_planner_t *planner = dao_host_calloc(1, sizeof(*planner));

@@ -6,6 +6,9 @@
 
 typedef struct dao_plan_portfolio dao_plan_portfolio_t;
 
+/* Tells whether a number is a method's. */
+bool dao_plan_portfolio_knows(dao_plan_method_t method);
+
 /* Makes a portfolio of one method, or of all of them for DAO_PLAN_METHOD_BEST. The statuses of dao_planner_create(). */
 DAO_NODISCARD dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem,
                                                      const dao_planner_config_t *config,

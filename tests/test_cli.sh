@@ -90,7 +90,7 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc is missing" bench
+expect 2 "alloc|plan is missing" bench
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -112,6 +112,62 @@ done
 grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
 
+expect 2 "FILE or --generate is missing" plan
+expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:100
+expect 2 "one argument too many" plan a b
+expect 2 '--method: "worst" is no method' plan --generate tf:100 --method worst
+expect 2 '--generate: "xy:100" is not KIND:COUNT' plan --generate xy:100
+expect 2 "--batch is for a FILE" plan --generate tf:100 --batch 4
+expect 2 'did you mean "--budget"?' plan --generate tf:100 --budgte 1
+expect 2 'option "-o" needs a value: -o PLAN' plan --generate tf:100 -o
+expect 2 'option "-o" is given twice' plan --generate tf:100 -o a -o b
+expect 2 'unknown option "--o"' plan --generate tf:100 --o a
+for budget in 0 -1 1e3 nan 1000001 . " 1"; do
+    expect 2 "--budget: \"$budget\" is no number of seconds" plan --generate tf:100 --budget "$budget"
+done
+for work in 0 -1 1.5 1e3 99999999999999999999 x; do
+    expect 2 "--work: \"$work\" is no number of steps" plan --generate tf:100 --work "$work"
+done
+expect 2 "--capacity:" plan --generate tf:100 --capacity lots
+expect 2 '--capacity: "0" is not from 1 to' plan --generate tf:100 --capacity 0
+expect 2 '--align: "48" is no power of two' plan --generate tf:100 --align 48
+expect 2 "--align: \"8GiB\" is not from 1 to" plan --generate tf:100 --align 8GiB
+expect 1 "/nowhere: No such file" plan /nowhere
+expect 1 "No such file" plan --generate tf:100 -o /nowhere/plan
+expect 1 "there is no plan to write" plan --generate tf:100 --method oracle -o "$folder/plan"
+printf 'id,lower,upper,size\na,0,3,4\nb,3,2,4\n' >"$folder/x.csv"
+expect 1 "x.csv:3:5: the life ends before it begins" plan "$folder/x.csv"
+printf 'id,lower,upper,size,alignment,offset\na,0,3,4,8,4\n' >"$folder/x.csv"
+expect 1 "x.csv: buffer 0 is fixed at 4, no multiple of its alignment 8" plan "$folder/x.csv"
+printf 'id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,1,4,2\n' >"$folder/x.csv"
+expect 0 "3 buffers, bound 6 bytes" plan "$folder/x.csv" --verify -o "$folder/plan.csv" --svg "$folder/plan.svg"
+[ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,offset" ] || fail "the plan's first line"
+[ "$(wc -l <"$folder/plan.csv")" -eq 4 ] || fail "the plan's lines"
+grep -q "</svg>" "$folder/plan.svg" || fail "no picture"
+expect 0 '"ratio":1.00000' plan "$folder/plan.csv" --verify --method start_first_fit --json
+expect 0 "bound 10 bytes" plan "$folder/x.csv" --closed
+expect 0 "bound 66 bytes" plan "$folder/x.csv" --align 64
+expect 0 "6 bytes: everything fits" plan "$folder/x.csv" --capacity 6
+expect 0 "5 bytes: it cannot fit" plan "$folder/x.csv" --capacity 5
+expect 0 "1 do not fit" plan "$folder/x.csv" --capacity 5
+expect 0 '"proved":true' plan "$trace/mobilenet_v2.4.events.csv" --json --work 1000000
+for field in method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer; do
+    has $field
+done
+expect 0 '"peak_bytes":320085204' plan "$trace/mobilenet_v2.4.events.csv" --json --method oracle
+expect 0 "362281164" plan "$trace" --method oracle
+expect 0 "baseline_python" plan --generate rnd:500 --method all --budget 0.05 --verify
+
+expect 0 "usage: dao bench plan" bench plan --help
+expect 2 '--figure: "easy" is no figure' bench plan --figure easy
+expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
+expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
+for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
+    has $field
+done
+expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder" --check
+
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
 mkdir "$folder/odd"
@@ -126,6 +182,45 @@ expect 1 "is no batch" info "$folder" --batch a/b
 expect 1 "has no batches" info "$folder/x.tr" --batch 4
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
+
+# A step in virtual time: the same arguments print the same.
+small_step=$folder/forth_and_back.tr
+awk 'BEGIN {
+    print "T 41"; print "0 1000000 1 w"
+    for (i = 1; i <= 40; i++) print i, 1000000, 0, "a" i
+    print "K 80 40"; print "20 2 0:3 1:2"
+    for (i = 2; i <= 40; i++) print 20, 2, i - 1 ":1", i ":2"
+    for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
+}' >"$small_step"
+gpt=${trace%/*}/gpt6.7b.tr
+expect 2 '"best" is no scheme: there are online' simulate "$gpt" --scheme best
+expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
+expect 2 "--latency:" simulate "$gpt" --latency long
+expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
+expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
+expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 20%..90%
+expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20
+expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
+expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
+expect 2 "leave --json out" simulate "$gpt" --explain --json
+expect 1 "needs" simulate "$gpt" --capacity 1MB
+expect 0 '"online"' simulate "$small_step" --json
+[ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
+for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in bytes_out \
+    plan_s; do
+    has $field
+done
+cp "$folder/out" "$folder/first"
+expect 0 '"online"' simulate "$small_step" --json
+cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
+expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
+expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
+expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
+expect 0 "script-async" simulate "$small_step" --scheme all
+expect 0 '"half-sync"' simulate "$small_step" --scheme half-sync --all-maps --threshold 39 --json
+expect 1 "cannot end at operator 80 of 80" simulate "$small_step" --scheme async --threshold 80
+expect 1 "more than the capacity" simulate "$small_step" --scheme async --capacity 4MB
 
 expect 0 "version" info
 expect 0 '"backend"' info --json
@@ -143,6 +238,20 @@ expect 1 "needs $smallest bytes at once" run "$trace" --capacity $((smallest - 1
 expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $((smallest - 1))
 [ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
+
+# Steps that are served from a plan: the recorded ones of the trace are all alike but for two requests.
+events="$trace/mobilenet_v2.4.events.csv"
+expect 0 "total/bound" replay "$events"
+expect 0 '"total_ratio"' replay "$events" --record 1 --serve 2.. --json
+for field in step served hits missed unplanned total_ratio minor_faults; do
+    has $field
+done
+expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 1 "none is left to be served" replay "$events" --record 1..9
+expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
+expect 2 "not A or A..B" replay "$events" --record 0
+expect 1 "no mode of serving" replay "$events" --mode fast
+expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Where the step can be run: DAO_CLI_RUN is set by the build.
 if [ "${DAO_CLI_RUN:-1}" = 1 ]; then

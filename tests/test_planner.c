@@ -21,6 +21,12 @@
 
 static dao_test_plan_t plan;
 
+/* Numbers of methods that are not there yet have no name. */
+static bool is_method(int number)
+{
+    return strcmp(dao_plan_method_name((dao_plan_method_t)number), "unknown") != 0;
+}
+
 static dao_status_t make_by(dao_plan_method_t method, dao_plan_t **out_made)
 {
     dao_planner_config_t config = {.method = method, .work_limit = 1 << 20};
@@ -101,11 +107,15 @@ static void small_plans_are_judged_by_all_there_are(void)
         }
         dao_plan_release(best);
         for (int i = 1; i < DAO_PLAN_METHOD_COUNT; i++) {
+            if (!is_method(i)) {
+                continue;
+            }
             dao_plan_t *made = NULL;
             CU_ASSERT_EQUAL_FATAL(make_by((dao_plan_method_t)i, &made), DAO_OK);
             dao_plan_report_t report = check_plan(made, round);
-            CU_ASSERT_EQUAL(report.method, i);
-            CU_ASSERT_EQUAL(report.bound_bytes, best_report.bound_bytes);
+            CU_ASSERT((int)report.method == i ||
+                      i == DAO_PLAN_METHOD_SEARCH);                   /* which begins with another one's */
+            CU_ASSERT(report.bound_bytes <= best_report.bound_bytes); /* which a search may have raised */
             dao_plan_release(made);
         }
     }
@@ -120,6 +130,9 @@ static void larger_plans_are_valid(void)
         dao_test_plan_make(&plan, features & ~(uint32_t)DAO_TEST_PLAN_FIXED, DAO_TEST_PLAN_BUFFERS_MAX, 100,
                            &random);
         for (int i = 0; i < DAO_PLAN_METHOD_COUNT && is_possible(); i++) {
+            if (!is_method(i)) {
+                continue;
+            }
             dao_plan_t *made = NULL;
             CU_ASSERT_EQUAL_FATAL(make_by((dao_plan_method_t)i, &made), DAO_OK);
             (void)check_plan(made, round);
@@ -145,6 +158,10 @@ static void methods_have_names(void)
 {
     for (int i = 0; i < DAO_PLAN_METHOD_COUNT; i++) {
         dao_plan_method_t method = DAO_PLAN_METHOD_COUNT;
+        if (!is_method(i)) {
+            CU_ASSERT_EQUAL(dao_plan_method_parse("unknown", &method), DAO_ERR_INVALID);
+            continue;
+        }
         CU_ASSERT_EQUAL(dao_plan_method_parse(dao_plan_method_name((dao_plan_method_t)i), &method), DAO_OK);
         CU_ASSERT_EQUAL(method, i);
     }
@@ -196,14 +213,16 @@ static void plans_get_better_alone(void)
         dao_planner_t *planner = NULL;
         make_hard(seed);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
-        uint64_t peak_bytes = UINT64_MAX, version = 0;
+        uint64_t peak_bytes = UINT64_MAX, bound_bytes = 0, version = 0;
         bool is_done = false;
         for (uint32_t i = 0; i < 200 && !is_done; i++) {
             dao_plan_t *best = NULL;
             CU_ASSERT_EQUAL_FATAL(dao_planner_best(planner, &best), DAO_OK);
             dao_plan_report_t report = check_plan(best, i);
-            CU_ASSERT(report.version == version || report.peak_bytes < peak_bytes);
+            CU_ASSERT(report.version == version || report.peak_bytes < peak_bytes ||
+                      (report.peak_bytes == peak_bytes && report.bound_bytes > bound_bytes));
             peak_bytes = report.peak_bytes;
+            bound_bytes = report.bound_bytes;
             version = report.version;
             dao_plan_release(best);
             CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 500, &is_done), DAO_OK);
@@ -266,7 +285,7 @@ static void every_failed_allocation_is_told_and_survived(void)
     for (int method = 0; method < DAO_PLAN_METHOD_COUNT; method++) {
         dao_test_plan_make(&plan, method % 2 == 0 ? DAO_TEST_PLAN_POOLS | DAO_TEST_PLAN_GAPS : 0, 12, 30,
                            &random);
-        uint64_t failed_count = 1;
+        uint64_t failed_count = is_method(method) ? 1 : 0;
         for (uint64_t n = 0; failed_count > 0 && is_possible(); n++) {
             dao_plan_t *made = NULL;
             dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);

@@ -1,8 +1,10 @@
 /* Streams and events: order, waiting, time, misuse. */
+#include <dao/async.h>
 #include <dao/context.h>
 #include <dao/memory.h>
 #include <dao/stream.h>
 
+#include "backends/backend.h"
 #include "base/fault.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -127,6 +129,40 @@ static void time_between_events_is_measured(void)
     dao_stream_destroy(stream);
 }
 
+/* Memory follows an adopted stream as it follows the stream itself; the stream outlives what adopted it. */
+static void an_adopted_stream_orders_memory(void)
+{
+    dao_stream_t *made = NULL;
+    dao_stream_t *adopted = NULL;
+    dao_stream_t *again = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &made), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made), &adopted), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(dao_stream_native(adopted), dao_stream_native(made));
+    void *block = dao_alloc_async(device_0, 1 * MIB, adopted);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(dao_stream_fill(made, block, 7, 1 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free_async(device_0, block, adopted), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(dao_alloc_async(device_0, 1 * MIB, adopted), block); /* in its own order */
+    CU_ASSERT_EQUAL(dao_free_async(device_0, block, adopted), DAO_OK);
+    dao_stream_destroy(adopted);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(made), DAO_OK);
+    dao_stream_t *compute = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &compute), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, NULL, &again), DAO_OK);
+    if (dao_backend_ops()->has_default_stream) {
+        CU_ASSERT_PTR_NULL(dao_stream_native(again));
+        CU_ASSERT_EQUAL(dao_stream_synchronize(again), DAO_OK);
+    } else {
+        CU_ASSERT_PTR_EQUAL(dao_stream_native(again), dao_stream_native(compute));
+        CU_ASSERT_EQUAL(dao_stream_adopt(1, dao_stream_native(made), &again),
+                        DAO_ERR_INVALID); /* of device 0 */
+    }
+    dao_stream_destroy(again);
+    CU_ASSERT_EQUAL(dao_stream_adopt(7, NULL, &again), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_stream_adopt(0, NULL, NULL), DAO_ERR_INVALID);
+    dao_stream_destroy(made);
+}
+
 static void misuse_is_named(void)
 {
     dao_stream_t *stream = NULL;
@@ -187,6 +223,7 @@ static CU_TestInfo tests[] = {
     {"work runs in order", work_runs_in_order},
     {"an event orders streams of two devices", an_event_orders_streams_of_two_devices},
     {"time between events is measured", time_between_events_is_measured},
+    {"an adopted stream orders memory", an_adopted_stream_orders_memory},
     {"misuse is named", misuse_is_named},
 #if defined(DAO_FAULTS)
     {"streams survive any missing resource", streams_survive_any_missing_resource},

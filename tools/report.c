@@ -76,11 +76,20 @@ void dao_report_flag(dao_report_t *report, const char *key, const char *label, b
     }
 }
 
+void dao_report_begin_list(dao_report_t *report, bool is_json)
+{
+    *report = (dao_report_t){.is_json = is_json};
+    if (is_json) {
+        report->object = json_object_new_array();
+        report->has_failed = report->object == NULL;
+    }
+}
+
 /* A number with its decimals as they are printed, not with all that a double has. */
-static void add_decimal(dao_report_t *report, const char *key, double value)
+static void add_decimal(dao_report_t *report, const char *key, double value, int decimals)
 {
     char text[64];
-    (void)snprintf(text, sizeof(text), "%.3f", value);
+    (void)snprintf(text, sizeof(text), "%.*f", decimals, value);
     add(report, key, json_object_new_double_s(value, text));
 }
 
@@ -88,7 +97,7 @@ void dao_report_ms(dao_report_t *report, const char *key, const char *label, uin
 {
     double ms = (double)time_ns / 1e6;
     if (report->is_json && key != NULL) {
-        add_decimal(report, key, ms);
+        add_decimal(report, key, ms, 3);
     } else if (!report->is_json && label != NULL) {
         dao_report_row(label, "%.3f ms", ms);
     }
@@ -97,9 +106,16 @@ void dao_report_ms(dao_report_t *report, const char *key, const char *label, uin
 void dao_report_ratio(dao_report_t *report, const char *key, const char *label, double ratio)
 {
     if (report->is_json && key != NULL) {
-        add_decimal(report, key, ratio);
+        add_decimal(report, key, ratio, 3);
     } else if (!report->is_json && label != NULL) {
         dao_report_row(label, "%.3f", ratio);
+    }
+}
+
+void dao_report_number(dao_report_t *report, const char *key, double value)
+{
+    if (report->is_json) {
+        add_decimal(report, key, value, 9);
     }
 }
 
@@ -110,6 +126,17 @@ void dao_report_unknown(dao_report_t *report, const char *key, const char *label
     } else if (report->object == NULL || json_object_object_add(report->object, key, NULL) != 0) {
         report->has_failed = true;
     }
+}
+
+/* Takes the item's object over. */
+static void append(dao_report_t *report, struct json_object *array, dao_report_t *item)
+{
+    report->has_failed = report->has_failed || item->has_failed;
+    if (report->has_failed || json_object_array_add(array, item->object) != 0) {
+        report->has_failed = true;
+        (void)json_object_put(item->object);
+    }
+    item->object = NULL;
 }
 
 void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item)
@@ -123,11 +150,14 @@ void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item)
         array = json_object_new_array();
         add(report, key, array);
     }
-    if (report->has_failed || json_object_array_add(array, item->object) != 0) {
-        report->has_failed = true;
-        (void)json_object_put(item->object);
+    append(report, array, item);
+}
+
+void dao_report_list_item(dao_report_t *report, dao_report_t *item)
+{
+    if (report->is_json) {
+        append(report, report->object, item);
     }
-    item->object = NULL;
 }
 
 int dao_report_end(dao_report_t *report)

@@ -9,8 +9,8 @@
 
 typedef struct dao_report {
     bool is_json;
-    bool has_failed; /* no memory for the JSON object */
-    struct json_object *object;
+    bool has_failed;            /* no memory for the JSON object */
+    struct json_object *object; /* or an array */
 } dao_report_t;
 
 void dao_report_begin(dao_report_t *report, bool is_json);
@@ -23,12 +23,18 @@ void dao_report_flag(dao_report_t *report, const char *key, const char *label, b
 /* Milliseconds with three decimals. */
 void dao_report_ms(dao_report_t *report, const char *key, const char *label, uint64_t time_ns);
 void dao_report_ratio(dao_report_t *report, const char *key, const char *label, double ratio);
+/* With nine decimals; for programs alone. */
+void dao_report_number(dao_report_t *report, const char *key, double value);
 /* A value that is not known: null for programs, and why for people. */
 void dao_report_unknown(dao_report_t *report, const char *key, const char *label, const char *why);
 /* A row for people alone. */
 DAO_PRINTF(2, 3) void dao_report_row(const char *label, const char *format, ...);
 /* An array of the object's, for items that the caller makes as reports of their own. */
 void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
+
+/* A report that is an array of items for programs, and rows of the caller's for people. */
+void dao_report_begin_list(dao_report_t *report, bool is_json);
+void dao_report_list_item(dao_report_t *report, dao_report_t *item);
 
 /* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if there was no memory for
    the object. That standard output cannot be written is for dao_output_close(). */

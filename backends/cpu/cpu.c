@@ -147,5 +147,6 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .pages_map = dao_cpu_pages_map,
     .pages_unmap = dao_cpu_pages_unmap,
     .pages_size = dao_cpu_pages_size,
+    .stream_adopt = dao_cpu_stream_adopt,
     .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
 };

@@ -84,6 +84,8 @@ size_t dao_cpu_pages_size(const dao_backend_pages_t *pages);
 
 /* cpu_stream.c */
 dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
+dao_status_t dao_cpu_stream_adopt(dao_backend_device_t *device, void *native,
+                                  dao_backend_stream_t **out_stream);
 void dao_cpu_stream_destroy(dao_backend_stream_t *stream);
 dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream);
 dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);

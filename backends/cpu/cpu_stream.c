@@ -60,6 +60,7 @@ typedef struct command {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     dao_backend_stream_t *next; /* guarded by the device's stream_lock */
+    uint32_t owner_count;       /* likewise: who created it, and all who adopted it */
     dao_thread_t thread;
 
     dao_mutex_t lock; /* guards what follows */
@@ -351,6 +352,7 @@ dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_str
         return status;
     }
     dao_mutex_lock(&device->stream_lock);
+    stream->owner_count = 1;
     stream->next = device->streams;
     device->streams = stream;
     dao_mutex_unlock(&device->stream_lock);
@@ -358,17 +360,50 @@ dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_str
     return DAO_OK;
 }
 
-void dao_cpu_stream_destroy(dao_backend_stream_t *stream)
+/* A virtual stream's handle is the stream itself: whoever adopts it is one more owner. */
+dao_status_t dao_cpu_stream_adopt(dao_backend_device_t *device, void *native,
+                                  dao_backend_stream_t **out_stream)
+{
+    dao_mutex_lock(&device->stream_lock);
+    dao_backend_stream_t *stream = device->streams;
+    while (stream != NULL && stream != native) {
+        stream = stream->next;
+    }
+    if (stream != NULL) {
+        stream->owner_count++;
+    }
+    dao_mutex_unlock(&device->stream_lock);
+    if (stream == NULL) {
+        return dao_error(DAO_ERR_INVALID, "%p is no stream of virtual device %" PRId32, native,
+                         device->index);
+    }
+    *out_stream = stream;
+    return DAO_OK;
+}
+
+/* Takes an owner from a stream, and the stream out of its device's list with the last one. */
+static bool disown_stream(dao_backend_stream_t *stream)
 {
     dao_backend_device_t *device = stream->device;
     dao_mutex_lock(&device->stream_lock);
-    dao_backend_stream_t **link = &device->streams;
-    while (*link != stream) {
-        link = &(*link)->next;
+    bool is_last = --stream->owner_count == 0;
+    if (is_last) {
+        dao_backend_stream_t **link = &device->streams;
+        while (*link != stream) {
+            link = &(*link)->next;
+        }
+        *link = stream->next;
     }
-    *link = stream->next;
     dao_mutex_unlock(&device->stream_lock);
+    return is_last;
+}
 
+void dao_cpu_stream_destroy(dao_backend_stream_t *stream)
+{
+    (void)dao_cpu_stream_synchronize(stream); /* the other owners keep it, and it goes on */
+    if (!disown_stream(stream)) {
+        return;
+    }
     dao_mutex_lock(&stream->lock);
     stream->is_stopping = true;
     dao_cond_signal(&stream->work);

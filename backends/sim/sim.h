@@ -30,6 +30,20 @@ DAO_NODISCARD dao_status_t dao_sim_stream_work(dao_backend_stream_t *stream, uin
 /* Lets time pass up to a moment, as a host that is busy until then. DAO_ERR_REENTRANT. */
 DAO_NODISCARD dao_status_t dao_sim_pass(dao_backend_device_t *device, uint64_t until_ns);
 
+/* Something that took time: work or a copy over a link. */
+typedef enum dao_sim_span_kind { DAO_SIM_SPAN_WORK, DAO_SIM_SPAN_IN, DAO_SIM_SPAN_OUT } dao_sim_span_kind_t;
+typedef struct dao_sim_span {
+    dao_sim_span_kind_t kind;
+    uint64_t begin_ns; /* a copy: when it got its link */
+    uint64_t end_ns;
+    uint64_t size_bytes; /* of a copy */
+} dao_sim_span_t;
+
+/* Has every span of a device's backend told as it ends, in the order of their ends, by the thread that moves time. The
+   callback must not call the device. NULL: no more. Set it while nothing is queued. */
+typedef void (*dao_sim_watch_t)(const dao_sim_span_t *span, void *user);
+void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *user);
+
 /* Something that holds a stream up until it is opened; for tests. Give it up once no stream waits for it. */
 typedef struct dao_sim_gate dao_sim_gate_t;
 DAO_NODISCARD dao_status_t dao_sim_gate_create(dao_backend_stream_t *stream, dao_sim_gate_t **out_gate);

@@ -4,7 +4,7 @@
        end_next     moves to the earliest end, and ends all that ends then
 
    The two take turns until what the caller waits for is reached. Streams are looked at in the order of their creation, so
-   equal calls give equal times. The lock is let go for host functions alone, with is_moving set: other threads may queue
+   equal calls give equal times. The lock is let go for host functions and watchers alone, with is_moving set: other threads may queue
    commands meanwhile, but move no time and destroy no stream.
 
    Invariants: end_ns >= now_ns of every running stream; a wire's user runs a copy over it. */
@@ -67,6 +67,7 @@ static void pop_locked(dao_backend_stream_t *stream)
 static void run_until_locked(dao_backend_stream_t *stream, uint64_t duration_ns)
 {
     stream->is_running = true;
+    stream->begin_ns = stream->device->backend->now_ns;
     stream->end_ns = add_saturated(stream->device->backend->now_ns, duration_ns);
 }
 
@@ -110,6 +111,17 @@ static void call_function_locked(dao_backend_stream_t *stream, const sim_command
     dao_mutex_unlock(&backend->lock);
     is_in_function = true;
     function(user);
+    is_in_function = false;
+    dao_mutex_lock(&backend->lock);
+}
+
+static void call_watch_locked(dao_backend_t *backend, const dao_sim_span_t *span)
+{
+    dao_sim_watch_t watch = backend->watch;
+    void *user = backend->watch_user;
+    dao_mutex_unlock(&backend->lock);
+    is_in_function = true;
+    watch(span, user);
     is_in_function = false;
     dao_mutex_lock(&backend->lock);
 }
@@ -178,6 +190,34 @@ static void end_locked(dao_backend_stream_t *stream)
     pop_locked(stream);
 }
 
+/* The first command, which runs, as a span; false for what takes no time. */
+static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span)
+{
+    const sim_command_t *command = first_command(stream);
+    bool is_work = command->kind == SIM_COMMAND_WORK;
+    bool is_in = !is_work && command->link == &stream->device->h2d;
+    *out_span = (dao_sim_span_t){
+        .kind = is_work ? DAO_SIM_SPAN_WORK
+                : is_in ? DAO_SIM_SPAN_IN
+                        : DAO_SIM_SPAN_OUT,
+        .begin_ns = stream->begin_ns,
+        .end_ns = stream->end_ns,
+        .size_bytes = command->size_bytes,
+    };
+    return is_work || command->link != NULL;
+}
+
+static void end_and_tell_locked(dao_backend_stream_t *stream)
+{
+    dao_backend_t *backend = stream->device->backend;
+    dao_sim_span_t span;
+    bool is_span = describe_span(stream, &span);
+    end_locked(stream);
+    if (is_span && backend->watch != NULL) {
+        call_watch_locked(backend, &span);
+    }
+}
+
 /* False if nothing runs. */
 static bool end_next_locked(dao_backend_t *backend)
 {
@@ -196,7 +236,7 @@ static bool end_next_locked(dao_backend_t *backend)
     backend->now_ns = next_ns;
     for (dao_backend_stream_t *stream = backend->streams; stream != NULL; stream = stream->next) {
         if (stream->is_running && stream->end_ns == next_ns) {
-            end_locked(stream);
+            end_and_tell_locked(stream);
         }
     }
     return true;
@@ -238,6 +278,14 @@ uint64_t dao_sim_now_ns(dao_backend_device_t *device)
     uint64_t now_ns = device->backend->now_ns;
     dao_mutex_unlock(&device->backend->lock);
     return now_ns;
+}
+
+void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *user)
+{
+    dao_mutex_lock(&device->backend->lock);
+    device->backend->watch = watch;
+    device->backend->watch_user = user;
+    dao_mutex_unlock(&device->backend->lock);
 }
 
 /* The earliest end is not before `until_ns`. */

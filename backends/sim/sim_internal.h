@@ -61,8 +61,8 @@ struct dao_backend_stream {
     sim_command_t *ring;
     size_t capacity, first, count;
     uint64_t queued_count, done_count;
-    bool is_running; /* the first command has begun and ends at end_ns */
-    uint64_t end_ns;
+    bool is_running; /* the first command has begun at begin_ns and ends at end_ns */
+    uint64_t begin_ns, end_ns;
     uint64_t wire_rank; /* when the first command, a copy, came to its wire; 0: it has not */
 };
 
@@ -85,6 +85,8 @@ struct dao_backend {
     bool is_moving;   /* some thread moves time; it lets go of the lock for host functions */
     uint64_t now_ns;
     uint64_t wire_ranks; /* given out */
+    dao_sim_watch_t watch;
+    void *watch_user;
     dao_backend_stream_t *streams;
 };
 

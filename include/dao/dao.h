@@ -5,6 +5,7 @@
 #ifndef DAO_DAO_H
 #define DAO_DAO_H
 
+#include <dao/access.h>
 #include <dao/api.h>
 #include <dao/async.h>
 #include <dao/context.h>
@@ -19,10 +20,12 @@
 #include <dao/plan.h>
 #include <dao/pressure.h>
 #include <dao/segment.h>
+#include <dao/serving.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>
 #include <dao/stream.h>
+#include <dao/swap.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
 

@@ -17,6 +17,7 @@
 #ifndef DAO_EXECUTOR_H
 #define DAO_EXECUTOR_H
 
+#include <dao/access.h>
 #include <dao/stream.h>
 
 DAO_BEGIN_DECLS
@@ -25,14 +26,6 @@ typedef struct dao_executor dao_executor_t;
 
 /** A counted handle to a tensor whose bytes the executor moves. It has a size but no address of its own. */
 typedef struct dao_managed dao_managed_t;
-
-/** How a kernel uses an operand. */
-typedef enum dao_access {
-    DAO_ACCESS_READ = 0,  /**< reads it; must have been written */
-    DAO_ACCESS_WRITE = 1, /**< overwrites all of it: what it held is not fetched */
-    DAO_ACCESS_READ_WRITE =
-        2, /**< changes it in place; must have been written, or be zeroed on first touch */
-} dao_access_t;
 
 typedef struct dao_operand {
     dao_managed_t *tensor; /**< borrowed for the call; the queue takes a reference of its own */

@@ -153,6 +153,14 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     {
     }
 
+    /** As dao_stream_adopt(). */
+    [[nodiscard]] static stream from_native(device_place device, void *native)
+    {
+        ::dao_stream_t *handle = nullptr;
+        check(::dao_stream_adopt(device.index, native, &handle));
+        return stream(handle);
+    }
+
     /** Takes over a handle of dao_stream_create(). */
     [[nodiscard]] static stream adopt(::dao_stream_t *handle) noexcept
     {

@@ -102,7 +102,11 @@ typedef struct dao_plan_problem {
     X(9, DURATION_FIRST_FIT, "duration_first_fit", "by duration, lowest hole")                               \
     X(10, DURATION_BEST_FIT, "duration_best_fit", "by duration, smallest hole")                              \
     X(11, AREA_FIRST_FIT, "area_first_fit", "by bytes times duration, lowest hole")                          \
-    X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")
+    X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")                          \
+    X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives in the step")     \
+    X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
+    X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
+    X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")
 
 typedef enum dao_plan_method {
 #define DAO_PLAN_METHOD_ENUMERATOR(number, name, text, description) DAO_PLAN_METHOD_##name = number,
@@ -211,6 +215,19 @@ DAO_API uint32_t dao_plan_pool(const dao_plan_t *plan, size_t buffer);
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
+
+/** Policies of the method `bins`: they round sizes up in steps of 4, 8 and 16 KiB. */
+#define DAO_PLAN_BIN_POLICY_COUNT 3u
+
+/**
+ * Gives the bytes that a policy of the method `bins` needs; the least of them is the plan's peak, where nothing is fixed and
+ * nothing is limited.
+ *
+ * @return 0 for NULL, a plan of another method or a policy that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API uint64_t dao_plan_bin_policy_bytes(const dao_plan_t *plan, uint32_t policy);
 
 /**
  * Gives the number of buffers; 0 for NULL.

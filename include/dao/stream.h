@@ -27,6 +27,23 @@ typedef void (*dao_host_func_t)(void *user);
 DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream);
 
 /**
+ * Makes a stream that somebody else created one of the library's, such as PyTorch's: memory follows it, copies are queued on it,
+ * events are recorded on it. Adopting one twice gives two that follow each other as two streams would.
+ *
+ * @param device_index  The device it is of.
+ * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On the cpu backend what
+ *                      dao_stream_native() gives; NULL is the device's compute stream.
+ * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the stream itself to its creator. Until
+ *                      then, and until all memory handles that name it are gone, its creator keeps it.
+ * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_UNSUPPORTED where the backend cannot; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *native,
+                                                    dao_stream_t **out_stream);
+
+/**
  * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go.
  *
  * @param stream  NULL is allowed. Not one of a device's own streams.

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "runtime/annotate.h"
 #include "runtime/executor/managed.h"
 
 #include <inttypes.h>
@@ -52,7 +53,7 @@ static void publish_stats(dao_executor_t *executor)
 static bool take_in(dao_executor_t *executor)
 {
     bool is_idle = dao_engine_peek(&executor->engine) == NULL;
-    dao_item_t *item = dao_queue_take(&executor->queue, is_idle);
+    dao_item_t *item = dao_queue_take(&executor->queue, is_idle && !executor->is_still);
     if (item == NULL) {
         return !is_idle;
     }
@@ -89,6 +90,28 @@ static void *run_executor(void *user)
     dao_engine_finish(&executor->engine);
     atomic_store(&executor->thread_id, (uintptr_t)0); /* another thread may get this number */
     return NULL;
+}
+
+/* Still executors. */
+
+/* Runs one item of what was pushed; false if there is none. */
+static bool run_still(dao_executor_t *executor)
+{
+    (void)take_in(executor);
+    bool has_item = dao_engine_peek(&executor->engine) != NULL;
+    if (has_item) {
+        run_one(executor);
+    }
+    return has_item;
+}
+
+dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao_item_t *last,
+                                uint64_t kernel_count)
+{
+    while (executor->is_still && kernel_count > 0 && !dao_queue_has_room(&executor->queue, kernel_count)) {
+        (void)run_still(executor); /* a queue without room has a kernel */
+    }
+    return dao_queue_push(&executor->queue, first, last, kernel_count);
 }
 
 /* Creating. */
@@ -141,6 +164,8 @@ static void destroy_parts(dao_executor_t *executor)
     }
     if (executor->arena_address != NULL) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+        dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
+                          executor->arena_address);
         (void)dao_allocator_free(allocator,
                                  executor->arena_address); /* it was handed out and is still whole */
         executor->arena_address = NULL;
@@ -166,6 +191,9 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
         status = dao_allocator_alloc(allocator, engine->arena_bytes, &executor->arena_address);
         if (status != DAO_OK) {
             dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", engine->arena_bytes);
+        } else {
+            dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},
+                               executor->arena_address, (size_t)engine->arena_bytes);
         }
     }
     return status;
@@ -204,6 +232,9 @@ static dao_status_t start(dao_executor_t *executor, const dao_executor_config_t 
         return status;
     }
     dao_engine_stats(&executor->engine, &executor->stats);
+    if (executor->is_still) {
+        return DAO_OK;
+    }
     status = dao_thread_start(&executor->thread, "dao-executor", run_executor, executor);
     if (status != DAO_OK) {
         dao_engine_finish(&executor->engine);
@@ -212,7 +243,7 @@ static dao_status_t start(dao_executor_t *executor, const dao_executor_config_t 
     return status;
 }
 
-dao_status_t dao_executor_create(const dao_executor_config_t *config, dao_executor_t **out_executor)
+static dao_status_t create(const dao_executor_config_t *config, bool is_still, dao_executor_t **out_executor)
 {
     static const dao_executor_config_t defaults;
     if (out_executor == NULL) {
@@ -228,6 +259,7 @@ dao_status_t dao_executor_create(const dao_executor_config_t *config, dao_execut
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an executor of %zu bytes", sizeof(*executor));
     }
     atomic_init(&executor->reference_count, 1);
+    executor->is_still = is_still;
     dao_mutex_init(&executor->stats_lock, DAO_RANK_LEAF);
     dao_queue_init(&executor->queue,
                    config->queue_kernels != 0 ? config->queue_kernels : DAO_EXECUTOR_QUEUE_DEFAULT);
@@ -240,6 +272,29 @@ dao_status_t dao_executor_create(const dao_executor_config_t *config, dao_execut
     return DAO_OK;
 }
 
+dao_status_t dao_executor_create(const dao_executor_config_t *config, dao_executor_t **out_executor)
+{
+    return create(config, false, out_executor);
+}
+
+dao_status_t dao_executor_create_still(const dao_executor_config_t *config, dao_executor_t **out_executor)
+{
+    return create(config, true, out_executor);
+}
+
+/* Runs what is queued, and takes no more. */
+static void stop(dao_executor_t *executor)
+{
+    dao_queue_stop(&executor->queue);
+    if (!executor->is_still) {
+        dao_thread_join(&executor->thread);
+        return;
+    }
+    while (run_still(executor)) {
+    }
+    dao_engine_finish(&executor->engine);
+}
+
 dao_status_t dao_executor_destroy(dao_executor_t *executor)
 {
     if (executor == NULL) {
@@ -249,8 +304,7 @@ dao_status_t dao_executor_destroy(dao_executor_t *executor)
     if (status != DAO_OK) {
         return status;
     }
-    dao_queue_stop(&executor->queue);
-    dao_thread_join(&executor->thread);
+    stop(executor);
     bool has_failed = executor->engine.has_failed || executor->engine.is_lost;
     dao_error_record_t failure = executor->engine.failure;
     destroy_parts(executor);
@@ -273,7 +327,7 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_queue_push(&executor->queue, item, item, 1);
+    status = dao_executor_queue(executor, item, item, 1);
     if (status != DAO_OK) {
         item->drop = NULL; /* the program keeps what it could not push */
         dao_item_destroy(item);
@@ -288,6 +342,8 @@ static dao_status_t ask(dao_executor_t *executor, dao_item_t *item, dao_request_
     dao_status_t status = dao_queue_push(&executor->queue, item, item, 0);
     if (status != DAO_OK) {
         return status;
+    }
+    while (executor->is_still && run_still(executor)) {
     }
     dao_queue_await(&executor->queue, request);
     return request->error.status != DAO_OK ? dao_error_restore(&request->error) : DAO_OK;
@@ -304,7 +360,7 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     }
     dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
-    return ask(executor, &item, &request);
+    return dao_runtime_told(executor->runtime, ask(executor, &item, &request));
 }
 
 /* What write and read share. */

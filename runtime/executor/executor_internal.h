@@ -8,11 +8,18 @@
 
 #include <stdatomic.h>
 
+/* An executor without a thread of its own is *still*: whoever calls it runs the engine, and only as far as the call needs.
+   A push that finds the queue full runs kernels until there is room, a sync or a request runs all that was pushed before.
+   So the same calls do the same things in the same order every time: for virtual time, and for seeded schedules. */
+DAO_NODISCARD dao_status_t dao_executor_create_still(const dao_executor_config_t *config,
+                                                     dao_executor_t **out_executor);
+
 struct dao_executor {
     _Atomic uint32_t reference_count; /* the creator, and every tensor's record */
     _Atomic uint64_t live_tensor_count;
     _Atomic uint64_t next_tensor_id;
     _Atomic uintptr_t thread_id; /* of the executor's thread; 0 until it runs */
+    bool is_still;               /* it has no thread */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     void *arena_address;
@@ -29,5 +36,9 @@ void dao_executor_unreference(dao_executor_t *executor);
 
 /* DAO_ERR_REENTRANT on the executor's own thread. */
 DAO_NODISCARD dao_status_t dao_executor_check_thread(const dao_executor_t *executor);
+
+/* Pushes a chain of items, as dao_queue_push(); a still executor makes room for it first. */
+DAO_NODISCARD dao_status_t dao_executor_queue(dao_executor_t *executor, dao_item_t *first, dao_item_t *last,
+                                              uint64_t kernel_count);
 
 #endif

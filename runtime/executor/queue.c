@@ -31,6 +31,14 @@ static bool has_room_locked(const dao_queue_t *queue, uint64_t kernel_count)
     return queue->kernel_count == 0 || queue->kernel_count + kernel_count <= queue->kernel_limit;
 }
 
+bool dao_queue_has_room(dao_queue_t *queue, uint64_t kernel_count)
+{
+    dao_mutex_lock(&queue->lock);
+    bool has_room = has_room_locked(queue, kernel_count);
+    dao_mutex_unlock(&queue->lock);
+    return has_room;
+}
+
 /* Waits for room in the order of the callers, so that short pushes do not keep a long one out for ever. */
 static void wait_for_room_locked(dao_queue_t *queue, uint64_t kernel_count)
 {

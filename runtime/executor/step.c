@@ -112,7 +112,7 @@ dao_status_t dao_step_run(dao_step_t *step)
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_queue_push(&step->executor->queue, first, last, step->kernel_count);
+    status = dao_executor_queue(step->executor, first, last, step->kernel_count);
     if (status != DAO_OK) {
         destroy_chain(first);
     }

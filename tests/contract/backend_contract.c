@@ -592,6 +592,35 @@ static void destroying_a_stream_waits_for_its_work(void)
     contract_give(there, SIZE);
 }
 
+/* Work goes through both handles in one order; the one that adopted goes, and the stream stays. */
+static void an_adopted_stream_is_the_same_stream(void)
+{
+    enum { SIZE = 10007 };
+    if (ops->stream_adopt == NULL) {
+        return;
+    }
+    void *there = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(SIZE);
+    dao_backend_stream_t *adopted = NULL;
+    NEED(ops->stream_adopt(device, ops->stream_native(stream), &adopted));
+    CU_ASSERT_PTR_EQUAL(ops->stream_native(adopted), ops->stream_native(stream));
+    void *gate = block(stream);
+    NEED(ops->fill(stream, there, 1, SIZE));
+    NEED(ops->fill(adopted, there, 2, SIZE / 2));
+    NEED(ops->fill(stream, there, 3, 1));
+    NEED(ops->copy(adopted, DAO_COPY_KIND_D2H, host, there, SIZE));
+    subject_time->open(gate);
+    ops->stream_destroy(adopted);
+    CU_ASSERT_EQUAL(host[0], 3);
+    CU_ASSERT_TRUE(is_all(host + 1, SIZE / 2 - 1, 2));
+    CU_ASSERT_TRUE(is_all(host + SIZE / 2, SIZE - SIZE / 2, 1));
+    NEED(ops->fill(stream, there, 4, SIZE));
+    NEED(ops->stream_synchronize(stream));
+    subject_time->drop(gate);
+    contract_give_pinned(host, SIZE);
+    contract_give(there, SIZE);
+}
+
 typedef struct worker {
     dao_thread_t thread;
     uint8_t *host;
@@ -803,6 +832,7 @@ CU_TestInfo backend_contract_tests[] = {
     {"a blocked stream does not hold up another", a_blocked_stream_does_not_hold_up_another},
     {"a device is synchronized with all its streams", a_device_is_synchronized_with_all_its_streams},
     {"destroying a stream waits for its work", destroying_a_stream_waits_for_its_work},
+    {"an adopted stream is the same stream", an_adopted_stream_is_the_same_stream},
     {"threads do not disturb each other", threads_do_not_disturb_each_other},
     {"an event that was never recorded has finished", an_event_that_was_never_recorded_has_finished},
     {"an event finishes with the work before it", an_event_finishes_with_the_work_before_it},

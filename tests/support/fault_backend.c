@@ -223,6 +223,20 @@ static dao_status_t fault_stream_create(dao_backend_device_t *device, dao_backen
     return status;
 }
 
+static dao_status_t fault_stream_adopt(dao_backend_device_t *device, void *native,
+                                       dao_backend_stream_t **out_stream)
+{
+    dao_backend_stream_t *stream = NULL;
+    dao_status_t status = count_call(FAULT_CALL_STREAM_CREATE);
+    if (status == DAO_OK) {
+        status = count_created(inner->stream_adopt(device, native, &stream));
+    }
+    if (status == DAO_OK) {
+        *out_stream = wrap(stream);
+    }
+    return status;
+}
+
 static void fault_stream_destroy(dao_backend_stream_t *stream)
 {
     inner->stream_destroy(unwrap_last(stream));
@@ -455,6 +469,8 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .copy = fault_copy,
         .fill = fault_fill,
         .host_func = fault_host_func,
+        .stream_adopt = wrapped->stream_adopt != NULL ? fault_stream_adopt : NULL,
+        .has_default_stream = wrapped->has_default_stream,
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
     };
     fill_pages();

@@ -1,0 +1,16 @@
+/* CuPy's allocator of C functions, in terms of stream_memory.h. */
+#include "integrations/cupy/dao_cupy.h"
+
+#include "integrations/stream_memory.h"
+
+static const char who[] = "dao_cupy";
+
+void *dao_cupy_alloc(void *stream, size_t size_bytes, int device)
+{
+    return stream_memory_alloc(who, device, size_bytes, stream);
+}
+
+void dao_cupy_free(void *stream, void *address, int device)
+{
+    stream_memory_free(who, device, address, stream);
+}

@@ -1,0 +1,143 @@
+/* The streams that were adopted: a short list a device, which only grows. It is read without a lock: an entry is written
+   before the count says that it is there. */
+#include "integrations/stream_memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* The library follows 63 streams of a device; PyTorch makes 65 at most. */
+#define STREAM_COUNT_MAX 63
+
+typedef struct adopted {
+    void *native;
+    dao_stream_t *stream; /* ours, for the rest of the process */
+} adopted_t;
+
+typedef struct device_streams {
+    _Atomic uint32_t count; /* of entries that can be read */
+    _Atomic bool
+        is_careful; /* some block has a stream that could not be recorded: each free waits for the device */
+    adopted_t entries[STREAM_COUNT_MAX];
+} device_streams_t;
+
+static device_streams_t devices[DAO_DEVICE_COUNT_MAX];
+static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t start_once = PTHREAD_ONCE_INIT;
+
+static void start(void)
+{
+    if (dao_init(NULL) != DAO_OK) {
+        (void)fprintf(stderr, "libdao did not start: %s\n", dao_last_message());
+    }
+}
+
+static void tell(const char *who, int device_index)
+{
+    (void)fprintf(stderr, "%s: device %d: %s: %s\n", who, device_index, dao_status_name(dao_last_status()),
+                  dao_last_message());
+}
+
+static dao_stream_t *stream_among(const device_streams_t *streams, uint32_t count, const void *native)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (streams->entries[i].native == native) {
+            return streams->entries[i].stream;
+        }
+    }
+    return NULL;
+}
+
+static dao_stream_t *stream_adopt_locked(int device_index, void *native)
+{
+    device_streams_t *streams = &devices[device_index];
+    uint32_t count = atomic_load_explicit(&streams->count, memory_order_relaxed);
+    dao_stream_t *stream = stream_among(streams, count, native); /* another thread was faster */
+    if (stream != NULL || count == STREAM_COUNT_MAX ||
+        dao_stream_adopt(device_index, native, &stream) != DAO_OK) {
+        return stream;
+    }
+    streams->entries[count] = (adopted_t){native, stream};
+    atomic_store_explicit(&streams->count, count + 1, memory_order_release);
+    return stream;
+}
+
+/* Gives the stream that stands for a native one; NULL if there is none and can be none. */
+static dao_stream_t *stream_find(int device_index, void *native)
+{
+    if (device_index < 0 || device_index >= DAO_DEVICE_COUNT_MAX) {
+        return NULL;
+    }
+    device_streams_t *streams = &devices[device_index];
+    uint32_t count = atomic_load_explicit(&streams->count, memory_order_acquire);
+    dao_stream_t *stream = stream_among(streams, count, native);
+    if (stream == NULL) {
+        (void)pthread_once(&start_once, start);
+        (void)pthread_mutex_lock(&adopt_lock);
+        stream = stream_adopt_locked(device_index, native);
+        (void)pthread_mutex_unlock(&adopt_lock);
+    }
+    return stream;
+}
+
+/* Tells whether the last call failed because the library cannot follow one more stream there, which is no want of memory. */
+static bool follows_no_stream(void)
+{
+    return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_LIMIT;
+}
+
+void *stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream)
+{
+    dao_device_place_t place = dao_device_place(device_index);
+    dao_stream_t *stream = stream_find(device_index, native_stream);
+    void *address = stream != NULL ? dao_alloc_async(place, size_bytes, stream) : NULL;
+    if (address == NULL && size_bytes > 0 && (stream == NULL || follows_no_stream())) {
+        address = dao_alloc(place, size_bytes);
+    }
+    if (address == NULL && size_bytes > 0) {
+        tell(who, device_index);
+    }
+    return address;
+}
+
+void stream_memory_free(const char *who, int device_index, void *address, void *native_stream)
+{
+    dao_device_place_t place = dao_device_place(device_index);
+    if (address == NULL) {
+        return;
+    }
+    dao_stream_t *stream = stream_find(device_index, native_stream);
+    dao_status_t status = DAO_ERR_UNSUPPORTED;
+    if (stream != NULL && !atomic_load(&devices[device_index].is_careful)) {
+        status = dao_free_async(place, address, stream);
+    }
+    if (status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_LIMIT) {
+        status = dao_device_synchronize(device_index);
+        status = status == DAO_OK ? dao_free(place, address) : status;
+    }
+    if (status != DAO_OK) {
+        tell(who, device_index);
+    }
+}
+
+bool stream_memory_is_used(int device_index)
+{
+    return device_index >= 0 && device_index < DAO_DEVICE_COUNT_MAX &&
+           atomic_load_explicit(&devices[device_index].count, memory_order_acquire) > 0;
+}
+
+bool stream_memory_record(void *address, void *native_stream)
+{
+    for (int device_index = 0; device_index < DAO_DEVICE_COUNT_MAX; device_index++) {
+        dao_place_t place = dao_place_of(dao_device_place(device_index));
+        dao_block_info_t block;
+        if (stream_memory_is_used(device_index) && dao_block_query(place, address, &block) == DAO_OK) {
+            dao_stream_t *stream = stream_find(device_index, native_stream);
+            if (stream == NULL || dao_record_stream(place, address, stream) != DAO_OK) {
+                atomic_store(&devices[device_index].is_careful, true);
+            }
+            return true;
+        }
+    }
+    return false;
+}

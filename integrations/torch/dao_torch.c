@@ -1,0 +1,148 @@
+/* PyTorch's pluggable allocator: its functions in terms of stream_memory.h, and what it leaves out, the statistics. */
+#include "integrations/torch/dao_torch.h"
+
+#include "integrations/stats_json.h"
+#include "integrations/stream_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char who[] = "dao_torch";
+
+static dao_place_t place_of_device(int device)
+{
+    return dao_place_of(dao_device_place(device));
+}
+
+/* Hooks answer nothing: what went wrong goes to the standard error. */
+static void tell(const char *hook)
+{
+    (void)fprintf(stderr, "%s: %s: %s\n", who, hook, dao_last_message());
+}
+
+void *dao_torch_alloc(size_t size_bytes, int device, void *stream)
+{
+    return stream_memory_alloc(who, device, size_bytes, stream);
+}
+
+void dao_torch_free(void *address, size_t size_bytes, int device, void *stream)
+{
+    (void)size_bytes;
+    stream_memory_free(who, device, address, stream);
+}
+
+void dao_torch_init(int device_count)
+{
+    int32_t own_count = 0;
+    if (dao_device_count(&own_count) != DAO_OK) {
+        tell("init");
+    } else if (own_count < device_count) {
+        (void)fprintf(stderr, "%s: PyTorch has %d devices, the %s backend of libdao %" PRId32 "\n", who,
+                      device_count, dao_backend_name(), own_count);
+    }
+}
+
+void dao_torch_reset(void)
+{
+    for (int device = 0; device < DAO_DEVICE_COUNT_MAX; device++) {
+        if (stream_memory_is_used(device) && dao_trim(place_of_device(device), 0, NULL) != DAO_OK) {
+            tell("reset");
+        }
+    }
+}
+
+void dao_torch_memory_fraction(double fraction, int device)
+{
+    dao_device_info_t info;
+    dao_status_t status = dao_device_query(device, &info);
+    if (status == DAO_OK) {
+        double limit_bytes = fraction < 1.0 ? fraction * (double)info.total_bytes : 0;
+        status = dao_limit_set(place_of_device(device), limit_bytes > 0 ? (size_t)limit_bytes : 0);
+    }
+    if (status != DAO_OK) {
+        tell("memory fraction");
+    }
+}
+
+/* Finds the segment of a snapshot that an address lies in. */
+static bool segment_find(const dao_snapshot_t *snapshot, const void *address, void **out_base,
+                         size_t *out_size_bytes)
+{
+    size_t count;
+    const dao_snapshot_segment_t *segments = dao_snapshot_segments(snapshot, &count);
+    for (size_t i = 0; i < count; i++) {
+        if ((uintptr_t)address - segments[i].address < segments[i].size_bytes) {
+            *out_base = (void *)(uintptr_t)segments[i].address;
+            *out_size_bytes = segments[i].size_bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+void *dao_torch_base_alloc(void *address, size_t *out_size_bytes)
+{
+    void *base = NULL;
+    size_t size_bytes = 0;
+    for (int device = 0; device < DAO_DEVICE_COUNT_MAX && base == NULL; device++) {
+        dao_snapshot_t *snapshot;
+        if (!stream_memory_is_used(device)) {
+            continue;
+        }
+        if (dao_snapshot_get(place_of_device(device), &snapshot) != DAO_OK) {
+            tell("base allocation");
+            continue;
+        }
+        (void)segment_find(snapshot, address, &base, &size_bytes);
+        dao_snapshot_destroy(snapshot);
+    }
+    if (out_size_bytes != NULL) {
+        *out_size_bytes = size_bytes;
+    }
+    return base;
+}
+
+void dao_torch_record_stream(void *address, void *stream)
+{
+    if (address != NULL && !stream_memory_record(address, stream)) {
+        (void)fprintf(stderr, "%s: record stream: %p was not allocated here\n", who, address);
+    }
+}
+
+/* ---- what it holds ---- */
+
+size_t dao_torch_memory_stats(int device, char *out_text, size_t text_bytes)
+{
+    return stats_json_write(place_of_device(device), out_text, text_bytes);
+}
+
+int dao_torch_reset_peaks(int device)
+{
+    return (int)dao_stats_reset_peaks(place_of_device(device));
+}
+
+static dao_status_t write_to_file(const char *text, size_t text_bytes, void *user)
+{
+    return fwrite(text, 1, text_bytes, user) == text_bytes ? DAO_OK : DAO_ERR_IO;
+}
+
+int dao_torch_snapshot(int device, const char *path)
+{
+    dao_snapshot_t *snapshot;
+    dao_status_t status = dao_snapshot_get(place_of_device(device), &snapshot);
+    if (status != DAO_OK) {
+        return (int)status;
+    }
+    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+    status = file != NULL ? dao_snapshot_write_json(snapshot, write_to_file, file) : DAO_ERR_IO;
+    if (file != NULL && fclose(file) != 0) {
+        status = DAO_ERR_IO;
+    }
+    dao_snapshot_destroy(snapshot);
+    return (int)status;
+}
+
+const char *dao_torch_last_message(void)
+{
+    return dao_last_message();
+}

@@ -1,0 +1,70 @@
+/* A swap problem made ready for planning: uses joined per kernel, every use knows the next one of its tensor, all around the
+   step's end.
+
+       kernel   0      1      2      3   | 0 of the next step
+       tensor   W------R.............R===|=W            W write, R read
+                 gap 0     gap 1      gap 2
+
+   A gap is the time between a use and the next one of the same tensor. It is live where that next one reads: gaps 0 and 1
+   here. In a dead gap the tensor needs no memory. A version is what one write leaves: all gaps up to the next write. */
+#ifndef DAO_PLANNING_SWAP_STEP_H
+#define DAO_PLANNING_SWAP_STEP_H
+
+#include <dao/swap.h>
+
+#define DAO_SWAP_NONE UINT32_MAX
+
+/* A tensor in a kernel, named once. */
+typedef struct dao_swap_touch {
+    uint32_t tensor;
+    uint32_t kernel;
+    uint32_t next;       /* touch of the same tensor; itself where it is the only one */
+    uint32_t gap_length; /* kernels from this one to the next: 1 .. kernel_count */
+    uint32_t writer; /* touch that wrote what this one leaves; DAO_SWAP_NONE: no kernel writes the tensor */
+    bool reads;
+    bool writes;
+    bool gap_is_live;          /* behind this touch */
+    bool previous_gap_is_live; /* before it */
+} dao_swap_touch_t;
+
+typedef struct dao_swap_step {
+    const dao_swap_problem_t *problem; /* borrowed */
+    uint32_t kernel_count;
+    uint32_t tensor_count; /* the problem's, then one for each workspace */
+    uint32_t touch_count;
+    uint64_t *size_bytes;       /* of each tensor, rounded up to the alignment */
+    uint32_t *first_touch;      /* of each tensor; DAO_SWAP_NONE: never used */
+    uint32_t *kernel_touch;     /* kernel_count + 1: first touch of each kernel */
+    uint32_t *workspace_tensor; /* of each kernel; DAO_SWAP_NONE */
+    dao_swap_touch_t *touches;  /* by kernel */
+    uint64_t *kernel_bytes;     /* of all that a kernel touches */
+    uint64_t *live_bytes;       /* kernel_bytes and live gaps over the kernel */
+    uint64_t *time_before;      /* kernel_count + 1: sum of the times of the kernels before */
+    uint64_t alignment_bytes;
+    uint64_t persistent_bytes;
+} dao_swap_step_t;
+
+/* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error there is nothing to
+   finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem);
+
+void dao_swap_step_finish(dao_swap_step_t *step);
+
+bool dao_swap_step_is_valid(const dao_swap_step_t *step);
+
+/* The kernel with the most bytes. */
+uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step);
+
+/* DAO_ERR_KERNEL_TOO_LARGE with the kernel's name in the message, if one needs more than `capacity_bytes`. */
+DAO_NODISCARD dao_status_t dao_swap_step_check_capacity(const dao_swap_step_t *step, uint64_t capacity_bytes);
+
+/* Time of a copy without its latency, in ns, rounded up. */
+uint64_t dao_swap_copy_ns(uint64_t size_bytes, uint64_t bytes_per_s);
+
+/* A tier's speed out of the device. */
+static inline uint64_t dao_swap_out_speed(const dao_swap_tier_t *tier)
+{
+    return tier->out_bytes_per_s != 0 ? tier->out_bytes_per_s : tier->in_bytes_per_s;
+}
+
+#endif

@@ -1,0 +1,441 @@
+/* `dao simulate TRACE`: a step in limited memory in virtual time, beside the least time that any scheme could need. */
+#include "tools/capacity.h"
+#include "tools/explain.h"
+#include "tools/options.h"
+#include "tools/read_step.h"
+#include "tools/report.h"
+#include "tools/scheme.h"
+#include "tools/step_problem.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    const char *capacity;
+    const char *link_in;
+    const char *link_out;
+    const char *latency;
+    const char *scheme;
+    const char *steps;
+    const char *window;
+    const char *sweep;
+    const char *slow_down;
+    const char *threshold;
+    const char *batch;
+    bool moves_all;
+    bool is_half_duplex;
+    bool is_explained;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"capacity", "SIZE", offsetof(settings_t, capacity),
+     "device memory: 50% of the peak (default), 37.5%, 40GiB"},
+    {"link-in", "RATE", offsetof(settings_t, link_in), "speed of copies to the device; 50GB/s"},
+    {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host; as in"},
+    {"latency", "TIME", offsetof(settings_t, latency), "of every copy; 10us"},
+    {"half-duplex", NULL, offsetof(settings_t, is_half_duplex), "one copy at a time, whatever its direction"},
+    {"scheme", "NAME", offsetof(settings_t, scheme), "online (default), lru, ...; all"},
+    {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6"},
+    {"window", "N", offsetof(settings_t, window), "kernels that are known ahead; two steps"},
+    {"sweep", "RANGE", offsetof(settings_t, sweep), "capacities 90%..20% in steps of 10% of the peak"},
+    {"slow-down", "X", offsetof(settings_t, slow_down),
+     "find the smallest capacity at which a step takes X times its kernels, 1.05"},
+    {"explain", NULL, offsetof(settings_t, is_explained), "where the time goes, and what would help"},
+    {"threshold", "N", offsetof(settings_t, threshold),
+     "last operator of the forward pass, for sync, half-sync, async; found"},
+    {"all-maps", NULL, offsetof(settings_t, moves_all),
+     "sync, half-sync, async: every feature map moves, whatever the capacity"},
+    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
+    {"json", NULL, offsetof(settings_t, is_json), "print a JSON array"},
+    {NULL, NULL, 0, NULL},
+};
+
+#define DEFAULT_LINK_BYTES_PER_S UINT64_C(50000000000)
+#define DEFAULT_LATENCY_NS       UINT64_C(10000)
+enum { DEFAULT_STEPS = 6, MOST_STEPS = 1000, SWEEP_MOST = 100, SWEEP_APART = 10 };
+
+/* Greatest --slow-down. */
+#define SLOW_DOWN_MAX 1000.0
+
+/* A search for a capacity ends when it is known to this part of the peak. */
+#define SEARCH_PARTS 1000
+
+/* The command, its options understood. */
+typedef struct request {
+    const settings_t *settings;
+    const dao_step_trace_t *trace;
+    dao_step_problem_t step;
+    const dao_scheme_t *scheme; /* NULL: all */
+    uint32_t step_count, window_kernels, threshold;
+    double slow_down;                     /* 0: none is asked for */
+    unsigned first_percent, last_percent; /* of a sweep; 0: none */
+    dao_swap_bound_t whole;               /* the bound with memory for everything */
+    dao_report_t list;
+    bool has_head; /* of the table */
+} request_t;
+
+/* ---- options ---- */
+
+static bool is_bad(dao_status_t status, const char *option, int *out_exit)
+{
+    if (status == DAO_OK) {
+        return false;
+    }
+    *out_exit = dao_usage_error("simulate", "--%s: %s", option, dao_last_message());
+    return true;
+}
+
+static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_s)
+{
+    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_s);
+    return status == DAO_OK && *out_bytes_per_s == 0 ? dao_error(DAO_ERR_INVALID, "a link of 0 moves nothing")
+                                                     : status;
+}
+
+static dao_status_t parse_count(const char *text, unsigned long least, unsigned long most,
+                                uint32_t *out_count)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %lu to %lu", text, least, most);
+    }
+    *out_count = (uint32_t)value;
+    return DAO_OK;
+}
+
+static dao_status_t parse_slow_down(const char *text, double *out_factor)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool is_plain = strspn(text, "0123456789.") == strlen(text);
+    if (!is_plain || end == text || *end != '\0' || value < 1 || value > SLOW_DOWN_MAX) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no factor from 1 to %.0f, such as 1.05", text,
+                         SLOW_DOWN_MAX);
+    }
+    *out_factor = value;
+    return DAO_OK;
+}
+
+/* "90%..20%": from the first down to the last. */
+static dao_status_t parse_sweep(const char *text, unsigned *out_first, unsigned *out_last)
+{
+    int length = 0;
+    if (sscanf(text, "%3u%%..%3u%%%n", out_first, out_last, &length) != 2 || (size_t)length != strlen(text) ||
+        *out_first > SWEEP_MOST || *out_last < 1 || *out_last > *out_first) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no range of capacities; write it such as 90%%..20%%",
+                         text);
+    }
+    return DAO_OK;
+}
+
+static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *out_exit)
+{
+    *host = (dao_swap_tier_t){
+        .in_bytes_per_s = DEFAULT_LINK_BYTES_PER_S,
+        .latency_ns = DEFAULT_LATENCY_NS,
+        .duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL,
+    };
+    return !((settings->link_in != NULL &&
+              is_bad(parse_rate(settings->link_in, &host->in_bytes_per_s), "link-in", out_exit)) ||
+             (settings->link_out != NULL &&
+              is_bad(parse_rate(settings->link_out, &host->out_bytes_per_s), "link-out", out_exit)) ||
+             (settings->latency != NULL &&
+              is_bad(dao_units_parse_time(settings->latency, &host->latency_ns), "latency", out_exit)));
+}
+
+static bool parse_settings(const settings_t *settings, request_t *request, int *out_exit)
+{
+    const char *scheme = settings->scheme != NULL ? settings->scheme : "online";
+    request->settings = settings;
+    request->step_count = DEFAULT_STEPS;
+    request->threshold = DAO_TRACE_NONE;
+    if (settings->capacity != NULL && (settings->sweep != NULL || settings->slow_down != NULL)) {
+        *out_exit = dao_usage_error("simulate", "--capacity is what --sweep and --slow-down choose");
+        return false;
+    }
+    if (settings->sweep != NULL && settings->slow_down != NULL) {
+        *out_exit = dao_usage_error("simulate", "--sweep and --slow-down both choose the capacity");
+        return false;
+    }
+    uint64_t unused;
+    return !((settings->capacity != NULL &&
+              is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
+             (strcmp(scheme, "all") != 0 &&
+              is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
+             (settings->steps != NULL &&
+              is_bad(parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
+             (settings->window != NULL &&
+              is_bad(parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels), "window",
+                     out_exit)) ||
+             (settings->threshold != NULL &&
+              is_bad(parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
+                     "threshold", out_exit)) ||
+             (settings->slow_down != NULL &&
+              is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
+             (settings->sweep != NULL &&
+              is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
+                     out_exit)));
+}
+
+/* ---- rows ---- */
+
+/* One scheme at one capacity. */
+typedef struct row {
+    const dao_scheme_t *scheme;
+    dao_swap_problem_t problem;
+    dao_swap_bound_t bound;
+    dao_scheme_run_t run;
+} row_t;
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+static double ratio_of(const row_t *row)
+{
+    return (double)row->run.simulation.step_ns / (double)row->bound.step_ns;
+}
+
+static double fraction_of(const request_t *request, uint64_t capacity_bytes)
+{
+    return (double)capacity_bytes / (double)request->whole.peak_bytes;
+}
+
+static dao_status_t make_row(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
+                             row_t *row)
+{
+    *row = (row_t){.scheme = scheme, .problem = request->step.problem};
+    row->problem.capacity_bytes = capacity_bytes;
+    dao_scheme_input_t input = {.problem = &row->problem,
+                                .trace = request->trace,
+                                .threshold = request->threshold,
+                                .moves_all = request->settings->moves_all,
+                                .step_count = request->step_count,
+                                .window_kernels = request->window_kernels};
+    dao_status_t status = scheme->run(scheme, &input, &row->run);
+    if (status == DAO_OK) {
+        row->problem.capacity_bytes = row->run.capacity_bytes;
+        status = dao_swap_find_bound(&row->problem, &row->bound);
+    }
+    if (status != DAO_OK) {
+        dao_simulation_finish(&row->run.simulation);
+    }
+    return status;
+}
+
+static void report_head(request_t *request)
+{
+    const dao_swap_bound_t *whole = &request->whole;
+    char peak[DAO_UNITS_TEXT_BYTES];
+    char smallest[DAO_UNITS_TEXT_BYTES];
+    char compute[DAO_UNITS_TEXT_BYTES];
+    (void)printf("%s, batch %s: %u kernels of %s, peak %s, smallest capacity %s (kernel %u \"%.40s\")\n\n",
+                 request->trace->model, request->trace->batch, request->step.problem.kernel_count,
+                 dao_units_format_time(whole->compute_ns, compute),
+                 dao_units_format_bytes(whole->peak_bytes, peak),
+                 dao_units_format_bytes(whole->least_capacity_bytes, smallest), whole->least_capacity_kernel,
+                 dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
+    (void)printf("%-16s %9s %12s %12s %12s %8s %12s %12s %12s\n", "scheme", "capacity", "MB", "step ms",
+                 "bound ms", "ratio", "first ms", "MB in", "MB out");
+    request->has_head = true;
+}
+
+static void report_row(request_t *request, const row_t *row)
+{
+    const dao_simulation_t *simulation = &row->run.simulation;
+    double fraction = fraction_of(request, row->run.capacity_bytes);
+    if (!request->has_head && !request->settings->is_json) {
+        report_head(request);
+    }
+    if (!request->settings->is_json) {
+        (void)printf("%-16s %8.1f%% %12.1f %12.3f %12.3f %8.3f %12.3f %12.1f %12.1f\n", row->scheme->name,
+                     100 * fraction, (double)row->run.capacity_bytes / 1e6,
+                     seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio_of(row),
+                     seconds(simulation->first_step_ns) * 1e3, (double)simulation->in_bytes / 1e6,
+                     (double)simulation->out_bytes / 1e6);
+        dao_output_flush();
+        return;
+    }
+    dao_report_t item;
+    dao_report_begin(&item, true);
+    dao_report_text(&item, "scheme", NULL, row->scheme->name);
+    dao_report_number(&item, "fraction", fraction);
+    dao_report_bytes(&item, "capacity_bytes", NULL, row->run.capacity_bytes);
+    dao_report_bytes(&item, "smallest_capacity_bytes", NULL, row->bound.least_capacity_bytes);
+    dao_report_number(&item, "step_s", seconds(simulation->step_ns));
+    dao_report_number(&item, "first_step_s", seconds(simulation->first_step_ns));
+    dao_report_number(&item, "bound_s", seconds(row->bound.step_ns));
+    dao_report_number(&item, "ratio", ratio_of(row));
+    dao_report_number(&item, "compute_s", seconds(simulation->compute_ns));
+    dao_report_bytes(&item, "bytes_in", NULL, simulation->in_bytes);
+    dao_report_bytes(&item, "bytes_out", NULL, simulation->out_bytes);
+    dao_report_number(&item, "plan_s", seconds(row->run.plan_ns));
+    dao_report_list_item(&request->list, &item);
+}
+
+static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes)
+{
+    row_t row;
+    dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    bool is_one_of_many =
+        request->scheme == NULL && (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED);
+    if (is_one_of_many && !request->settings->is_json) {
+        (void)printf("%-16s %s\n", scheme->name, dao_last_message());
+    }
+    if (status != DAO_OK) {
+        return is_one_of_many ? DAO_OK : status;
+    }
+    report_row(request, &row);
+    if (request->settings->is_explained && row.run.simulation.kernel_count > 0) {
+        status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation);
+    }
+    dao_simulation_finish(&row.run.simulation);
+    return status;
+}
+
+/* ---- the smallest capacity for a slow-down ---- */
+
+static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t *scheme,
+                                   uint64_t capacity_bytes, bool *out_answer)
+{
+    row_t row;
+    dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    if (status == DAO_OK) {
+        *out_answer =
+            (double)row.run.simulation.step_ns <= request->slow_down * (double)row.run.simulation.compute_ns;
+        dao_simulation_finish(&row.run.simulation);
+    }
+    return status;
+}
+
+/* Halves what lies between a capacity that is enough, at first the peak, and one that counts as too small, at first what
+   one kernel needs. */
+static dao_status_t find_capacity(const request_t *request, const dao_scheme_t *scheme, uint64_t *out_bytes)
+{
+    uint64_t enough = request->whole.peak_bytes;
+    uint64_t too_small = request->whole.least_capacity_bytes;
+    uint64_t apart = enough / SEARCH_PARTS + 1;
+    bool is_enough = false;
+    dao_status_t status = is_fast_enough(request, scheme, enough, &is_enough);
+    if (status == DAO_OK && !is_enough) {
+        return dao_error(DAO_ERR_LIMIT, "%s takes more than %.3f times the kernels even with all of the peak",
+                         scheme->name, request->slow_down);
+    }
+    while (status == DAO_OK && enough - too_small > apart) {
+        uint64_t middle = too_small + (enough - too_small) / 2;
+        status = is_fast_enough(request, scheme, middle, &is_enough);
+        *(is_enough ? &enough : &too_small) = middle;
+    }
+    *out_bytes = enough;
+    return status;
+}
+
+/* ---- the command ---- */
+
+static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
+{
+    uint64_t peak_bytes = request->whole.peak_bytes;
+    uint64_t capacity_bytes = 0;
+    dao_status_t status = DAO_OK;
+    if (request->slow_down > 0) {
+        status = find_capacity(request, scheme, &capacity_bytes);
+        return status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
+    }
+    if (request->settings->sweep == NULL) {
+        const char *text = request->settings->capacity != NULL ? request->settings->capacity : "50%";
+        status = dao_capacity_parse(text, peak_bytes, &capacity_bytes);
+        return status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
+    }
+    for (unsigned percent = request->first_percent; status == DAO_OK; percent -= SWEEP_APART) {
+        capacity_bytes = peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
+        if (capacity_bytes >= request->whole.least_capacity_bytes) {
+            status = run_row(request, scheme, capacity_bytes);
+        } else if (!request->settings->is_json) {
+            (void)printf("%-16s %8.1f%% is below the smallest capacity\n", scheme->name, (double)percent);
+        }
+        if (percent < request->last_percent + SWEEP_APART) {
+            break;
+        }
+    }
+    return status;
+}
+
+static dao_status_t run_schemes(request_t *request)
+{
+    dao_status_t status = DAO_OK;
+    request->step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
+    status = dao_swap_find_bound(&request->step.problem, &request->whole);
+    if (status != DAO_OK || request->scheme != NULL) {
+        return status == DAO_OK ? run_scheme(request, request->scheme) : status;
+    }
+    for (const dao_scheme_t *scheme = dao_schemes; status == DAO_OK && scheme->name != NULL; scheme++) {
+        status = run_scheme(request, scheme);
+    }
+    return status;
+}
+
+static int run_trace(request_t *request)
+{
+    dao_swap_tier_t host = request->step.problem.host;
+    dao_status_t status = dao_step_problem_make(request->trace, &request->step);
+    if (status != DAO_OK) {
+        return dao_failure("simulate");
+    }
+    request->step.problem.host = host;
+    dao_report_begin_list(&request->list, request->settings->is_json);
+    status = run_schemes(request);
+    dao_step_problem_finish(&request->step);
+    request->list.is_json = request->list.is_json && status == DAO_OK; /* half a list is none */
+    int exit_code = dao_report_end(&request->list);
+    return status == DAO_OK ? exit_code : dao_failure("simulate");
+}
+
+static int run_simulate(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    request_t request = {0};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
+        !parse_settings(&settings, &request, &exit_code) ||
+        !parse_link(&settings, &request.step.problem.host, &exit_code)) {
+        return exit_code;
+    }
+    if (settings.is_explained && settings.is_json) {
+        return dao_usage_error("simulate", "--explain writes for people; leave --json out");
+    }
+    dao_step_trace_t trace;
+    if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+        return dao_failure(command->name);
+    }
+    request.trace = &trace;
+    exit_code = run_trace(&request);
+    dao_step_trace_finish(&trace);
+    return exit_code;
+}
+
+const dao_command_t dao_command_simulate = {
+    .name = "simulate",
+    .arguments = "TRACE",
+    .summary = "run a recorded step in limited memory in virtual time, beside the least possible time",
+    .details =
+        "The step is repeated by the executor itself on a device in virtual time: a step of hours takes\n"
+        "moments, and the same arguments print the same, byte for byte. The bound is what no scheme that\n"
+        "only moves bytes can beat; the ratio is step over bound.\n" DAO_READ_STEP_HELP "\n\n"
+        "Step, bytes and ratio are of a step in the long run, after two to warm up. What lives on from step "
+        "to\n"
+        "step begins on the host; \"first ms\" is the first step, which fetches it. Percentages are of the "
+        "peak,\n"
+        "at which nothing has to move.",
+    .options = options,
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_simulate,
+};

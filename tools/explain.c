@@ -1,0 +1,190 @@
+/* A stall is the time between two kernels. The copies that run meanwhile say why:
+
+       kernel 7 |xxxxxx|                |xxxx| kernel 8
+       out         |-----------|        :
+       in                  |------------|
+                       |out|     in     |       a copy in counts before a copy out: it would not run without need
+
+   What is left over is neither: kernels and links wait for each other in turn. */
+#include "tools/explain.h"
+
+#include "base/error.h"
+#include "base/host.h"
+#include "tools/options.h"
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WORST_COUNT = 10 };
+
+/* What is bought to see what it changes: a tenth more. */
+#define BUY_PARTS 10
+
+/* Less than a thousandth of the step is no reason to buy. */
+#define WORTH_PARTS 1000
+
+/* ---- stalls ---- */
+
+/* Time of [begin, end) in which copies run: all, and those to the device. Copies of a direction do not overlap and are
+   in the order of their ends, so that those before `first` are over for good. */
+static void cover(const dao_simulation_t *simulation, size_t *first, dao_stall_t *stall)
+{
+    uint64_t begin_ns = stall->begin_ns;
+    uint64_t end_ns = begin_ns + stall->total_ns;
+    uint64_t any_ns = 0;
+    while (*first < simulation->copy_count && simulation->copies[*first].end_ns <= begin_ns) {
+        (*first)++;
+    }
+    uint64_t covered_ns = begin_ns; /* by any copy, up to here */
+    for (size_t i = *first; i < simulation->copy_count; i++) {
+        const dao_sim_span_t *copy = &simulation->copies[i];
+        uint64_t from_ns = copy->begin_ns > begin_ns ? copy->begin_ns : begin_ns;
+        uint64_t to_ns = copy->end_ns < end_ns ? copy->end_ns : end_ns;
+        if (from_ns < to_ns && copy->kind == DAO_SIM_SPAN_IN) {
+            stall->in_ns += to_ns - from_ns;
+        }
+        if (to_ns > covered_ns) {
+            any_ns += to_ns - (from_ns > covered_ns ? from_ns : covered_ns);
+            covered_ns = to_ns;
+        }
+        if (copy->begin_ns >= end_ns && copy->end_ns > end_ns) {
+            break;
+        }
+    }
+    stall->out_ns = any_ns > stall->in_ns ? any_ns - stall->in_ns : 0;
+}
+
+void dao_find_stalls(const dao_simulation_t *simulation, uint32_t kernel_count, uint32_t step,
+                     dao_stall_t *out_stalls)
+{
+    const dao_sim_span_t *kernels = simulation->kernels + (size_t)step * kernel_count;
+    uint64_t end_ns = step > 0 ? kernels[-1].end_ns : 0;
+    size_t first = 0;
+    for (uint32_t i = 0; i < kernel_count; i++) {
+        out_stalls[i] =
+            (dao_stall_t){.kernel = i, .begin_ns = end_ns, .total_ns = kernels[i].begin_ns - end_ns};
+        cover(simulation, &first, &out_stalls[i]);
+        end_ns = kernels[i].end_ns;
+    }
+}
+
+static int compare_stalls(const void *a, const void *b)
+{
+    const dao_stall_t *left = a;
+    const dao_stall_t *right = b;
+    if (left->total_ns != right->total_ns) {
+        return left->total_ns < right->total_ns ? 1 : -1;
+    }
+    return left->kernel > right->kernel ? 1 : -1;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole == 0 ? 0 : 100 * (double)part / (double)whole;
+}
+
+static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
+{
+    dao_stall_t sum = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        sum.total_ns += stalls[i].total_ns;
+        sum.in_ns += stalls[i].in_ns;
+        sum.out_ns += stalls[i].out_ns;
+    }
+    (void)printf(
+        "\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
+        "copies out\n",
+        (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns), percent(sum.in_ns, sum.total_ns),
+        percent(sum.out_ns, sum.total_ns));
+    qsort(stalls, count, sizeof(*stalls), compare_stalls);
+    for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
+        (void)printf(
+            "  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out  \"%.40s\"\n",
+            (double)stalls[i].total_ns / 1e6, stalls[i].kernel, percent(stalls[i].in_ns, stalls[i].total_ns),
+            percent(stalls[i].out_ns, stalls[i].total_ns), dao_trace_operator_name(trace, stalls[i].kernel));
+    }
+}
+
+/* ---- the bound ---- */
+
+static const char *binding_text(dao_swap_binding_t binding)
+{
+    switch (binding) {
+    case DAO_SWAP_BINDING_COMPUTE:
+        return "its kernels";
+    case DAO_SWAP_BINDING_IN:
+        return "copies to the device";
+    case DAO_SWAP_BINDING_OUT:
+        return "copies from the device";
+    case DAO_SWAP_BINDING_BOTH:
+        return "copies both ways over one link";
+    }
+    return "?";
+}
+
+static void print_window(const dao_step_trace_t *trace, const dao_swap_bound_t *bound, uint32_t kernel_count)
+{
+    if (bound->window_kernel_count == 0) {
+        (void)printf("  bound: no window of kernels takes longer than they do themselves\n");
+        return;
+    }
+    uint32_t last = (bound->window_first_kernel + bound->window_kernel_count - 1) % kernel_count;
+    (void)printf("  bound: kernels %" PRIu32 " \"%.40s\" to %" PRIu32 " \"%.40s\" add %.3f ms: %s fill it\n",
+                 bound->window_first_kernel, dao_trace_operator_name(trace, bound->window_first_kernel), last,
+                 dao_trace_operator_name(trace, last), (double)bound->window_added_ns / 1e6,
+                 binding_text(bound->window_binding));
+    (void)printf("  copies have to be queued %.3f ms ahead, up to %" PRIu32 " kernels\n",
+                 (double)bound->lookahead_ns / 1e6, bound->lookahead_kernels);
+}
+
+/* ---- what to buy ---- */
+
+static uint64_t tenth_more(uint64_t value)
+{
+    return value > UINT64_MAX - value / BUY_PARTS ? value : value + value / BUY_PARTS;
+}
+
+static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound,
+                                 uint64_t step_ns)
+{
+    dao_swap_problem_t more_memory = *problem;
+    dao_swap_problem_t more_link = *problem;
+    dao_swap_bound_t with_memory;
+    dao_swap_bound_t with_link;
+    more_memory.capacity_bytes = tenth_more(problem->capacity_bytes);
+    more_link.host.in_bytes_per_s = tenth_more(problem->host.in_bytes_per_s);
+    more_link.host.out_bytes_per_s = tenth_more(problem->host.out_bytes_per_s);
+    dao_status_t status = dao_swap_find_bound(&more_memory, &with_memory);
+    status = status == DAO_OK ? dao_swap_find_bound(&more_link, &with_link) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t memory_ns = bound->step_ns - with_memory.step_ns;
+    uint64_t link_ns = bound->step_ns - with_link.step_ns;
+    uint64_t worth_ns = bound->step_ns / WORTH_PARTS;
+    const char *advice = memory_ns <= worth_ns && link_ns <= worth_ns ? "neither"
+                         : memory_ns >= link_ns                       ? "memory"
+                                                                      : "the link";
+    (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%: buy %s\n",
+                 percent(memory_ns, bound->step_ns), percent(link_ns, bound->step_ns), advice);
+    (void)printf("  the scheme itself loses %.1f%% against the bound\n\n",
+                 percent(step_ns - bound->step_ns, bound->step_ns));
+    return DAO_OK;
+}
+
+dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
+                         const dao_swap_bound_t *bound, const dao_simulation_t *simulation)
+{
+    dao_stall_t *stalls = dao_host_calloc(problem->kernel_count, sizeof(*stalls));
+    if (stalls == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to explain %" PRIu32 " kernels",
+                         problem->kernel_count);
+    }
+    dao_find_stalls(simulation, problem->kernel_count, simulation->step_count - 1, stalls);
+    print_stalls(trace, stalls, problem->kernel_count, simulation->step_ns);
+    dao_host_free(stalls);
+    print_window(trace, bound, problem->kernel_count);
+    return print_advice(problem, bound, simulation->step_ns);
+}
