@@ -34,8 +34,8 @@ static void check_program(const char *program, uint64_t python_bytes, uint64_t m
     dao_alloc_trace_t trace;
     uint64_t bytes[2];
     run_program(program, &trace);
-    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_PYTHON, &bytes[0]), DAO_OK);
-    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_MNN, &bytes[1]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_PYTHON, &bytes[0]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_MNN, &bytes[1]), DAO_OK);
     CU_ASSERT_EQUAL(bytes[0], python_bytes);
     CU_ASSERT_EQUAL(bytes[1], mnn_bytes);
     dao_alloc_trace_finish(&trace);
@@ -192,7 +192,7 @@ static void random_traces_take_what_the_model_takes(void)
         for (int is_mnn = 0; is_mnn < 2; is_mnn++) {
             uint64_t bytes = 0;
             CU_ASSERT_EQUAL(
-                dao_plan_pool_run(&trace, is_mnn ? DAO_PLAN_POOL_MNN : DAO_PLAN_POOL_PYTHON, &bytes), DAO_OK);
+                dao_plan_pool_run(&trace, is_mnn ? DAO_TREE_POOL_MNN : DAO_TREE_POOL_PYTHON, &bytes), DAO_OK);
             CU_ASSERT_EQUAL(bytes, model_run(&trace, is_mnn != 0));
         }
         dao_alloc_trace_finish(&trace);
@@ -202,16 +202,16 @@ static void random_traces_take_what_the_model_takes(void)
 /* The totals of the step that the project has: the model's, and told here so that both cannot change together. */
 static void the_recorded_step_takes_what_the_model_takes(void)
 {
-    static const uint64_t wanted[2] = {[DAO_PLAN_POOL_MNN] = 415477568, [DAO_PLAN_POOL_PYTHON] = 417334080};
+    static const uint64_t wanted[2] = {[DAO_TREE_POOL_MNN] = 415477568, [DAO_TREE_POOL_PYTHON] = 417334080};
     dao_plan_input_t lifetimes;
     dao_alloc_trace_t trace;
     CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(DAO_TEST_TRACE, NULL, &lifetimes), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
     for (int variant = 0; variant < 2; variant++) {
         uint64_t bytes = 0;
-        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, (dao_plan_pool_variant_t)variant, &bytes), DAO_OK);
+        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, (dao_tree_pool_variant_t)variant, &bytes), DAO_OK);
         CU_ASSERT_EQUAL(bytes, wanted[variant]);
-        CU_ASSERT_EQUAL(bytes, model_run(&trace, variant == DAO_PLAN_POOL_MNN));
+        CU_ASSERT_EQUAL(bytes, model_run(&trace, variant == DAO_TREE_POOL_MNN));
     }
     dao_alloc_trace_finish(&trace);
     dao_plan_input_finish(&lifetimes);
@@ -239,10 +239,10 @@ static void what_does_not_fit_64_bits_is_refused(void)
     dao_alloc_trace_t trace;
     uint64_t bytes = 0;
     run_program("a1=18446744073709551614", &trace);
-    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_MNN, &bytes), DAO_ERR_OVERFLOW);
+    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_MNN, &bytes), DAO_ERR_OVERFLOW);
     dao_alloc_trace_finish(&trace);
     run_program("a1=9223372036854775808 f1 a2=9223372036854775872", &trace);
-    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_MNN, &bytes), DAO_ERR_OVERFLOW);
+    CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_MNN, &bytes), DAO_ERR_OVERFLOW);
     dao_alloc_trace_finish(&trace);
 }
 
@@ -254,7 +254,7 @@ static void replays_without_memory_are_refused(void)
     for (uint64_t n = 0; failed > 0; n++) {
         uint64_t bytes = 0;
         dao_fault_arm(DAO_FAULT_ANY, n, false);
-        dao_status_t pool = dao_plan_pool_run(&trace, DAO_PLAN_POOL_MNN, &bytes);
+        dao_status_t pool = dao_plan_pool_run(&trace, DAO_TREE_POOL_MNN, &bytes);
         dao_status_t online = dao_plan_online_run(&trace, false, &bytes);
         failed = dao_fault_disarm();
         CU_ASSERT_EQUAL(pool == DAO_OK && online == DAO_OK, failed == 0);
@@ -287,9 +287,9 @@ static void recorded_steps_take_what_they_took_upstream(void)
         CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, steps[i].batch, &lifetimes), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_OK);
         CU_ASSERT_EQUAL(trace.peak_bytes, steps[i].live_bytes);
-        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_PYTHON, &bytes), DAO_OK);
+        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_PYTHON, &bytes), DAO_OK);
         CU_ASSERT_EQUAL(bytes, steps[i].python_bytes);
-        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_PLAN_POOL_MNN, &bytes), DAO_OK);
+        CU_ASSERT_EQUAL(dao_plan_pool_run(&trace, DAO_TREE_POOL_MNN, &bytes), DAO_OK);
         CU_ASSERT_EQUAL(bytes, steps[i].mnn_bytes);
         dao_alloc_trace_finish(&trace);
         dao_plan_input_finish(&lifetimes);

@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "tests/support/suite.h"
 #include "tests/support/trace.h"
+#include "tools/bench_plan.h"
 #include "tools/plan_generate.h"
 #include "tools/plan_write.h"
 #include "tools/read_lifetimes.h"
@@ -171,6 +172,31 @@ static void closed_lives_overlap_where_they_touch(void)
     dao_plan_input_finish(&input);
 }
 
+/* Two threads that know nothing of each other, and a third that waits for both: only its buffer may share bytes. */
+static void lives_by_clocks_are_placed(void)
+{
+    dao_plan_input_t input, again;
+    dao_plan_contest_t contest;
+    dao_plan_row_t row;
+    read_text("id,lower,upper,size\na,0:0,1:0,64\nb,0:0,0:1,64\nc,1:1,2:1,128\n", &input);
+    begin(&contest, &input);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("oracle"), &row), DAO_OK);
+    CU_ASSERT_FALSE(row.has_peak);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("best"), &row), DAO_OK);
+    CU_ASSERT_EQUAL(row.peak_bytes, 128);
+    CU_ASSERT_EQUAL(dao_plan_draw(path, "clocks", &input, row.plan), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, row.plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+    CU_ASSERT_EQUAL(again.clock_count, 2);
+    CU_ASSERT_EQUAL(memcmp(again.begin_clocks, input.begin_clocks, 6 * sizeof(uint32_t)), 0);
+    CU_ASSERT_EQUAL(memcmp(again.end_clocks, input.end_clocks, 6 * sizeof(uint32_t)), 0);
+    CU_ASSERT_EQUAL(again.buffers[2].fixed_offset, 0);
+    dao_plan_row_finish(&row);
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&again);
+    dao_plan_input_finish(&input);
+}
+
 static void wrong_problems_are_refused(void)
 {
     dao_plan_input_t input;
@@ -330,18 +356,114 @@ static void files_that_cannot_be_written_are_told(void)
     dao_plan_input_finish(&input);
 }
 
+/* ---- figures ---- */
+
+static void every_goal_can_be_run(void)
+{
+    size_t way = 0;
+    CU_ASSERT(dao_plan_goal_count > 0);
+    for (size_t i = 0; i < dao_plan_goal_count; i++) {
+        const dao_plan_goal_t *goal = &dao_plan_goals[i];
+        dao_plan_generate_config_t config;
+        bool is_made = goal->stand_in != NULL && strchr(goal->stand_in, ':') != NULL;
+        CU_ASSERT(dao_plan_way_find(goal->method, &way));
+        CU_ASSERT(goal->rival == NULL || dao_plan_way_find(goal->rival, &way));
+        CU_ASSERT(goal->file != NULL || goal->stand_in != NULL);
+        CU_ASSERT(goal->budget_s > 0);
+        CU_ASSERT(!is_made || dao_plan_generate_parse(goal->stand_in, &config) == DAO_OK);
+        if (goal->stand_in != NULL && !is_made) {
+            char file[4096];
+            (void)snprintf(file, sizeof(file), "%s/%s", DAO_TEST_SOURCE_DIR, goal->stand_in);
+            CU_ASSERT_EQUAL(access(file, R_OK), 0);
+        }
+    }
+}
+
+/* A result that keeps each limit exactly, and breaks one after the other. */
+static void results_are_held_to_their_limits(void)
+{
+    static const dao_plan_goal_t goal = {.peak_most_bytes = 110,
+                                         .ratio_most = 1.1,
+                                         .first_ratio_most = 1.5,
+                                         .first_most_s = 0.5,
+                                         .most_s = 1,
+                                         .most_us_each = 10,
+                                         .bytes_most = 150,
+                                         .needs_proof = true};
+    static const dao_plan_result_t kept = {.goal = &goal,
+                                           .instance = "x",
+                                           .is_file = true,
+                                           .row = {.buffer_count = 100000,
+                                                   .has_peak = true,
+                                                   .peak_bytes = 110,
+                                                   .bound_bytes = 100,
+                                                   .is_proved = true,
+                                                   .cpu_ns = 2000000000,
+                                                   .first_cpu_ns = 500000000,
+                                                   .first_peak_bytes = 150,
+                                                   .memory_bytes = 15000000},
+                                           .ratio = 1.1,
+                                           .speed = 1};
+    char text[160];
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&kept, text, sizeof(text)), 0);
+    CU_ASSERT_STRING_EQUAL(text, "");
+    dao_plan_result_t broken = kept;
+    broken.ratio = 1.11;
+    broken.row.peak_bytes = 111;
+    broken.row.is_proved = false;
+    broken.row.first_peak_bytes = 151;
+    broken.row.memory_bytes++;
+    broken.row.cpu_ns++;
+    broken.row.first_cpu_ns++;
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&broken, text, sizeof(text)), 7);
+    CU_ASSERT_STRING_EQUAL(
+        text, "ratio over 1.10000, peak over 110, no proof, first plan over 1.50, memory over 150 B "
+              "a buffer, time over 2.000 s, first plan after 0.500 s");
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&broken, text, 8), 7); /* the text is cut */
+    CU_ASSERT_STRING_EQUAL(text, "ratio o");
+    broken.row.unplaced_count = 1;
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&broken, text, sizeof(text)), 1);
+    CU_ASSERT_STRING_EQUAL(text, "it does not fit");
+    broken.row.has_peak = false;
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&broken, text, sizeof(text)), 1);
+    CU_ASSERT_STRING_EQUAL(text, "no plan");
+}
+
+/* A tenth of the peer's time, on a machine twice as fast half of that; only on the peer's instance. */
+static void peers_times_are_scaled(void)
+{
+    static const dao_plan_goal_t goal = {.peer_s = 4};
+    dao_plan_result_t result = {.goal = &goal,
+                                .instance = "x",
+                                .is_file = true,
+                                .row = {.has_peak = true, .cpu_ns = 300000000},
+                                .ratio = 1,
+                                .speed = 1};
+    char text[160];
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&result, text, sizeof(text)), 0);
+    result.speed = 2;
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&result, text, sizeof(text)), 1);
+    CU_ASSERT_STRING_EQUAL(text, "time over 0.200 s");
+    result.is_file = false;
+    CU_ASSERT_EQUAL(dao_plan_result_judge(&result, text, sizeof(text)), 0);
+}
+
 static CU_TestInfo tests[] = {
     {"every way has a name", every_way_has_a_name},
     {"every way runs", every_way_runs},
     {"equal work gives equal plans", equal_work_gives_equal_plans},
     {"what does not fit is counted", what_does_not_fit_is_counted},
     {"closed lives overlap where they touch", closed_lives_overlap_where_they_touch},
+    {"lives by clocks are placed", lives_by_clocks_are_placed},
     {"wrong problems are refused", wrong_problems_are_refused},
     {"ways without memory are refused", ways_without_memory_are_refused},
     {"a written plan is read back", a_written_plan_is_read_back},
     {"a plan is written as MiniMalloc writes it", a_plan_is_written_as_minimalloc_writes_it},
     {"every buffer is drawn", every_buffer_is_drawn},
     {"files that cannot be written are told", files_that_cannot_be_written_are_told},
+    {"every goal can be run", every_goal_can_be_run},
+    {"results are held to their limits", results_are_held_to_their_limits},
+    {"peers' times are scaled", peers_times_are_scaled},
     CU_TEST_INFO_NULL,
 };
 

@@ -3,17 +3,7 @@
 #define DAO_TOOLS_PLAN_POOL_H
 
 #include "tools/alloc_trace.h"
-
-/* Sizes are rounded up to this by the pools. */
-#define DAO_PLAN_POOL_ALIGNMENT_BYTES 64u
-
-/* The pool that splits blocks into trees, after the BufferAllocator of MNN (Jiang et al., MLSys 2020) and after the one of
-   HeuristicAllocator, which models it (Wang et al., "Melon", MobiSys 2022). A freed part of a block is free at once in the
-   first; in the second it is not, until the whole block is. */
-typedef enum dao_plan_pool_variant {
-    DAO_PLAN_POOL_MNN = 0,
-    DAO_PLAN_POOL_PYTHON = 1,
-} dao_plan_pool_variant_t;
+#include "tools/tree_pool.h"
 
 /**
  * Replays a trace on an empty pool.
@@ -23,7 +13,7 @@ typedef enum dao_plan_pool_variant {
  *
  * Threads: any. Waits: never. Cost: O(log free blocks) an event.
  */
-DAO_NODISCARD dao_status_t dao_plan_pool_run(const dao_alloc_trace_t *trace, dao_plan_pool_variant_t variant,
+DAO_NODISCARD dao_status_t dao_plan_pool_run(const dao_alloc_trace_t *trace, dao_tree_pool_variant_t variant,
                                              uint64_t *out_bytes);
 
 /**

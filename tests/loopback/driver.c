@@ -392,6 +392,14 @@ bool loopback_has_failed(void)
     return has_failed;
 }
 
+uint64_t loopback_call_count(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    uint64_t count = loopback_driver.call_count;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return count;
+}
+
 int loopback_last_error(void)
 {
     return (int)last_error;

@@ -60,6 +60,9 @@ void loopback_fail(long calls, int error);
 /* Tells whether the call that was to fail has come. */
 bool loopback_has_failed(void);
 
+/* Calls of the process so far, those that only ask which device is current left out. */
+uint64_t loopback_call_count(void);
+
 /* This thread's last error, which stays what it is, and its current device. */
 int loopback_last_error(void);
 int loopback_current_device(void);
