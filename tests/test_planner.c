@@ -27,9 +27,12 @@ static bool is_method(int number)
     return strcmp(dao_plan_method_name((dao_plan_method_t)number), "unknown") != 0;
 }
 
+/* Enough for every method that ends by itself, and for some rounds of those that do not. */
 static dao_status_t make_by(dao_plan_method_t method, dao_plan_t **out_made)
 {
-    dao_planner_config_t config = {.method = method, .work_limit = 1 << 20};
+    bool is_endless = method == DAO_PLAN_METHOD_BEST || method == DAO_PLAN_METHOD_LOWEST_BUMPED;
+    dao_planner_config_t config = {.method = method};
+    config.work_limit = is_endless ? 1000 * plan.problem.buffer_count : 1 << 20;
     return dao_plan_make(&plan.problem, &config, out_made);
 }
 
