@@ -33,13 +33,21 @@ static dao_block_entry_t *probe(const dao_block_map_t *map, const void *address)
     return &map->entries[i];
 }
 
-bool dao_block_map_reserve(dao_block_map_t *map)
+static bool has_room(const dao_block_map_t *map, size_t count)
 {
-    if ((map->count + 1) * 4 <= map->capacity * 3) {
+    return (map->count + count) * 4 <= map->capacity * 3;
+}
+
+bool dao_block_map_reserve(dao_block_map_t *map, size_t count)
+{
+    if (has_room(map, count)) {
         return true;
     }
     dao_block_map_t larger = {.capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2,
                               .count = map->count};
+    while (!has_room(&larger, count)) {
+        larger.capacity *= 2;
+    }
     larger.entries = dao_host_calloc(larger.capacity, sizeof(*larger.entries));
     if (larger.entries == NULL) {
         return false;
@@ -56,7 +64,7 @@ bool dao_block_map_reserve(dao_block_map_t *map)
 
 void dao_block_map_insert(dao_block_map_t *map, const dao_block_entry_t *entry)
 {
-    DAO_ASSERT((map->count + 1) * 4 <= map->capacity * 3);
+    DAO_ASSERT(has_room(map, 1));
     dao_block_entry_t *empty = probe(map, entry->address);
     DAO_ASSERT(empty->address == NULL);
     *empty = *entry;

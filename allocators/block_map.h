@@ -23,8 +23,8 @@ typedef struct dao_block_map {
     size_t count;
 } dao_block_map_t;
 
-/* Makes room for one more block. False without memory. */
-bool dao_block_map_reserve(dao_block_map_t *map);
+/* Makes room for so many more blocks. False without memory: nothing is changed. */
+bool dao_block_map_reserve(dao_block_map_t *map, size_t count);
 
 /* Adds a block, for which room was made. Never needs memory. */
 void dao_block_map_insert(dao_block_map_t *map, const dao_block_entry_t *entry);

@@ -735,6 +735,12 @@ bool dao_is_hardened(const dao_allocator_t *allocator)
     return allocator->ops == &hardened_ops;
 }
 
+dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator)
+{
+    DAO_ASSERT(dao_is_hardened(allocator));
+    return hardened_of(allocator)->inner;
+}
+
 /* ---- the check of all ---- */
 
 /* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged` is whether

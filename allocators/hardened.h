@@ -44,6 +44,9 @@ DAO_NODISCARD dao_status_t dao_hardened_create(const dao_hardened_config_t *conf
 /* Tells whether an allocator is a hardened one. */
 bool dao_is_hardened(const dao_allocator_t *allocator);
 
+/* Gives the allocator that a hardened one is around, borrowed. */
+dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator);
+
 /* Looks at all blocks: guards of live ones, bytes of those in quarantine, and what was found damaged before; and at the
    table. Blocks that come or go meanwhile may be left out. DAO_ERR_CORRUPT with the first damage; what `bytes` answered;
    DAO_ERR_NO_HOST_MEMORY. Waits as alloc does. */

@@ -332,6 +332,69 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
     return DAO_OK;
 }
 
+/* ---- taking what several parts cover ---- */
+
+/* Tells whether free parts that a request may have cover [the begin of `first`, end). */
+static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_units, const wish_t *wish)
+{
+    for (uint32_t index = first;; index = range->nodes[index].after) {
+        const dao_range_node_t *node = &range->nodes[index];
+        if (!dao_range_is_free(range, index) || !is_allowed(range, index, wish)) {
+            return false;
+        }
+        if (node->offset_units + node->size_units >= end_units) {
+            return true;
+        }
+    }
+}
+
+/* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the part. */
+static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
+{
+    while (range->nodes[first].offset_units + range->nodes[first].size_units < end_units ||
+           dao_range_are_alike(range, first, range->nodes[first].after)) {
+        dao_range_bin_remove(range, range->nodes[first].after);
+        absorb_after(range, first);
+    }
+    uint32_t before = range->nodes[first].before;
+    if (dao_range_are_alike(range, before, first)) {
+        dao_range_bin_remove(range, first);
+        absorb_after(range, before);
+        first = before;
+    }
+    dao_range_bin_again(range, first);
+    return first;
+}
+
+dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
+                                  const dao_range_request_t *request, dao_hold_t *out_hold)
+{
+    DAO_ASSERT(request->size_bytes > 0 && offset_bytes % DAO_RANGE_GRANULE == 0);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    uint64_t capacity_bytes = range->config.capacity_bytes;
+    if (offset_bytes >= capacity_bytes || request->size_bytes > capacity_bytes - offset_bytes) {
+        return DAO_ERR_LIMIT;
+    }
+    wish_t wish = {.stream = request->stream, .takes_held = request->takes_held};
+    uint64_t start_units = offset_bytes >> UNIT_SHIFT;
+    uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    uint32_t part = dao_range_node_around(range, (uint32_t)start_units);
+    if (!are_allowed(range, part, start_units + size_units, &wish)) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (range->nodes[part].offset_units + range->nodes[part].size_units < start_units + size_units) {
+        part = join_up_to(range, part, start_units + size_units);
+    }
+    *out_hold = range->nodes[part].state == NODE_HELD ? range->holds[part] : (dao_hold_t){0};
+    carve(range, part, start_units, size_units, request->user);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    return DAO_OK;
+}
+
 /* ---- holds ---- */
 
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)

@@ -73,6 +73,13 @@ DAO_NODISCARD dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offse
 DAO_NODISCARD dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset_bytes,
                                               uint64_t size_bytes, uint64_t user);
 
+/* Takes exactly [offset, offset + size) out of free parts, which are joined as far as need be: parts that nobody holds, that
+   only request.stream holds, or any that are free if request.takes_held. The offset is a multiple of the granule, the size
+   is rounded up to it, alignment is not looked at. DAO_ERR_LIMIT if any of it is used, or held by others; DAO_ERR_NO_HOST_MEMORY.
+   The cost of dao_range_alloc_at(), and a step for each part. */
+DAO_NODISCARD dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
+                                                const dao_range_request_t *request, dao_hold_t *out_hold);
+
 /* Gives back the used block that starts at an offset, and tells what it was. `hold`, if not NULL, says who may still use
    it; streams that were marked on the block are added to it. DAO_ERR_DOUBLE_FREE: the offset lies in free space;
    DAO_ERR_INTERIOR_POINTER: it lies inside a used block; DAO_ERR_FOREIGN_POINTER: it is not in the range. Never needs

@@ -182,7 +182,7 @@ static dao_status_t check_request(const strategy_t *strategy, const dao_block_re
 /* Makes room in the tables for one more block. */
 static dao_status_t reserve_locked(strategy_t *strategy)
 {
-    if (!dao_block_map_reserve(&strategy->blocks)) {
+    if (!dao_block_map_reserve(&strategy->blocks, 1)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of live blocks");
     }
     return dao_deferred_reserve(&strategy->deferred, strategy->blocks.count + 1);

@@ -83,7 +83,8 @@ typedef struct dao_backend_ops {
 
     /* Optional, all seven or none: virtual memory. Sizes and addresses are multiples of the device's page_bytes.
        A handle of pages is mapped as a whole, at one address at a time, and keeps its bytes while it is not mapped.
-       Unmap and destroy happen only when no work uses the pages. DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
+       Unmap and destroy happen only when no work uses the pages; a lost device's pages are destroyed without an error.
+       DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
     dao_status_t (*address_reserve)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
     dao_status_t (*address_release)(dao_backend_device_t *device, void *address, size_t size_bytes);
     dao_status_t (*pages_create)(dao_backend_device_t *device, size_t size_bytes,
@@ -94,7 +95,8 @@ typedef struct dao_backend_ops {
     size_t (*pages_size)(const dao_backend_pages_t *pages);
 
     /* Optional, beside the seven: pages_create and pages_map in one call, for page_count handles of page_bytes each, one
-       behind the other from `address`. All or nothing. NULL: the core makes the calls one by one. */
+       behind the other from `address`. All or nothing; after a failure out_pages means nothing. NULL: the core makes the
+       calls one by one. */
     dao_status_t (*pages_create_mapped)(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
                                         void *address, dao_backend_pages_t **out_pages);
 

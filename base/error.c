@@ -1,12 +1,70 @@
-/* Status codes' names and texts, and each thread's last error. */
+/* Status codes' names and texts, and each thread's last error.
+
+   The message's room is taken with a thread's first error and given back as the thread ends. It is no thread-local array: a
+   library that is loaded into a running program has only some hundred bytes of these for all of its variables. Where there
+   is no memory for it, the code's text is the message. */
 #define _GNU_SOURCE
 #include "base/error.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Thread_local dao_error_record_t last_error;
+static _Thread_local dao_status_t last_status;
+static _Thread_local int last_vendor_code;
+static _Thread_local char *last_message; /* DAO_ERROR_MESSAGE_BYTES, or NULL */
+
+static pthread_once_t message_once = PTHREAD_ONCE_INIT;
+static pthread_key_t message_key; /* gives the room back */
+static bool has_message_key;
+
+static void message_free(void *room)
+{
+    last_message = NULL;
+    free(room);
+}
+
+static void message_key_create(void)
+{
+    has_message_key = pthread_key_create(&message_key, message_free) == 0;
+}
+
+/* If the library is unloaded, threads that go on have no function of it to call as they end. */
+__attribute__((destructor)) static void message_key_delete(void)
+{
+    if (has_message_key) {
+        has_message_key = false;
+        (void)pthread_key_delete(message_key);
+    }
+}
+
+/* Gives the room of this thread's message, or NULL. It goes round the fault points: an error is what they cause. */
+static char *message_room(void)
+{
+    if (last_message == NULL) {
+        (void)pthread_once(&message_once, message_key_create);
+        char *room = has_message_key ? calloc(1, DAO_ERROR_MESSAGE_BYTES) : NULL;
+        if (room != NULL && pthread_setspecific(message_key, room) != 0) {
+            free(room);
+            room = NULL;
+        }
+        last_message = room;
+    }
+    return last_message;
+}
+
+/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message. */
+static void message_set(const char *message)
+{
+    bool is_empty_still = message[0] == '\0' && last_message == NULL;
+    char *room = is_empty_still ? NULL : message_room();
+    if (room != NULL) {
+        (void)snprintf(room, DAO_ERROR_MESSAGE_BYTES, "%s", message);
+    }
+}
 
 const char *dao_status_name(dao_status_t status)
 {
@@ -34,24 +92,27 @@ const char *dao_status_text(dao_status_t status)
 
 dao_status_t dao_last_status(void)
 {
-    return last_error.status;
+    return last_status;
 }
 
 const char *dao_last_message(void)
 {
-    return last_error.message;
+    if (last_message != NULL) {
+        return last_message;
+    }
+    return last_status != DAO_OK ? dao_status_text(last_status) : "";
 }
 
 int dao_last_vendor_code(void)
 {
-    return last_error.vendor_code;
+    return last_vendor_code;
 }
 
 static void set_message(const char *format, va_list arguments)
 {
     char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the old message */
     (void)vsnprintf(message, sizeof(message), format, arguments);
-    memcpy(last_error.message, message, sizeof(message));
+    message_set(message);
 }
 
 dao_status_t dao_error(dao_status_t status, const char *format, ...)
@@ -60,8 +121,8 @@ dao_status_t dao_error(dao_status_t status, const char *format, ...)
     va_start(arguments, format);
     set_message(format, arguments);
     va_end(arguments);
-    last_error.status = status;
-    last_error.vendor_code = 0;
+    last_status = status;
+    last_vendor_code = 0;
     return status;
 }
 
@@ -71,34 +132,35 @@ dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *
     va_start(arguments, format);
     set_message(format, arguments);
     va_end(arguments);
-    last_error.status = status;
-    last_error.vendor_code = vendor_code;
+    last_status = status;
+    last_vendor_code = vendor_code;
     return status;
 }
 
 void dao_error_prefix(const char *format, ...)
 {
-    char prefix[DAO_ERROR_MESSAGE_BYTES];
+    char message[DAO_ERROR_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(prefix, sizeof(prefix), format, arguments);
+    int length = vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    size_t prefix_length = strlen(prefix);
-    size_t room = sizeof(last_error.message) - 1 - prefix_length;
-    size_t message_length = strnlen(last_error.message, room);
-    memmove(last_error.message + prefix_length, last_error.message, message_length);
-    last_error.message[prefix_length + message_length] = '\0';
-    memcpy(last_error.message, prefix, prefix_length);
+    if (length >= 0 && (size_t)length < sizeof(message)) {
+        (void)snprintf(message + length, sizeof(message) - (size_t)length, "%s", dao_last_message());
+    }
+    message_set(message);
 }
 
 void dao_error_save(dao_error_record_t *record, dao_status_t status)
 {
-    *record = last_error;
     record->status = status;
+    record->vendor_code = last_vendor_code;
+    (void)snprintf(record->message, sizeof(record->message), "%s", dao_last_message());
 }
 
 dao_status_t dao_error_restore(const dao_error_record_t *record)
 {
-    last_error = *record;
+    last_status = record->status;
+    last_vendor_code = record->vendor_code;
+    message_set(record->message);
     return record->status;
 }

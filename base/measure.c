@@ -1,10 +1,11 @@
-/* The unit that allocators are compared in: the lock pair is measured without the wrapping of sync.c. */
+/* What measuring needs. The lock pair is measured without the wrapping of sync.c. */
 #define _GNU_SOURCE
 #include "base/measure.h"
 
 #include "base/assert.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -29,4 +30,13 @@ uint64_t dao_measure_lock_pairs(uint64_t pair_count)
     uint64_t elapsed_ns = dao_measure_thread_ns() - begin_ns;
     (void)pthread_mutex_destroy(&mutex);
     return elapsed_ns;
+}
+
+uint64_t dao_measure_minor_faults(void)
+{
+    struct rusage usage = {0};
+    int result = getrusage(RUSAGE_SELF, &usage);
+    DAO_ASSERT(result == 0); /* fails only if it is misused */
+    (void)result;
+    return (uint64_t)usage.ru_minflt;
 }

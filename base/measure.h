@@ -11,4 +11,7 @@ uint64_t dao_measure_thread_ns(void);
    time of that in nanoseconds. In a process of one thread the system may leave the lock out: start another one first. */
 uint64_t dao_measure_lock_pairs(uint64_t pair_count);
 
+/* Minor page faults of the process so far: pages that were touched for the first time and were in no file. */
+uint64_t dao_measure_minor_faults(void);
+
 #endif

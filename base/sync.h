@@ -16,14 +16,16 @@ typedef enum dao_rank {
     DAO_RANK_CONTEXT = 1,
     DAO_RANK_EXECUTOR = 2,
     DAO_RANK_RUNTIME = 3,
-    DAO_RANK_THREADS = 4, /* which threads keep something for whom */
-    DAO_RANK_LAYER = 5,   /* an allocator around another one */
-    DAO_RANK_FRONT = 6,   /* an allocator that serves small blocks in front of another one */
-    DAO_RANK_ALLOCATOR = 7,
-    DAO_RANK_UPSTREAM = 8, /* an allocator that another allocator takes from */
-    DAO_RANK_HOLDS = 9,    /* the table of streams that hold free blocks */
-    DAO_RANK_BACKEND = 10,
-    DAO_RANK_LEAF = 11, /* nothing is taken under it */
+    DAO_RANK_BORDER = 4,  /* where iterations that are served from plans begin and end */
+    DAO_RANK_THREADS = 5, /* which threads keep something for whom */
+    DAO_RANK_LAYER = 6,   /* an allocator around another one */
+    DAO_RANK_SERVING = 7, /* an allocator that serves from a plan in front of another one */
+    DAO_RANK_FRONT = 8,   /* an allocator that serves small blocks in front of another one */
+    DAO_RANK_ALLOCATOR = 9,
+    DAO_RANK_UPSTREAM = 10, /* an allocator that another allocator takes from */
+    DAO_RANK_HOLDS = 11,    /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 12,
+    DAO_RANK_LEAF = 13, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {

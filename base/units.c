@@ -137,6 +137,15 @@ static uint64_t shown_from(const unit_t *units, size_t i)
     return before == 1 ? units[i].factor : units[i].factor - before / 20;
 }
 
+dao_status_t dao_units_parse_switch(const char *text, uint64_t *out_value)
+{
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is neither 0 nor 1", text);
+    }
+    *out_value = text[0] == '1' ? 1 : 0;
+    return DAO_OK;
+}
+
 /* One place after the point, rounded half up, in the largest unit that leaves at least 1. */
 static const char *format(uint64_t value, const unit_t *units, size_t unit_count, const char *suffix,
                           char *out_text)

@@ -16,6 +16,9 @@ DAO_NODISCARD dao_status_t dao_units_parse_rate(const char *text, uint64_t *out_
 /* Time: ns or none, us, ms, s. */
 DAO_NODISCARD dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns);
 
+/* "0" or "1". */
+DAO_NODISCARD dao_status_t dao_units_parse_switch(const char *text, uint64_t *out_value);
+
 /* Bytes that hold any text of dao_units_format_*(). */
 #define DAO_UNITS_TEXT_BYTES 32
 

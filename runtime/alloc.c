@@ -128,6 +128,9 @@ static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block
         return DAO_OK;
     }
     if (*out_runtime != NULL) {
+        if (dao_runtime_is_lost(*out_runtime) && place.kind == DAO_PLACE_KIND_DEVICE) {
+            return dao_runtime_health(*out_runtime, "no memory");
+        }
         dao_runtime_drain(*out_runtime);
     }
     dao_block_grant_t grant;
@@ -144,6 +147,8 @@ static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block
     }
     if (status == DAO_OK) {
         *out_address = grant.address;
+    } else if (*out_runtime != NULL) {
+        (void)dao_runtime_told(*out_runtime, status);
     }
     dao_events_note_alloc(place, request, *out_address, status);
     return status;
@@ -437,12 +442,17 @@ dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_released
     dao_runtime_t *runtime;
     dao_status_t status = allocator_peek(place, &allocator, &runtime);
     size_t released_bytes = 0;
+    if (status == DAO_OK && runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
+        status = dao_runtime_health(runtime, "dao_trim");
+    }
     if (status == DAO_OK && allocator != NULL) {
         if (runtime != NULL) {
             (void)dao_runtime_wait_frees(runtime, place.kind);
         }
         dao_place_drain(place, runtime);
+        dao_annotate_begin("dao: trim");
         status = allocator->ops->trim(allocator, keep_bytes, &released_bytes);
+        dao_annotate_end();
         dao_events_note_trim(place, released_bytes);
     }
     if (status == DAO_OK && out_released_bytes != NULL) {

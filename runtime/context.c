@@ -12,6 +12,7 @@
    hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
    logged: a state says what is under way, and a condition when it is over. `dao_started` shows the core and the runtimes to
    all calls, without a lock, exactly while the state is STARTED. */
+#include "runtime/annotate.h"
 #include "runtime/context_internal.h"
 
 #include "allocators/pinned.h"
@@ -23,6 +24,7 @@
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
+#include "runtime/serving.h"
 #include "runtime/watch.h"
 
 #include <inttypes.h>
@@ -209,6 +211,9 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
     if (status == DAO_OK) {
         status = dao_host_memory_find(&config->host, &core->host_settings);
     }
+    if (status == DAO_OK) {
+        status = dao_serving_find(&core->serving);
+    }
     if (status != DAO_OK) {
         core_destroy(core);
         return status;
@@ -254,7 +259,10 @@ static dao_status_t start(const dao_config_t *config, const dao_backend_ops_t *o
         return status;
     }
     dao_log_set(config->log_callback, config->log_user, level);
-    status = core_create(config, ops, out_core);
+    status = dao_annotate_find();
+    if (status == DAO_OK) {
+        status = core_create(config, ops, out_core);
+    }
     if (status != DAO_OK) {
         dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
         return status;
@@ -541,7 +549,8 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
     if (atomic_load(&core->host_memory) == NULL) {
-        dao_place_origin_t origin = {.budget = &core->host_budget, .host_settings = &core->host_settings};
+        dao_place_origin_t origin = {
+            .budget = &core->host_budget, .host_settings = &core->host_settings, .serving = &core->serving};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         if (status == DAO_OK &&
             (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
@@ -659,7 +668,11 @@ dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info)
     }
     dao_runtime_t *runtime;
     dao_status_t status = dao_runtime_borrow(device_index, &runtime);
-    return status == DAO_OK ? runtime->ops->device_query(runtime->device, out_info) : status;
+    if (status == DAO_OK) {
+        status = dao_runtime_health(runtime, "dao_device_query");
+    }
+    return status == DAO_OK ? dao_runtime_told(runtime, runtime->ops->device_query(runtime->device, out_info))
+                            : status;
 }
 
 dao_status_t dao_device_set_current(int32_t device_index)

@@ -45,7 +45,7 @@ static dao_status_t copy_on(dao_runtime_t *runtime, dao_stream_role_t role, dao_
 {
     dao_backend_stream_t *stream = runtime->streams[role].backend;
     dao_status_t status = runtime->ops->copy(stream, kind, dst, src, size_bytes);
-    return status == DAO_OK ? dao_runtime_wait(runtime, stream) : status;
+    return status == DAO_OK ? dao_runtime_wait(runtime, stream) : dao_runtime_told(runtime, status);
 }
 
 static dao_status_t copy_peers(const transfer_t *transfer)

@@ -151,10 +151,13 @@ void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *req
                          .tag = request->tag,
                          .stream = request->stream,
                          .ticks = dao_ticks()};
+    if (is_done) {
+        dao_annotate_alloc(place, address, request->size_bytes);
+    }
     dao_events_note(NULL, &noted);
 }
 
-void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
+void dao_events_note_freed(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
 {
     if (ticks != 0) {
         dao_noted_t noted = {
@@ -163,12 +166,19 @@ void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *addre
     }
 }
 
+void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks)
+{
+    dao_events_free_begins(place, address, ticks);
+    dao_events_note_freed(core, place, address, ticks);
+}
+
 dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address)
 {
     uint64_t ticks = dao_ticks();
+    dao_events_free_begins(place, address, ticks);
     dao_status_t status = dao_allocator_free(allocator, address);
     if (status == DAO_OK) {
-        dao_events_note_free(NULL, place, address, ticks);
+        dao_events_note_freed(NULL, place, address, ticks);
     }
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef DAO_RUNTIME_EVENT_RING_H
 #define DAO_RUNTIME_EVENT_RING_H
 
+#include "runtime/annotate.h"
 #include "runtime/context_internal.h"
 
 #include <dao/observe.h>
@@ -48,9 +49,18 @@ static inline void dao_events_note_alloc(dao_place_t place, const dao_block_requ
     }
 }
 
-/* Notes a free that has succeeded or surely will; `ticks` is dao_events_ticks() before it, so that it comes before the
-   block's next life. */
+/* Notes a free that surely will succeed; `ticks` is dao_events_ticks() before it, so that it comes before the block's next
+   life. */
 void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
+
+/* As dao_events_note_free(), in two parts around a free that may be refused: before it, and if it has succeeded. */
+static inline void dao_events_free_begins(dao_place_t place, const void *address, uint64_t ticks)
+{
+    if (ticks != 0) {
+        dao_annotate_free(place, address);
+    }
+}
+void dao_events_note_freed(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
 
 /* Off the usual path: dao_allocator_free(), noted if it succeeds. */
 dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address);

@@ -49,15 +49,22 @@ struct dao_lease {
 };
 
 _Thread_local uint32_t dao_lease_count_of_thread;
-static _Thread_local dao_lease_t *leases_of_thread[DAO_DEVICE_COUNT_MAX];
+/* That a thread is inside of a lease. A list: an array for as many leases as there can be is too much for the thread-local room
+   of a library that is loaded into a running program. */
+typedef struct stay {
+    struct stay *next;
+    dao_lease_t *lease;
+} stay_t;
+
+static _Thread_local stay_t *stays_of_thread;
 
 /* ---- what this thread allocates under ---- */
 
 uint32_t dao_lease_find(const dao_runtime_t *runtime)
 {
-    for (uint32_t i = 0; i < dao_lease_count_of_thread; i++) {
-        if (leases_of_thread[i]->runtime == runtime) {
-            return leases_of_thread[i]->number;
+    for (const stay_t *stay = stays_of_thread; stay != NULL; stay = stay->next) {
+        if (stay->lease->runtime == runtime) {
+            return stay->lease->number;
         }
     }
     return 0;
@@ -79,28 +86,34 @@ static dao_status_t check_free_to_enter(const char *function, const dao_runtime_
     return DAO_OK;
 }
 
-static void thread_enter(dao_lease_t *lease)
+/* Takes over a stay that is not filled in yet. */
+static void thread_enter(dao_lease_t *lease, stay_t *stay)
 {
-    leases_of_thread[dao_lease_count_of_thread++] = lease;
+    *stay = (stay_t){.next = stays_of_thread, .lease = lease};
+    stays_of_thread = stay;
+    dao_lease_count_of_thread++;
     lease->inside_count++;
 }
 
-/* Gives this thread's place for a lease, or DAO_DEVICE_COUNT_MAX if it is not inside. */
-static uint32_t place_of(const dao_lease_t *lease)
+/* Gives where this thread's stay in a lease hangs; NULL hangs there if it is not inside. */
+static stay_t **stay_of(const dao_lease_t *lease)
 {
-    for (uint32_t i = 0; i < dao_lease_count_of_thread; i++) {
-        if (leases_of_thread[i] == lease) {
-            return i;
-        }
+    stay_t **link = &stays_of_thread;
+    while (*link != NULL && (*link)->lease != lease) {
+        link = &(*link)->next;
     }
-    return DAO_DEVICE_COUNT_MAX;
+    return link;
 }
 
 static void thread_leave(dao_lease_t *lease)
 {
-    uint32_t place = place_of(lease);
-    DAO_ASSERT(place < DAO_DEVICE_COUNT_MAX && lease->inside_count > 0);
-    leases_of_thread[place] = leases_of_thread[--dao_lease_count_of_thread];
+    stay_t **link = stay_of(lease);
+    stay_t *stay = *link;
+    DAO_ASSERT(stay != NULL);
+    DAO_ASSERT(lease->inside_count > 0);
+    *link = stay->next;
+    dao_host_free(stay);
+    dao_lease_count_of_thread--;
     lease->inside_count--;
 }
 
@@ -136,11 +149,14 @@ dao_status_t dao_lease_begin(dao_place_t place, dao_lease_t **out_lease)
         return status;
     }
     dao_lease_t *lease = dao_host_calloc(1, sizeof(*lease));
-    if (lease == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_lease_begin: no host memory for a lease");
+    stay_t *stay = dao_host_calloc(1, sizeof(*stay));
+    if (lease == NULL || stay == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_lease_begin: no host memory for a lease");
+    } else {
+        status = runtime->device_memory->ops->lease_begin(runtime->device_memory, &lease->number);
     }
-    status = runtime->device_memory->ops->lease_begin(runtime->device_memory, &lease->number);
     if (status != DAO_OK) {
+        dao_host_free(stay);
         dao_host_free(lease);
         return status;
     }
@@ -150,7 +166,7 @@ dao_status_t dao_lease_begin(dao_place_t place, dao_lease_t **out_lease)
     lease->live = (dao_live_t){.noun = "lease", .place = place, .address = lease};
     dao_live_add(dao_runtime_core(runtime), &lease->live);
     dao_mutex_lock(&runtime->retained.lock);
-    thread_enter(lease);
+    thread_enter(lease, stay);
     dao_mutex_unlock(&runtime->retained.lock);
     *out_lease = lease;
     return DAO_OK;
@@ -185,7 +201,7 @@ static void lease_unlock(dao_lease_t *lease)
 /* Ends this thread's use of a lease: of its capture, or what enter began. */
 static dao_status_t leave_locked(const char *function, dao_lease_t *lease, bool from_capture)
 {
-    if (place_of(lease) == DAO_DEVICE_COUNT_MAX || lease->is_capturing != from_capture) {
+    if (*stay_of(lease) == NULL || lease->is_capturing != from_capture) {
         return dao_error(DAO_ERR_INVALID, "%s: this thread %s the lease %p", function,
                          from_capture ? "does not capture" : "has not entered", (void *)lease);
     }
@@ -224,8 +240,11 @@ dao_status_t dao_lease_enter(dao_lease_t *lease)
     if (status == DAO_OK && lease->is_capturing) {
         status = dao_error(DAO_ERR_BUSY, "dao_lease_enter: the lease %p is being captured", (void *)lease);
     }
-    if (status == DAO_OK) {
-        thread_enter(lease);
+    stay_t *stay = status == DAO_OK ? dao_host_calloc(1, sizeof(*stay)) : NULL;
+    if (stay != NULL) {
+        thread_enter(lease, stay);
+    } else if (status == DAO_OK) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_lease_enter: no host memory");
     }
     lease_unlock(lease);
     return status;

@@ -6,6 +6,7 @@
 #include "runtime/context_internal.h"
 #include "runtime/hardening.h"
 #include "runtime/place_start.h"
+#include "runtime/serving.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,8 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
                          text);
     }
-    return check_sizes(text, config, strategy);
+    dao_status_t status = dao_serving_config_check(text, &config->serving);
+    return status == DAO_OK ? check_sizes(text, config, strategy) : status;
 }
 
 dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config)

@@ -5,6 +5,8 @@
        the others    strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
+   In front of it planned.c, where serving from plans was asked for.
+
    Keeps nothing itself. */
 #include "runtime/place_start.h"
 
@@ -18,6 +20,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "runtime/serving.h"
 
 /* ---- where memory comes from ---- */
 
@@ -178,5 +181,16 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
     if (status != DAO_OK && config->initial_bytes != 0) {
         dao_error_prefix("%s, to begin with initial_bytes, %zu bytes: ", name, config->initial_bytes);
     }
-    return status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_serving_wrap(place, &config->serving, origin->serving, origin->holds, out_allocator);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        (*out_allocator)->ops->destroy(*out_allocator);
+        *out_allocator = NULL;
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
 }

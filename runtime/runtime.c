@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/lease_internal.h"
@@ -68,6 +69,9 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device != NULL) {
         runtime->ops->device_close(runtime->device);
     }
+    if (dao_runtime_is_lost(runtime)) {
+        dao_detours_end();
+    }
     dao_core_release(own->core);
     dao_retained_finish(&runtime->retained);
     dao_mutex_finish(&own->lock);
@@ -118,8 +122,10 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
     dao_watch_init(&own->watch, runtime->ops, runtime->device, runtime->device_index);
-    own->origin = (dao_place_origin_t){
-        .ops = &own->watch.ops, .device = dao_watch_device(&own->watch), .holds = runtime->holds};
+    own->origin = (dao_place_origin_t){.ops = &own->watch.ops,
+                                       .device = dao_watch_device(&own->watch),
+                                       .holds = runtime->holds,
+                                       .serving = &own->core->serving};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
                                           &runtime->device_memory);
@@ -267,13 +273,13 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
         status = wait_for_stream(runtime, stream, status); /* the caller may let go of the memory now */
     }
     dao_runtime_event_give(runtime, event);
-    return status;
+    return dao_runtime_told(runtime, status);
 }
 
 dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
 {
     uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
-    dao_status_t status = runtime->ops->device_synchronize(runtime->device);
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
     if (status == DAO_OK) {
         dao_holds_finished(runtime->holds, 0, epoch);
     }

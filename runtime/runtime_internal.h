@@ -5,6 +5,7 @@
 #include "allocators/allocator.h"
 #include "allocators/holds.h"
 #include "backends/backend.h"
+#include "base/error.h"
 #include "base/sync.h"
 #include "runtime/retained.h"
 
@@ -37,7 +38,36 @@ struct dao_runtime {
     _Atomic uint64_t
         deferred_count;      /* frees that wait for a stream: on the list and in the hands of who drains it */
     dao_retained_t retained; /* device memory whose frees wait for a lease: lease.c */
+    _Atomic int loss;        /* of dao_loss_t: health.c */
+    dao_error_record_t loss_error;
 };
+
+/* What is known of a device's health. */
+typedef enum dao_loss {
+    DAO_LOSS_NONE = 0,
+    DAO_LOSS_NOTED = 1, /* loss_error is being written */
+    DAO_LOSS_TOLD = 2,  /* loss_error says why, and does not change any more */
+} dao_loss_t;
+
+/* Notes that a device is lost, for good: this thread's last error is its answer. health.c. Takes no lock. */
+void dao_runtime_lose(dao_runtime_t *runtime);
+
+/* Hands on what a call on a device answered, and learns from it. */
+static inline dao_status_t dao_runtime_told(dao_runtime_t *runtime, dao_status_t status)
+{
+    if (__builtin_expect(status == DAO_ERR_DEVICE_LOST, 0)) {
+        dao_runtime_lose(runtime);
+    }
+    return status;
+}
+
+static inline bool dao_runtime_is_lost(const dao_runtime_t *runtime)
+{
+    return __builtin_expect(atomic_load_explicit(&runtime->loss, memory_order_acquire) == DAO_LOSS_TOLD, 0);
+}
+
+/* DAO_ERR_DEVICE_LOST, saying why, if the device is lost. */
+DAO_NODISCARD dao_status_t dao_runtime_health(const dao_runtime_t *runtime, const char *function);
 
 /* Starts the library on a given backend instead of the built one, for tests. As dao_init() otherwise. */
 DAO_NODISCARD dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops_t *ops);

@@ -36,14 +36,21 @@ static dao_status_t runtime_check(const dao_runtime_t *runtime, const char *func
     return DAO_OK;
 }
 
+/* Work needs a device that is not lost. */
+static dao_status_t work_check(const dao_runtime_t *runtime, const char *function)
+{
+    dao_status_t status = runtime_check(runtime, function);
+    return status == DAO_OK ? dao_runtime_health(runtime, function) : status;
+}
+
 static dao_status_t stream_check(const dao_stream_t *stream, const char *function)
 {
-    return stream == NULL ? null_error(function, "stream") : runtime_check(stream->runtime, function);
+    return stream == NULL ? null_error(function, "stream") : work_check(stream->runtime, function);
 }
 
 static dao_status_t event_check(const dao_event_t *event, const char *function)
 {
-    return event == NULL ? null_error(function, "event") : runtime_check(event->runtime, function);
+    return event == NULL ? null_error(function, "event") : work_check(event->runtime, function);
 }
 
 /* ---- life of streams ---- */
@@ -77,7 +84,8 @@ static dao_status_t stream_make(int32_t device_index, bool adopts, void *native,
     } else if (adopts) {
         status = stream_open_adopted(runtime, native, &made->stream.backend);
     } else {
-        status = runtime->ops->stream_create(runtime->device, &made->stream.backend);
+        status =
+            dao_runtime_told(runtime, runtime->ops->stream_create(runtime->device, &made->stream.backend));
     }
     if (status != DAO_OK) {
         dao_host_free(made);
@@ -231,7 +239,8 @@ static dao_status_t copy_queue(dao_stream_t *stream, dao_place_t dst_place, void
     }
     dao_copy_kind_t kind = to_device ? (from_device ? DAO_COPY_KIND_D2D : DAO_COPY_KIND_H2D)
                                      : (from_device ? DAO_COPY_KIND_D2H : DAO_COPY_KIND_H2H);
-    return stream->runtime->ops->copy(stream->backend, kind, dst, src, size_bytes);
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->copy(stream->backend, kind, dst, src, size_bytes));
 }
 
 /* A copy that touches devices has to touch the stream's. */
@@ -287,7 +296,8 @@ dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, siz
     if (dst == NULL) {
         return null_error("dao_stream_fill", "dst");
     }
-    return stream->runtime->ops->fill(stream->backend, dst, value, size_bytes);
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->fill(stream->backend, dst, value, size_bytes));
 }
 
 dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function, void *user)
@@ -299,7 +309,8 @@ dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function
     if (function == NULL) {
         return null_error("dao_stream_host_func", "function");
     }
-    return stream->runtime->ops->host_func(stream->backend, function, user);
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->host_func(stream->backend, function, user));
 }
 
 /* ---- events ---- */
@@ -319,7 +330,7 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
         status =
             dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event on device:%" PRId32, device_index);
     } else {
-        status = runtime->ops->event_create(runtime->device, &event->backend);
+        status = dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, &event->backend));
     }
     if (status != DAO_OK) {
         dao_host_free(event);
@@ -359,7 +370,8 @@ dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
                          ", the stream of device:%" PRId32,
                          event->runtime->device_index, stream->runtime->device_index);
     }
-    return event->runtime->ops->event_record(event->backend, stream->backend);
+    return dao_runtime_told(event->runtime,
+                            event->runtime->ops->event_record(event->backend, stream->backend));
 }
 
 dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event)
@@ -369,19 +381,24 @@ dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event)
         (status = event_check(event, "dao_stream_wait_event")) != DAO_OK) {
         return status;
     }
-    return stream->runtime->ops->stream_wait_event(stream->backend, event->backend);
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->stream_wait_event(stream->backend, event->backend));
 }
 
 dao_status_t dao_event_query(dao_event_t *event)
 {
     dao_status_t status = event_check(event, "dao_event_query");
-    return status == DAO_OK ? event->runtime->ops->event_query(event->backend) : status;
+    return status == DAO_OK
+               ? dao_runtime_told(event->runtime, event->runtime->ops->event_query(event->backend))
+               : status;
 }
 
 dao_status_t dao_event_synchronize(dao_event_t *event)
 {
     dao_status_t status = event_check(event, "dao_event_synchronize");
-    return status == DAO_OK ? event->runtime->ops->event_synchronize(event->backend) : status;
+    return status == DAO_OK
+               ? dao_runtime_told(event->runtime, event->runtime->ops->event_synchronize(event->backend))
+               : status;
 }
 
 dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *out_elapsed_ns)
@@ -399,5 +416,6 @@ dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *ou
                          "dao_event_elapsed: events of device:%" PRId32 " and device:%" PRId32,
                          begin->runtime->device_index, end->runtime->device_index);
     }
-    return begin->runtime->ops->event_elapsed(begin->backend, end->backend, out_elapsed_ns);
+    return dao_runtime_told(begin->runtime,
+                            begin->runtime->ops->event_elapsed(begin->backend, end->backend, out_elapsed_ns));
 }

@@ -8,6 +8,7 @@
 
    A stream has a number from its first such call until it is destroyed. */
 #include <dao/async.h>
+#include <dao/memory.h>
 
 #include "base/error.h"
 #include "runtime/event_ring.h"
@@ -19,6 +20,7 @@
 
 /* In this file they are functions. */
 #undef dao_alloc_async
+#undef dao_free
 #undef dao_free_async
 #undef dao_record_stream
 
@@ -56,7 +58,7 @@ dao_status_t dao_stream_order_synchronize(dao_stream_t *stream)
     uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
     dao_runtime_t *runtime = stream->runtime;
     uint64_t epoch = dao_holds_epoch(runtime->holds); /* before the wait: later frees may not be covered */
-    dao_status_t status = runtime->ops->stream_synchronize(stream->backend);
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
     if (status == DAO_OK && number != 0) {
         dao_holds_finished(runtime->holds, number, epoch);
     }
@@ -104,7 +106,8 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
         return dao_error(DAO_ERR_UNSUPPORTED, "%s: the %s allocator of %s knows no streams", function,
                          out_order->allocator->ops->name, dao_place_format(place, text));
     }
-    return number_find(stream, &out_order->number);
+    status = dao_runtime_health(runtime, function);
+    return status == DAO_OK ? dao_runtime_told(runtime, number_find(stream, &out_order->number)) : status;
 }
 
 /* Gives a block back that its stream could not be made to wait for: whoever held it holds it still, and this stream does if
@@ -137,7 +140,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     }
     if (status != DAO_OK) {
         dao_events_note_alloc(place, &request, NULL, status);
-        return status;
+        return dao_runtime_told(order->runtime, status);
     }
     if (!dao_hold_is_own(&grant.hold, order->number)) {
         status = dao_holds_wait_on(order->runtime->holds, &grant.hold, order->number);
@@ -147,7 +150,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
         dao_error_record_t record;
         dao_error_save(&record, status);
         give_back(order, &grant);
-        return dao_error_restore(&record);
+        return dao_runtime_told(order->runtime, dao_error_restore(&record));
     }
     *out_address = grant.address;
     return DAO_OK;
@@ -176,23 +179,34 @@ dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allo
     return status == DAO_ERR_REENTRANT ? status : dao_allocator_free(allocator, address);
 }
 
+/* Tells whether a place's device is lost, and its streams with it. */
+static bool is_lost(dao_place_t place)
+{
+    dao_runtime_t *runtime = place.kind != DAO_PLACE_KIND_CPU ? dao_runtime_started(place.index) : NULL;
+    return runtime != NULL && dao_runtime_is_lost(runtime);
+}
+
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
 {
     if (address == NULL) {
         return DAO_OK;
+    }
+    if (is_lost(place)) {
+        return dao_free(place, address); /* there is no order any more */
     }
     order_t order;
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
         uint64_t ticks = dao_events_ticks();
+        dao_events_free_begins(place, address, ticks);
         bool is_put_off = dao_lease_puts_off(order.runtime, place.kind, address, &hold, &status);
         if (!is_put_off) {
             status = dao_stream_order_free(order.runtime, order.allocator, address, &hold);
         }
         if (status == DAO_OK) {
             if (!is_put_off) {
-                dao_events_note_free(NULL, place, address, ticks);
+                dao_events_note_freed(NULL, place, address, ticks);
             }
             dao_holds_record(order.runtime->holds, &hold);
             dao_pressure_note_free();

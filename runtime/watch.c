@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/sync.h"
+#include "runtime/annotate.h"
 #include "runtime/context_internal.h"
 #include "runtime/detours.h"
 
@@ -228,6 +229,11 @@ static segment_t segment_of(const dao_watch_t *watch, dao_place_kind_t kind, voi
     return (segment_t){{kind, watch->device_index}, address, size_bytes};
 }
 
+static dao_place_t place_of(const dao_watch_t *watch)
+{
+    return (dao_place_t){DAO_PLACE_KIND_DEVICE, watch->device_index};
+}
+
 /* Tells that the backend has refused to take memory back, if it has. */
 static dao_status_t tell_kept(segment_t segment, dao_status_t status)
 {
@@ -250,6 +256,7 @@ static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size
     const dao_watch_t *watch = watch_of(device);
     dao_status_t status = watch->inner->memory_alloc(watch->device, size_bytes, out_address);
     if (status == DAO_OK) {
+        dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
         segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, *out_address, size_bytes);
         tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
     }
@@ -261,7 +268,12 @@ static dao_status_t watch_memory_free(dao_backend_device_t *device, void *addres
     const dao_watch_t *watch = watch_of(device);
     segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
-    return tell_kept(segment, watch->inner->memory_free(watch->device, address, size_bytes));
+    dao_annotate_releasing(place_of(watch), address);
+    dao_status_t status = watch->inner->memory_free(watch->device, address, size_bytes);
+    if (status != DAO_OK) {
+        dao_annotate_obtained(place_of(watch), address, size_bytes);
+    }
+    return tell_kept(segment, status);
 }
 
 static dao_status_t watch_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -286,12 +298,17 @@ static dao_status_t watch_pinned_free(dao_backend_device_t *device, void *addres
 static dao_status_t watch_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     const dao_watch_t *watch = watch_of(device);
-    return watch->inner->address_reserve(watch->device, size_bytes, out_address);
+    dao_status_t status = watch->inner->address_reserve(watch->device, size_bytes, out_address);
+    if (status == DAO_OK) { /* with page mapping blocks lie across pages: the whole range is annotated */
+        dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
+    }
+    return status;
 }
 
 static dao_status_t watch_address_release(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     const dao_watch_t *watch = watch_of(device);
+    dao_annotate_releasing(place_of(watch), address);
     return watch->inner->address_release(watch->device, address, size_bytes);
 }
 

@@ -31,7 +31,7 @@ static void insert(uint64_t number, size_t size_bytes, size_t pad_bytes)
     dao_block_entry_t entry = {.address = address_of(number),
                                .word = number,
                                .piece = {address_of(number) - pad_bytes, pad_bytes + size_bytes}};
-    CU_ASSERT_TRUE_FATAL(dao_block_map_reserve(&map));
+    CU_ASSERT_TRUE_FATAL(dao_block_map_reserve(&map, 1));
     dao_block_map_insert(&map, &entry);
 }
 
@@ -107,13 +107,13 @@ static void without_memory_nothing_is_lost(void)
         insert(number, 64, 0);
     }
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
-    CU_ASSERT_FALSE(dao_block_map_reserve(&map));
+    CU_ASSERT_FALSE(dao_block_map_reserve(&map, 1));
     CU_ASSERT_TRUE(dao_fault_disarm() > 0);
     CU_ASSERT_EQUAL(map.count, 48);
     for (uint64_t number = 0; number < 48; number++) {
         CU_ASSERT_PTR_NOT_NULL(dao_block_map_find(&map, address_of(number)));
     }
-    CU_ASSERT_TRUE(dao_block_map_reserve(&map));
+    CU_ASSERT_TRUE(dao_block_map_reserve(&map, 1));
 }
 #endif
 

@@ -90,7 +90,7 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc is missing" bench
+expect 2 "alloc|plan is missing" bench
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -111,6 +111,62 @@ for field in trace strategy ns_per_pair lock_ns p99_ns p999_ns footprint_ratio c
 done
 grep -q '"capacity_ratio": *null' "$folder/out" || fail "capacity_ratio of a1"
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
+
+expect 2 "FILE or --generate is missing" plan
+expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:100
+expect 2 "one argument too many" plan a b
+expect 2 '--method: "worst" is no method' plan --generate tf:100 --method worst
+expect 2 '--generate: "xy:100" is not KIND:COUNT' plan --generate xy:100
+expect 2 "--batch is for a FILE" plan --generate tf:100 --batch 4
+expect 2 'did you mean "--budget"?' plan --generate tf:100 --budgte 1
+expect 2 'option "-o" needs a value: -o PLAN' plan --generate tf:100 -o
+expect 2 'option "-o" is given twice' plan --generate tf:100 -o a -o b
+expect 2 'unknown option "--o"' plan --generate tf:100 --o a
+for budget in 0 -1 1e3 nan 1000001 . " 1"; do
+    expect 2 "--budget: \"$budget\" is no number of seconds" plan --generate tf:100 --budget "$budget"
+done
+for work in 0 -1 1.5 1e3 99999999999999999999 x; do
+    expect 2 "--work: \"$work\" is no number of steps" plan --generate tf:100 --work "$work"
+done
+expect 2 "--capacity:" plan --generate tf:100 --capacity lots
+expect 2 '--capacity: "0" is not from 1 to' plan --generate tf:100 --capacity 0
+expect 2 '--align: "48" is no power of two' plan --generate tf:100 --align 48
+expect 2 "--align: \"8GiB\" is not from 1 to" plan --generate tf:100 --align 8GiB
+expect 1 "/nowhere: No such file" plan /nowhere
+expect 1 "No such file" plan --generate tf:100 -o /nowhere/plan
+expect 1 "there is no plan to write" plan --generate tf:100 --method oracle -o "$folder/plan"
+printf 'id,lower,upper,size\na,0,3,4\nb,3,2,4\n' >"$folder/x.csv"
+expect 1 "x.csv:3:5: the life ends before it begins" plan "$folder/x.csv"
+printf 'id,lower,upper,size,alignment,offset\na,0,3,4,8,4\n' >"$folder/x.csv"
+expect 1 "x.csv: buffer 0 is fixed at 4, no multiple of its alignment 8" plan "$folder/x.csv"
+printf 'id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,1,4,2\n' >"$folder/x.csv"
+expect 0 "3 buffers, bound 6 bytes" plan "$folder/x.csv" --verify -o "$folder/plan.csv" --svg "$folder/plan.svg"
+[ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,offset" ] || fail "the plan's first line"
+[ "$(wc -l <"$folder/plan.csv")" -eq 4 ] || fail "the plan's lines"
+grep -q "</svg>" "$folder/plan.svg" || fail "no picture"
+expect 0 '"ratio":1.00000' plan "$folder/plan.csv" --verify --method start_first_fit --json
+expect 0 "bound 10 bytes" plan "$folder/x.csv" --closed
+expect 0 "bound 66 bytes" plan "$folder/x.csv" --align 64
+expect 0 "6 bytes: everything fits" plan "$folder/x.csv" --capacity 6
+expect 0 "5 bytes: it cannot fit" plan "$folder/x.csv" --capacity 5
+expect 0 "1 do not fit" plan "$folder/x.csv" --capacity 5
+expect 0 '"proved":true' plan "$trace/mobilenet_v2.4.events.csv" --json --work 1000000
+for field in method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer; do
+    has $field
+done
+expect 0 '"peak_bytes":320085204' plan "$trace/mobilenet_v2.4.events.csv" --json --method oracle
+expect 0 "362281164" plan "$trace" --method oracle
+expect 0 "baseline_python" plan --generate rnd:500 --method all --budget 0.05 --verify
+
+expect 0 "usage: dao bench plan" bench plan --help
+expect 2 '--figure: "easy" is no figure' bench plan --figure easy
+expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
+expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
+for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
+    has $field
+done
+expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder" --check
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"
@@ -161,7 +217,10 @@ cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
 expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
-expect 0 "window" simulate "$small_step" --scheme all
+expect 0 "script-async" simulate "$small_step" --scheme all
+expect 0 '"half-sync"' simulate "$small_step" --scheme half-sync --all-maps --threshold 39 --json
+expect 1 "cannot end at operator 80 of 80" simulate "$small_step" --scheme async --threshold 80
+expect 1 "more than the capacity" simulate "$small_step" --scheme async --capacity 4MB
 
 expect 0 "version" info
 expect 0 '"backend"' info --json

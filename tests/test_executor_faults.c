@@ -1,6 +1,5 @@
 /* The n-th call fails, for every n: whatever is refused, by the backend or by the system, once or for good, no byte of any
    tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
-#include "backends/cpu/cpu.h"
 #include "base/fault.h"
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
@@ -38,7 +37,7 @@ static void start_context(void)
 {
     static const fault_config_t quiet;
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    const dao_backend_ops_t *ops = fault_backend_wrap(&dao_cpu_backend_ops, &quiet);
+    const dao_backend_ops_t *ops = fault_backend_wrap(dao_backend_ops(), &quiet);
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, ops), DAO_OK);
 }
 

@@ -1,6 +1,5 @@
 /* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every operand of every
    kernel holds the version that a sequential program would have given it. */
-#include "backends/cpu/cpu.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
@@ -140,8 +139,7 @@ static void run_program(uint64_t seed, bool with_delays)
     fault_config_t faults = {
         .seed = seed, .delay_ns_max = with_delays ? 40000 : 0, .not_ready_max = with_delays ? 3 : 0};
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(&dao_cpu_backend_ops, &faults)),
-                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(dao_backend_ops(), &faults)), DAO_OK);
     capacity_bytes = 256 * (SIZE_MAX_UNITS + (size_t)below(SIZE_MAX_UNITS * TENSOR_COUNT / 3));
     dao_executor_config_t executor_config = {
         .capacity_bytes = capacity_bytes,

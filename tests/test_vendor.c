@@ -1,20 +1,26 @@
-/* The source that cuda and hip share, over a fake vendor: every slot makes its device current and puts the caller's
-   back, maps each error, leaves no error of its own behind, and leaks nothing whichever call fails. */
-#include "backends/backend.h"
-#include "base/error.h"
-#include "tests/support/fake_vendor.h"
-#include "tests/support/suite.h"
+/* The source that cuda and hip share, on the loopback driver: every slot makes its device current and puts the caller's
+   back, maps each error, leaves no error of its own behind, and loses nothing whichever call fails. And the driver itself: it
+   sees what callers do wrong. */
+#include DAO_VENDOR_NAMES
 
-#include <stdlib.h>
+#include "base/error.h"
+#include "tests/contract/backend_contract.h"
+#include "tests/loopback/loopback.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
-/* What fake_vendor_names.h makes of dao_vendor_backend_ops in vendor.c. */
-extern const dao_backend_ops_t dao_fake_vendor_ops;
-
 #define SIZE_BYTES ((size_t)1000)
+#define PAGE_COUNT 3
 
-static const dao_backend_ops_t *const ops = &dao_fake_vendor_ops;
-static const dao_config_t config;
+#define TEXT_OF(name)          TEXT_OF_EXPANDED(name)
+#define TEXT_OF_EXPANDED(name) #name
+
+static const dao_config_t config = {
+    .cpu = {.device_count = 2, .device_bytes = (uint64_t)64 << 20, .h2d_bytes_per_second = 0}};
+static const loopback_settings_t usual = {.device_count = 0};
+static const dao_backend_ops_t *ops;
 
 /* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is on 1. */
 typedef struct world {
@@ -27,7 +33,38 @@ typedef struct world {
     dao_backend_stream_t *stream;
     dao_backend_event_t *begin;
     dao_backend_event_t *end;
+    size_t page_bytes;
+    void *addresses; /* of PAGE_COUNT pages */
+    dao_backend_pages_t *pages[PAGE_COUNT];
+    bool is_mapped; /* all of them */
 } world_t;
+
+static dao_status_t world_open_pages(world_t *world)
+{
+    dao_device_info_t info;
+    dao_backend_pages_t *made[PAGE_COUNT - 1];
+    dao_status_t status = ops->device_query(world->device, &info);
+    if (status != DAO_OK) {
+        return status;
+    }
+    size_t page_bytes = (size_t)info.page_bytes;
+    world->page_bytes = page_bytes;
+    status = ops->address_reserve(world->device, PAGE_COUNT * page_bytes, &world->addresses);
+    status = status != DAO_OK ? status : ops->pages_create(world->device, page_bytes, &world->pages[0]);
+    status = status != DAO_OK ? status : ops->pages_map(world->device, world->pages[0], world->addresses);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = ops->pages_create_mapped(world->device, page_bytes, PAGE_COUNT - 1,
+                                      (char *)world->addresses + page_bytes, made);
+    if (status != DAO_OK) {
+        (void)ops->pages_unmap(world->device, world->pages[0], world->addresses);
+        return status;
+    }
+    memcpy(&world->pages[1], made, sizeof(made));
+    world->is_mapped = true;
+    return DAO_OK;
+}
 
 static dao_status_t world_open(world_t *world)
 {
@@ -40,12 +77,29 @@ static dao_status_t world_open(world_t *world)
     status = status != DAO_OK ? status : ops->pinned_alloc(world->device, SIZE_BYTES, &world->pinned);
     status = status != DAO_OK ? status : ops->stream_create(world->device, &world->stream);
     status = status != DAO_OK ? status : ops->event_create(world->device, &world->begin);
-    return status != DAO_OK ? status : ops->event_create(world->device, &world->end);
+    status = status != DAO_OK ? status : ops->event_create(world->device, &world->end);
+    return status != DAO_OK ? status : world_open_pages(world);
 }
 
+/* Answers of a lost device are expected: the driver collects what it holds. */
 static void world_close(world_t *world)
 {
-    fake_vendor.calls_until_fail = -1;
+    loopback_fail(-1, 0);
+    if (world->stream != NULL) {
+        (void)ops->stream_synchronize(world->stream);
+    }
+    for (size_t i = 0; i < PAGE_COUNT; i++) {
+        if (world->pages[i] != NULL && world->is_mapped) {
+            (void)ops->pages_unmap(world->device, world->pages[i],
+                                   (char *)world->addresses + i * world->page_bytes);
+        }
+        if (world->pages[i] != NULL) {
+            CU_ASSERT_EQUAL(ops->pages_destroy(world->device, world->pages[i]), DAO_OK);
+        }
+    }
+    if (world->addresses != NULL) {
+        (void)ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes);
+    }
     if (world->end != NULL) {
         ops->event_destroy(world->end);
     }
@@ -56,13 +110,13 @@ static void world_close(world_t *world)
         ops->stream_destroy(world->stream);
     }
     if (world->pinned != NULL) {
-        CU_ASSERT_EQUAL(ops->pinned_free(world->device, world->pinned, SIZE_BYTES), DAO_OK);
+        (void)ops->pinned_free(world->device, world->pinned, SIZE_BYTES);
     }
     if (world->peer_memory != NULL) {
-        CU_ASSERT_EQUAL(ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES), DAO_OK);
+        (void)ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES);
     }
     if (world->memory != NULL) {
-        CU_ASSERT_EQUAL(ops->memory_free(world->device, world->memory, SIZE_BYTES), DAO_OK);
+        (void)ops->memory_free(world->device, world->memory, SIZE_BYTES);
     }
     if (world->peer != NULL) {
         ops->device_close(world->peer);
@@ -70,57 +124,62 @@ static void world_close(world_t *world)
     if (world->device != NULL) {
         ops->device_close(world->device);
     }
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     if (world->backend != NULL) {
-        ops->close(world->backend);
+        ops->close(world->backend); /* here the driver sees what is left */
     }
-    CU_ASSERT_EQUAL(fake_vendor.live_count, 0);
-    CU_ASSERT_EQUAL(fake_vendor.wrong_device_count, 0);
-    CU_ASSERT_EQUAL(fake_vendor.current_device, 0);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
 }
 
 static void begin_world(world_t *world)
 {
-    fake_vendor_reset();
+    loopback_set(&usual);
     CU_ASSERT_EQUAL_FATAL(world_open(world), DAO_OK);
 }
 
 static void add_one(void *user)
 {
-    *(int *)user += 1;
+    (void)atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-/* Every kind of work once; stops at the first failure. */
-static dao_status_t work(world_t *world, int *ran_count)
+/* Every kind of work once; stops at the first failure, when all that was queued is done. */
+static dao_status_t work(world_t *world, _Atomic int *ran_count)
 {
-    unsigned char host[2][SIZE_BYTES];
+    static unsigned char host[2][SIZE_BYTES];
     memset(host[0], 7, SIZE_BYTES);
+    memset(host[1], 0, SIZE_BYTES);
     dao_backend_stream_t *stream = world->stream;
-    int64_t elapsed_ns = 0;
+    void *mapped = (char *)world->addresses + world->page_bytes - SIZE_BYTES / 2; /* in two pages */
+    int64_t elapsed_ns = -1;
     dao_device_info_t info;
     dao_status_t status = ops->event_record(world->begin, stream);
     status = status != DAO_OK ? status : ops->fill(stream, world->memory, 9, SIZE_BYTES);
     status =
         status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_H2H, world->pinned, host[0], SIZE_BYTES);
-    status = status != DAO_OK
-                 ? status
-                 : ops->copy(stream, DAO_COPY_KIND_H2D, world->memory, world->pinned, SIZE_BYTES);
+    status =
+        status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_H2D, mapped, world->pinned, SIZE_BYTES);
+    status =
+        status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_D2D, world->memory, mapped, SIZE_BYTES);
     status = status != DAO_OK ? status
                               : ops->copy_peer(stream, world->peer, world->peer_memory, world->device,
                                                world->memory, SIZE_BYTES);
-    status = status != DAO_OK ? status
-                              : ops->copy(stream, DAO_COPY_KIND_D2H, host[1], world->peer_memory, SIZE_BYTES);
+    status = status != DAO_OK
+                 ? status
+                 : ops->copy_peer(stream, world->device, mapped, world->peer, world->peer_memory, SIZE_BYTES);
+    status = status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_D2H, host[1], mapped, SIZE_BYTES);
     status = status != DAO_OK ? status : ops->host_func(stream, add_one, ran_count);
     status = status != DAO_OK ? status : ops->event_record(world->end, stream);
     status = status != DAO_OK ? status : ops->stream_wait_event(stream, world->end);
-    status = status != DAO_OK ? status : ops->event_query(world->end);
     status = status != DAO_OK ? status : ops->event_synchronize(world->end);
+    status = status != DAO_OK ? status : ops->event_query(world->end);
     status = status != DAO_OK ? status : ops->event_elapsed(world->begin, world->end, &elapsed_ns);
     status = status != DAO_OK ? status : ops->stream_synchronize(stream);
     status = status != DAO_OK ? status : ops->device_synchronize(world->device);
     status = status != DAO_OK ? status : ops->device_query(world->device, &info);
     if (status == DAO_OK) {
         CU_ASSERT_EQUAL(memcmp(host[0], host[1], SIZE_BYTES), 0);
-        CU_ASSERT_EQUAL(*ran_count, 1);
+        CU_ASSERT_EQUAL(atomic_load(ran_count), 1);
+        CU_ASSERT_TRUE(elapsed_ns >= 0);
     }
     return status;
 }
@@ -128,44 +187,77 @@ static dao_status_t work(world_t *world, int *ran_count)
 static void the_table_is_whole(void)
 {
     CU_ASSERT_EQUAL(dao_backend_ops_check(ops), DAO_OK);
-    CU_ASSERT_FALSE(dao_backend_has_pages(ops));
+    CU_ASSERT_STRING_EQUAL(ops->name, VENDOR_BACKEND_NAME);
+    CU_ASSERT_TRUE(dao_backend_has_pages(ops));
+}
+
+/* A version as the vendor numbers it. */
+static int version_of(int major, int minor)
+{
+    for (int version = 0;; version++) {
+        if (VENDOR_VERSION_MAJOR(version) == major && VENDOR_VERSION_MINOR(version) == minor) {
+            return version;
+        }
+    }
+}
+
+static void is_refused_for_want_of_a_device(const loopback_settings_t *settings, const char *expected)
+{
+    dao_backend_t *const untouched = (dao_backend_t *)&config;
+    dao_backend_t *backend = untouched;
+    loopback_set(settings);
+    CU_ASSERT_EQUAL(ops->open(&config, &backend), DAO_ERR_NO_DEVICE);
+    if (strstr(dao_last_message(), expected) == NULL) {
+        (void)printf("    \"%s\" does not say \"%s\"\n", dao_last_message(), expected);
+        CU_FAIL("the message");
+    }
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    CU_ASSERT_PTR_EQUAL(backend, untouched);
 }
 
 static void a_missing_driver_is_said_in_words(void)
 {
-    dao_backend_t *backend = NULL;
-    fake_vendor_reset();
-    fake_vendor.calls_until_fail = 0;
-    fake_vendor.failure = FAKE_ERROR_INSUFFICIENT_DRIVER;
-    fake_vendor.driver_version = 0;
-    CU_ASSERT_EQUAL(ops->open(&config, &backend), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_STRING_EQUAL(dao_last_message(), "there is no FAKE device: the fake driver is not installed");
-    fake_vendor_reset();
-    fake_vendor.calls_until_fail = 0;
-    fake_vendor.failure = FAKE_ERROR_INSUFFICIENT_DRIVER;
-    CU_ASSERT_EQUAL(ops->open(&config, &backend), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_STRING_EQUAL(
-        dao_last_message(),
-        "the fake driver is too old: it serves FAKE 12.2, the library was built with 13.0");
-    CU_ASSERT_EQUAL(dao_last_vendor_code(), FAKE_ERROR_INSUFFICIENT_DRIVER);
-    fake_vendor_reset();
-    fake_vendor.device_count = 0;
-    CU_ASSERT_EQUAL(ops->open(&config, &backend), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "there is no FAKE device"));
-    CU_ASSERT_EQUAL(fake_vendor.last_error, FAKE_SUCCESS);
-    CU_ASSERT_PTR_NULL(backend);
+    char expected[256];
+    (void)snprintf(expected, sizeof(expected), "there is no %s device: %s is not installed", VENDOR_NAME,
+                   VENDOR_DRIVER);
+    is_refused_for_want_of_a_device(&(loopback_settings_t){.has_no_driver = true}, expected);
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), vendorErrorInsufficientDriver);
+    (void)snprintf(expected, sizeof(expected),
+                   "%s is too old: it serves %s 11.2, the library was built with 13.0", VENDOR_DRIVER,
+                   VENDOR_NAME);
+    is_refused_for_want_of_a_device(&(loopback_settings_t){.has_no_driver = true,
+                                                           .driver_version = version_of(11, 2),
+                                                           .runtime_version = version_of(13, 0)},
+                                    expected);
+    (void)snprintf(expected, sizeof(expected), "there is no %s device: see whether %s runs, what %s lists",
+                   VENDOR_NAME, VENDOR_DRIVER, VENDOR_LIST_DEVICES);
+    is_refused_for_want_of_a_device(&(loopback_settings_t){.device_count = -1}, expected);
 }
 
 static void more_devices_than_the_library_handles_are_refused(void)
 {
     dao_backend_t *backend = NULL;
     int32_t count = -1;
-    fake_vendor_reset();
-    fake_vendor.device_count = DAO_DEVICE_COUNT_MAX + 1;
+    loopback_set(&(loopback_settings_t){.device_count = DAO_DEVICE_COUNT_MAX + 1});
     CU_ASSERT_EQUAL_FATAL(ops->open(&config, &backend), DAO_OK);
     CU_ASSERT_EQUAL(ops->device_count(backend, &count), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "FAKE_VISIBLE_DEVICES"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), VENDOR_VISIBLE_DEVICES));
     CU_ASSERT_EQUAL(count, -1);
+    ops->close(backend);
+}
+
+static void nine_devices_are_nine(void)
+{
+    dao_config_t nine = {.cpu = {.device_count = 9, .device_bytes = (uint64_t)64 << 20}};
+    dao_backend_t *backend = NULL;
+    dao_backend_device_t *device = NULL;
+    int32_t count = 0;
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL_FATAL(ops->open(&nine, &backend), DAO_OK);
+    CU_ASSERT_EQUAL(ops->device_count(backend, &count), DAO_OK);
+    CU_ASSERT_EQUAL(count, 9);
+    CU_ASSERT_EQUAL_FATAL(ops->device_open(backend, 8, &device), DAO_OK);
+    ops->device_close(device);
     ops->close(backend);
 }
 
@@ -173,19 +265,30 @@ static void all_work_is_done_with_its_device_current(void)
 {
     world_t world;
     begin_world(&world);
-    int ran_count = 0;
+    _Atomic int ran_count = 0;
     CU_ASSERT_EQUAL(work(&world, &ran_count), DAO_OK);
-    CU_ASSERT_EQUAL(fake_vendor.copy_count, 2); /* the one within host memory goes as a host function */
-    CU_ASSERT_EQUAL(fake_vendor.peer_copy_count, 1);
     dao_device_info_t info;
     CU_ASSERT_EQUAL(ops->device_query(world.device, &info), DAO_OK);
-    CU_ASSERT_EQUAL(info.free_bytes, 3001);
-    CU_ASSERT_EQUAL(info.total_bytes, 4000);
-    CU_ASSERT_EQUAL(info.page_bytes, 0);
+    CU_ASSERT_EQUAL(info.total_bytes, config.cpu.device_bytes);
+    CU_ASSERT_TRUE(info.free_bytes <= info.total_bytes - PAGE_COUNT * world.page_bytes - SIZE_BYTES);
+    CU_ASSERT_TRUE(info.page_bytes > 0);
     CU_ASSERT_EQUAL(info.alignment_bytes, 256);
     CU_ASSERT_FALSE(info.host_accessible);
-    CU_ASSERT_EQUAL(strlen(info.name), sizeof(info.name) - 1);
     world_close(&world);
+}
+
+static void a_long_name_is_cut(void)
+{
+    dao_backend_t *backend = NULL;
+    dao_backend_device_t *device = NULL;
+    dao_device_info_t info;
+    loopback_set(&(loopback_settings_t){.has_long_names = true});
+    CU_ASSERT_EQUAL_FATAL(ops->open(&config, &backend), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(ops->device_open(backend, 1, &device), DAO_OK);
+    CU_ASSERT_EQUAL(ops->device_query(device, &info), DAO_OK);
+    CU_ASSERT_EQUAL(strlen(info.name), sizeof(info.name) - 1);
+    ops->device_close(device);
+    ops->close(backend);
 }
 
 static void memory_that_is_refused_names_its_kind(void)
@@ -194,16 +297,18 @@ static void memory_that_is_refused_names_its_kind(void)
     begin_world(&world);
     void *const untouched = &world;
     void *address = untouched;
-    fake_vendor.failure = FAKE_ERROR_MEMORY_ALLOCATION;
-    fake_vendor.calls_until_fail = 1; /* the first asks for the current device */
+    char expected[256];
+    (void)snprintf(expected, sizeof(expected), "123 bytes: device:1: %s: out of memory (%s)",
+                   TEXT_OF(vendorMalloc), TEXT_OF(vendorErrorMemoryAllocation));
+    loopback_fail(1, vendorErrorMemoryAllocation); /* the first asks for the current device */
     CU_ASSERT_EQUAL(ops->memory_alloc(world.device, 123, &address), DAO_ERR_NO_DEVICE_MEMORY);
-    CU_ASSERT_STRING_EQUAL(dao_last_message(),
-                           "123 bytes: device:1: fake_malloc: out of memory (fakeErrorMemoryAllocation)");
-    CU_ASSERT_EQUAL(dao_last_vendor_code(), FAKE_ERROR_MEMORY_ALLOCATION);
-    fake_vendor.calls_until_fail = 1;
+    CU_ASSERT_STRING_EQUAL(dao_last_message(), expected);
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), vendorErrorMemoryAllocation);
+    loopback_fail(1, vendorErrorMemoryAllocation);
     CU_ASSERT_EQUAL(ops->pinned_alloc(world.device, 123, &address), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(ops->memory_alloc(world.device, (size_t)1 << 40, &address), DAO_ERR_NO_DEVICE_MEMORY);
     CU_ASSERT_PTR_EQUAL(address, untouched);
-    CU_ASSERT_EQUAL(fake_vendor.last_error, FAKE_SUCCESS);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     world_close(&world);
 }
 
@@ -211,10 +316,10 @@ static void a_device_that_cannot_be_made_current_fails_the_call(void)
 {
     world_t world;
     begin_world(&world);
-    fake_vendor.refused_device = 1;
+    loopback_set(&(loopback_settings_t){.refused_device = 1 + 1});
     CU_ASSERT_EQUAL(ops->fill(world.stream, world.memory, 1, SIZE_BYTES), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_EQUAL(fake_vendor.current_device, 0);
-    fake_vendor.refused_device = -1;
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    loopback_set(&usual);
     dao_backend_device_t *device = NULL;
     CU_ASSERT_EQUAL(ops->device_open(world.backend, 2, &device), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(ops->device_open(world.backend, -1, &device), DAO_ERR_NO_DEVICE);
@@ -222,54 +327,73 @@ static void a_device_that_cannot_be_made_current_fails_the_call(void)
     world_close(&world);
 }
 
+static void await_gate(void *user)
+{
+    while (!atomic_load((_Atomic bool *)user)) {
+    }
+}
+
 static void an_event_is_late_finished_or_without_a_record(void)
 {
     world_t world;
     begin_world(&world);
     int64_t elapsed_ns = -1;
-    fake_vendor.events_are_late = true;
+    _Atomic bool gate = false;
+    CU_ASSERT_EQUAL(ops->host_func(world.stream, await_gate, &gate), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(world.begin), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_elapsed(world.begin, world.end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(ops->event_record(world.begin, world.stream), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_elapsed(world.begin, world.end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(ops->event_record(world.end, world.stream), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_query(world.end), DAO_ERR_NOT_READY);
-    CU_ASSERT_EQUAL(fake_vendor.last_error, FAKE_SUCCESS);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     CU_ASSERT_EQUAL(ops->event_elapsed(world.begin, world.end, &elapsed_ns), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(elapsed_ns, -1);
-    fake_vendor.events_are_late = false;
-    fake_vendor.elapsed_ms = 2.5f;
+    atomic_store(&gate, true);
+    CU_ASSERT_EQUAL(ops->event_synchronize(world.end), DAO_OK);
     CU_ASSERT_EQUAL(ops->event_elapsed(world.begin, world.end, &elapsed_ns), DAO_OK);
-    CU_ASSERT_EQUAL(elapsed_ns, 2500000);
+    CU_ASSERT_TRUE(elapsed_ns >= 0);
     world_close(&world);
 }
 
-/* Fails each call in turn with one error. Gives back how many there were. */
-static long sweep(fake_error_t failure, dao_status_t expected)
+/* ---- failures ---- */
+
+/* A vendor's error and the status that it is to the library; memory: either of the two kinds. */
+typedef struct failure {
+    vendorError_t error;
+    dao_status_t status;
+} failure_t;
+
+static void check_failure(const world_t *world, dao_status_t status, failure_t failure)
+{
+    CU_ASSERT_EQUAL(status, dao_last_status());
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), failure.error);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    if (world->backend == NULL) {
+        CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
+    } else if (failure.error == vendorErrorMemoryAllocation) {
+        CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_NO_DEVICE_MEMORY);
+    } else {
+        CU_ASSERT_EQUAL(status, failure.status);
+    }
+}
+
+/* Fails each call in turn. Gives back how many there were. */
+static long sweep(failure_t failure)
 {
     for (long n = 0;; n++) {
         world_t world;
-        int ran_count = 0;
-        fake_vendor_reset();
-        fake_vendor.failure = failure;
-        fake_vendor.calls_until_fail = n;
+        _Atomic int ran_count = 0;
+        loopback_set(&usual);
+        loopback_fail(n, failure.error);
         dao_status_t status = world_open(&world);
         if (status == DAO_OK) {
             status = work(&world, &ran_count);
         }
-        bool has_failed = fake_vendor.calls_until_fail < 0;
+        bool has_failed = loopback_has_failed();
         if (has_failed) {
-            CU_ASSERT_EQUAL(status, dao_last_status());
-            CU_ASSERT_EQUAL(dao_last_vendor_code(), failure);
-            CU_ASSERT_EQUAL(fake_vendor.last_error, FAKE_SUCCESS);
-            CU_ASSERT_EQUAL(fake_vendor.current_device, 0);
-            if (world.backend == NULL) {
-                CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
-            } else if (failure == FAKE_ERROR_MEMORY_ALLOCATION) {
-                CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_NO_DEVICE_MEMORY);
-            } else {
-                CU_ASSERT_EQUAL(status, expected);
-            }
+            check_failure(&world, status, failure);
         } else {
             CU_ASSERT_EQUAL(status, DAO_OK);
         }
@@ -282,9 +406,38 @@ static long sweep(fake_error_t failure, dao_status_t expected)
 
 static void whichever_call_fails_nothing_is_lost(void)
 {
-    CU_ASSERT_TRUE(sweep(FAKE_ERROR_INVALID_VALUE, DAO_ERR_BACKEND) > 30);
-    CU_ASSERT_TRUE(sweep(FAKE_ERROR_ILLEGAL_ADDRESS, DAO_ERR_DEVICE_LOST) > 30);
-    CU_ASSERT_TRUE(sweep(FAKE_ERROR_MEMORY_ALLOCATION, DAO_ERR_NO_DEVICE_MEMORY) > 30);
+    static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO_ERR_BACKEND},
+                                         {vendorErrorMemoryAllocation, DAO_ERR_NO_DEVICE_MEMORY},
+                                         {vendorErrorNotReady, DAO_ERR_NOT_READY},
+                                         {vendorErrorNoDevice, DAO_ERR_NO_DEVICE},
+#define LOST_ROW(code) {(vendorError_t)(code), DAO_ERR_DEVICE_LOST},
+                                         VENDOR_LOST_LIST(LOST_ROW)
+#undef LOST_ROW
+    };
+    const size_t failure_count = sizeof(failures) / sizeof(failures[0]);
+    long case_count = 0;
+    for (size_t i = 0; i < failure_count; i++) {
+        case_count += sweep(failures[i]);
+    }
+    (void)printf("    %zu errors, each at every call: %ld cases\n", failure_count, case_count);
+    CU_ASSERT_TRUE(case_count >= 100);
+}
+
+static void a_lost_device_answers_nothing_else_and_the_others_go_on(void)
+{
+    world_t world;
+    begin_world(&world);
+    loopback_fail(1, LOOPBACK_ILLEGAL_ADDRESS); /* the first call asks which device is current */
+    void *address = NULL;
+    CU_ASSERT_EQUAL(ops->fill(world.stream, world.memory, 1, SIZE_BYTES), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world.stream), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(ops->memory_alloc(world.device, SIZE_BYTES, &address), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(ops->memory_alloc(world.peer, SIZE_BYTES, &address), DAO_OK);
+    CU_ASSERT_EQUAL(ops->memory_free(world.peer, address, SIZE_BYTES), DAO_OK);
+    world_close(&world);
+    begin_world(&world); /* a new start of the driver has the device again */
+    CU_ASSERT_EQUAL(ops->fill(world.stream, world.memory, 1, SIZE_BYTES), DAO_OK);
+    world_close(&world);
 }
 
 static void a_stream_is_destroyed_whatever_its_work_did(void)
@@ -292,38 +445,151 @@ static void a_stream_is_destroyed_whatever_its_work_did(void)
     for (long n = 0; n < 4; n++) {
         world_t world;
         begin_world(&world);
-        fake_stream_t native = ops->stream_native(world.stream);
-        fake_vendor.failure = FAKE_ERROR_ILLEGAL_ADDRESS;
-        fake_vendor.calls_until_fail = n;
+        loopback_fail(n, LOOPBACK_ILLEGAL_ADDRESS);
         ops->stream_destroy(world.stream);
         world.stream = NULL;
-        CU_ASSERT_EQUAL(fake_vendor.last_error, FAKE_SUCCESS);
-        if (n == 2) {
-            /* The guard failed, so that the vendor was not asked: its stream stays with the lost device. */
-            CU_ASSERT_EQUAL(fake_set_device(1), FAKE_SUCCESS);
-            CU_ASSERT_EQUAL(fake_stream_destroy(native), FAKE_SUCCESS);
-            CU_ASSERT_EQUAL(fake_set_device(0), FAKE_SUCCESS);
-        }
+        CU_ASSERT_TRUE(loopback_has_failed());
+        CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
         world_close(&world);
     }
+}
+
+/* ---- what the driver sees ---- */
+
+static void expect_breach(loopback_rule_t rule)
+{
+    CU_ASSERT_EQUAL(loopback_take_breaches(rule), 1);
+    (void)vendorGetLastError();
+}
+
+static void call_the_driver(void *user)
+{
+    void *address = NULL;
+    *(vendorError_t *)user = vendorMalloc(&address, 1);
+}
+
+static void wrong_objects_are_seen(const world_t *world)
+{
+    vendorStream_t stream = ops->stream_native(world->stream);
+    vendorEvent_t event = NULL;
+    CU_ASSERT_EQUAL(vendorStreamSynchronize(stream), vendorSuccess); /* with device 0 current */
+    expect_breach(LOOPBACK_RULE_WRONG_DEVICE);
+    CU_ASSERT_EQUAL_FATAL(vendorEventCreateWithFlags(&event, vendorEventDefault), vendorSuccess);
+    CU_ASSERT_EQUAL(vendorEventDestroy(event), vendorSuccess);
+    CU_ASSERT_NOT_EQUAL(vendorEventDestroy(event), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_UNKNOWN);
+    CU_ASSERT_NOT_EQUAL(vendorEventQuery((vendorEvent_t)(void *)stream), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_UNKNOWN);
+    CU_ASSERT_NOT_EQUAL(vendorEventCreateWithFlags(&event, ~(unsigned)vendorEventDefault), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_BAD_FLAGS);
+    CU_ASSERT_NOT_EQUAL(vendorFree((char *)world->peer_memory + 1), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_UNKNOWN);
+    vendorError_t error = vendorSuccess;
+    CU_ASSERT_EQUAL(ops->host_func(world->stream, call_the_driver, &error), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world->stream), DAO_OK);
+    CU_ASSERT_NOT_EQUAL(error, vendorSuccess);
+    expect_breach(LOOPBACK_RULE_IN_HOST_FUNCTION);
+}
+
+static void wrong_ranges_are_seen(const world_t *world)
+{
+    unsigned char host[SIZE_BYTES];
+    CU_ASSERT_EQUAL(ops->fill(world->stream, world->peer_memory, 1, SIZE_BYTES), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_BAD_RANGE);
+    CU_ASSERT_EQUAL(ops->fill(world->stream, world->memory, 1, SIZE_BYTES + 1), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_BAD_RANGE);
+    CU_ASSERT_EQUAL(ops->copy(world->stream, DAO_COPY_KIND_H2D, host, world->pinned, SIZE_BYTES),
+                    DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_BAD_RANGE);
+    CU_ASSERT_EQUAL(ops->copy(world->stream, DAO_COPY_KIND_D2H, world->addresses, world->memory, SIZE_BYTES),
+                    DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_BAD_RANGE);
+}
+
+static void wrong_mappings_are_seen(world_t *world)
+{
+    CU_ASSERT_EQUAL(ops->pages_destroy(world->device, world->pages[1]), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_MAPPED);
+    CU_ASSERT_EQUAL(ops->pages_map(world->device, world->pages[0], world->addresses), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_MAPPED);
+    CU_ASSERT_EQUAL(ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes),
+                    DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_MAPPED);
+    CU_ASSERT_EQUAL(
+        ops->pages_unmap(world->device, world->pages[2], (char *)world->addresses + world->page_bytes * 2),
+        DAO_OK);
+    CU_ASSERT_EQUAL(ops->fill(world->stream, (char *)world->addresses + world->page_bytes * 2 - 1, 1, 2),
+                    DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_BAD_RANGE);
+    loopback_fail(3, LOOPBACK_INVALID_VALUE); /* mapped, but access is not allowed: and undone */
+    CU_ASSERT_EQUAL(
+        ops->pages_map(world->device, world->pages[2], (char *)world->addresses + world->page_bytes * 2),
+        DAO_ERR_BACKEND);
+    CU_ASSERT_TRUE(loopback_has_failed());
+    CU_ASSERT_EQUAL(
+        ops->pages_map(world->device, world->pages[2], (char *)world->addresses + world->page_bytes * 2),
+        DAO_OK);
+}
+
+static void what_callers_do_wrong_is_seen(void)
+{
+    world_t world;
+    begin_world(&world);
+    loopback_tolerate(true);
+    wrong_objects_are_seen(&world);
+    wrong_ranges_are_seen(&world);
+    wrong_mappings_are_seen(&world);
+    world_close(&world);
+    CU_ASSERT_NOT_EQUAL(vendorDeviceSynchronize(), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_NOT_OPEN);
+    begin_world(&world);
+    CU_ASSERT_NOT_EQUAL(vendorEventDestroy(NULL), vendorSuccess);
+    expect_breach(LOOPBACK_RULE_UNKNOWN);
+    world.pinned = NULL; /* forgotten */
+    world_close(&world);
+    expect_breach(LOOPBACK_RULE_LEFT);
+    for (int rule = 0; rule < LOOPBACK_RULE_COUNT; rule++) {
+        CU_ASSERT_EQUAL(loopback_take_breaches((loopback_rule_t)rule), 0);
+    }
+    loopback_tolerate(false);
 }
 
 static CU_TestInfo tests[] = {
     {"the table is whole", the_table_is_whole},
     {"a missing driver is said in words", a_missing_driver_is_said_in_words},
     {"more devices than the library handles are refused", more_devices_than_the_library_handles_are_refused},
+    {"nine devices are nine", nine_devices_are_nine},
     {"all work is done with its device current", all_work_is_done_with_its_device_current},
+    {"a long name is cut", a_long_name_is_cut},
     {"memory that is refused names its kind", memory_that_is_refused_names_its_kind},
     {"a device that cannot be made current fails the call",
      a_device_that_cannot_be_made_current_fails_the_call},
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},
+    {"a lost device answers nothing else, and the others go on",
+     a_lost_device_answers_nothing_else_and_the_others_go_on},
     {"a stream is destroyed whatever its work did", a_stream_is_destroyed_whatever_its_work_did},
+    {"what callers do wrong is seen", what_callers_do_wrong_is_seen},
     CU_TEST_INFO_NULL,
 };
 
+static int be_the_vendor(void)
+{
+    loopback_set(&usual);
+    backend_contract_set(ops, &config);
+    return 0;
+}
+
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"vendor", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    ops = loopback_ops();
+    CU_SuiteInfo suites[] = {
+        {"vendor", NULL, NULL, NULL, NULL, tests},
+        {"contract: " VENDOR_BACKEND_NAME, be_the_vendor, NULL, backend_contract_begin, backend_contract_end,
+         backend_contract_tests},
+        {"contract: " VENDOR_BACKEND_NAME ", pages", be_the_vendor, NULL, backend_contract_begin,
+         backend_contract_end, backend_contract_pages_tests},
+        CU_SUITE_INFO_NULL,
+    };
     return dao_suite_run(suites);
 }

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "tools/grow.h"
+#include "tools/random.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,39 +144,6 @@ bool dao_alloc_trace_is_valid(const dao_alloc_trace_t *trace)
     return is_valid;
 }
 
-/* ---- random numbers ---- */
-
-/* splitmix64: any seed will do, 0 too. */
-static uint64_t random_next(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-/* From 0 to below 1. */
-static double random_unit(uint64_t *state)
-{
-    return (double)(random_next(state) >> 11) * 0x1p-53;
-}
-
-static uint64_t random_below(uint64_t *state, uint64_t bound)
-{
-    return random_next(state) % bound; /* bounds are small: no number is noticeably likelier */
-}
-
-static uint64_t random_between(uint64_t *state, uint64_t least, uint64_t most)
-{
-    return least + random_below(state, most - least + 1);
-}
-
-static uint64_t random_log(uint64_t *state, uint64_t least, uint64_t most)
-{
-    double octaves = log2((double)most / (double)least);
-    return (uint64_t)((double)least * exp2(octaves * random_unit(state)));
-}
-
 /* ---- the traces ---- */
 
 typedef struct kind kind_t;
@@ -243,12 +210,12 @@ static void make_random(maker_t *maker)
 {
     const kind_t *kind = maker->kind;
     for (uint64_t i = 0; i < maker->live_count; i++) {
-        (void)take(maker, random_log(&maker->random, kind->least_bytes, kind->most_bytes));
+        (void)take(maker, dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes));
     }
     dao_alloc_trace_steady(maker->trace);
     while (!is_done(maker)) {
-        give(maker, (uint32_t)random_below(&maker->random, maker->live_count));
-        (void)take(maker, random_log(&maker->random, kind->least_bytes, kind->most_bytes));
+        give(maker, (uint32_t)dao_random_below(&maker->random, maker->live_count));
+        (void)take(maker, dao_random_log(&maker->random, kind->least_bytes, kind->most_bytes));
     }
 }
 
@@ -328,16 +295,16 @@ static void make_training(maker_t *maker)
 {
     layer_t layers[LAYER_COUNT] = {0};
     for (size_t i = 0; i < LAYER_COUNT; i++) {
-        layers[i].parameter_bytes = random_log(&maker->random, KIB, 16 * MIB);
-        layers[i].activation_bytes = random_log(&maker->random, 2 * MIB, 32 * MIB);
-        layers[i].workspace_bytes = random_log(&maker->random, 64 * KIB, 16 * MIB);
+        layers[i].parameter_bytes = dao_random_log(&maker->random, KIB, 16 * MIB);
+        layers[i].activation_bytes = dao_random_log(&maker->random, 2 * MIB, 32 * MIB);
+        layers[i].workspace_bytes = dao_random_log(&maker->random, 64 * KIB, 16 * MIB);
         for (size_t k = 0; k < STATE_COUNT; k++) {
             (void)take(maker, layers[i].parameter_bytes);
         }
     }
     dao_alloc_trace_steady(maker->trace);
     while (!is_done(maker)) {
-        double batch = maker->kind->has_batches ? 0.6 + 0.8 * random_unit(&maker->random) : 1.0;
+        double batch = maker->kind->has_batches ? 0.6 + 0.8 * dao_random_unit(&maker->random) : 1.0;
         train_step(maker, layers, batch);
     }
 }
@@ -355,19 +322,20 @@ typedef struct deadlines {
 
 static uint64_t mixed_size(uint64_t *random)
 {
-    uint64_t percent = random_below(random, 100);
+    uint64_t percent = dao_random_below(random, 100);
     if (percent < 60) {
-        return random_log(random, 512, MIB);
+        return dao_random_log(random, 512, MIB);
     }
-    return MIXED_UNIT_BYTES * (percent < 92 ? random_log(random, 1, 33) : random_log(random, 32, 257));
+    return MIXED_UNIT_BYTES *
+           (percent < 92 ? dao_random_log(random, 1, 33) : dao_random_log(random, 32, 257));
 }
 
 static uint64_t mixed_life(uint64_t *random)
 {
-    uint64_t percent = random_below(random, 100);
-    return percent < 70   ? random_between(random, 1, 16)
-           : percent < 95 ? random_between(random, 100, 1500)
-                          : random_between(random, 2000, LIFE_MAX);
+    uint64_t percent = dao_random_below(random, 100);
+    return percent < 70   ? dao_random_between(random, 1, 16)
+           : percent < 95 ? dao_random_between(random, 100, 1500)
+                          : dao_random_between(random, 2000, LIFE_MAX);
 }
 
 /* One allocation: first those go whose time has come. */

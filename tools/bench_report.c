@@ -4,8 +4,6 @@
 #include "tools/bench_limits.h"
 #include "tools/options.h"
 
-#include <json-c/json.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,8 +71,7 @@ void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_ch
 {
     *report = (dao_bench_report_t){.is_json = is_json, .is_checked = is_checked};
     if (is_json) {
-        report->rows = json_object_new_array();
-        report->has_failed = report->rows == NULL;
+        dao_json_rows_init(&report->json);
     }
 }
 
@@ -114,55 +111,33 @@ static void hold_limits(dao_bench_report_t *report, const char *trace, const dao
 
 /* ---- JSON ---- */
 
-static void add(dao_bench_report_t *report, struct json_object *row, const char *key,
-                struct json_object *value)
+static void add_figure(dao_json_rows_t *json, const char *key, double figure, int decimals)
 {
-    if (json_object_object_add(row, key, value) != 0) {
-        report->has_failed = true;
-        (void)json_object_put(value);
+    if (figure == DAO_BENCH_NONE) {
+        dao_json_rows_null(json, key);
+    } else {
+        dao_json_rows_decimal(json, key, figure, decimals);
     }
 }
 
-static void add_figure(dao_bench_report_t *report, struct json_object *row, const char *key, double figure,
-                       int decimals)
-{
-    char text[64];
-    struct json_object *value = NULL; /* null */
-    if (figure != DAO_BENCH_NONE) {
-        (void)snprintf(text, sizeof(text), "%.*f", decimals, figure);
-        value = json_object_new_double_s(figure, text);
-        report->has_failed = report->has_failed || value == NULL;
-    }
-    add(report, row, key, value);
-}
-
-static void add_row(dao_bench_report_t *report, const char *trace, const char *strategy,
+static void add_row(dao_json_rows_t *json, const char *trace, const char *strategy,
                     const dao_bench_figures_t *figures)
 {
-    struct json_object *row = json_object_new_object();
-    if (row == NULL || report->rows == NULL) {
-        report->has_failed = true;
-        (void)json_object_put(row);
-        return;
-    }
-    add(report, row, "trace", json_object_new_string(trace));
-    add(report, row, "strategy", json_object_new_string(strategy));
-    add_figure(report, row, "ns_per_pair", figures->ns_per_pair, 2);
-    add_figure(report, row, "lock_ns", figures->lock_ns, 2);
-    add_figure(report, row, "p99_ns", figures->p99_ns, 0);
-    add_figure(report, row, "p999_ns", figures->p999_ns, 0);
-    add_figure(report, row, "footprint_ratio", figures->footprint_ratio, 4);
-    add_figure(report, row, "capacity_ratio", figures->capacity_ratio, 4);
-    add_figure(report, row, "capacity_ratio_remap", figures->capacity_ratio_remap, 4);
-    add_figure(report, row, "driver_calls", figures->driver_calls, 0);
-    add_figure(report, row, "remapped_pages", figures->remapped_pages, 0);
+    dao_json_rows_begin(json);
+    dao_json_rows_text(json, "trace", trace);
+    dao_json_rows_text(json, "strategy", strategy);
+    add_figure(json, "ns_per_pair", figures->ns_per_pair, 2);
+    add_figure(json, "lock_ns", figures->lock_ns, 2);
+    add_figure(json, "p99_ns", figures->p99_ns, 0);
+    add_figure(json, "p999_ns", figures->p999_ns, 0);
+    add_figure(json, "footprint_ratio", figures->footprint_ratio, 4);
+    add_figure(json, "capacity_ratio", figures->capacity_ratio, 4);
+    add_figure(json, "capacity_ratio_remap", figures->capacity_ratio_remap, 4);
+    add_figure(json, "driver_calls", figures->driver_calls, 0);
+    add_figure(json, "remapped_pages", figures->remapped_pages, 0);
     if (figures->threads_ns != DAO_BENCH_NONE) {
-        add_figure(report, row, "threads_ns", figures->threads_ns, 2);
-        add_figure(report, row, "threads_scaling", figures->threads_scaling, 3);
-    }
-    if (json_object_array_add(report->rows, row) != 0) {
-        report->has_failed = true;
-        (void)json_object_put(row);
+        add_figure(json, "threads_ns", figures->threads_ns, 2);
+        add_figure(json, "threads_scaling", figures->threads_scaling, 3);
     }
 }
 
@@ -224,7 +199,7 @@ void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const c
         hold_limits(report, trace, figures);
     }
     if (report->is_json) {
-        add_row(report, trace, strategy, figures);
+        add_row(&report->json, trace, strategy, figures);
     } else if (figures->threads_ns != DAO_BENCH_NONE) {
         print_threads(report, trace, strategy, figures);
     } else {
@@ -243,30 +218,22 @@ void dao_bench_report_skip(dao_bench_report_t *report, const char *trace, const 
 
 int dao_bench_report_end(dao_bench_report_t *report)
 {
-    if (report->is_json && !report->has_failed) {
-        const char *text = json_object_to_json_string_ext(report->rows, JSON_C_TO_STRING_PRETTY |
-                                                                            JSON_C_TO_STRING_NOSLASHESCAPE);
-        report->has_failed = text == NULL;
-        if (text != NULL) {
-            (void)puts(text);
-        }
-    } else if (!report->is_json && !report->has_threads) {
+    bool has_failed = report->is_json && !dao_json_rows_print(&report->json);
+    if (!report->is_json && !report->has_threads) {
         (void)printf("ns: processor time, without the empty call; behind a slash: the limit of good_fit\n");
-    }
-    if (report->has_failed) {
-        (void)fprintf(stderr, "dao: no memory for the JSON array\n");
     }
     if (report->breach_count > 0) {
         (void)fprintf(stderr, "dao bench: %" PRIu64 " figures are over their limits\n", report->breach_count);
     }
-    bool has_failed = report->has_failed || report->breach_count > 0;
+    has_failed = has_failed || report->breach_count > 0;
     dao_bench_report_drop(report);
     return has_failed ? DAO_EXIT_FAILED : DAO_EXIT_OK;
 }
 
 void dao_bench_report_drop(dao_bench_report_t *report)
 {
-    (void)json_object_put(report->rows);
-    report->rows = NULL;
+    if (report->is_json) {
+        dao_json_rows_finish(&report->json);
+    }
     dao_output_flush();
 }

@@ -3,15 +3,15 @@
 #define DAO_TOOLS_BENCH_REPORT_H
 
 #include "tools/bench.h"
+#include "tools/json_rows.h"
 
 typedef struct dao_bench_report {
     bool is_json;
     bool is_checked;
     bool has_threads; /* rows of --threads */
-    bool has_failed;  /* no memory for the array */
     uint64_t row_count;
     uint64_t breach_count;
-    struct json_object *rows;
+    dao_json_rows_t json;
 } dao_bench_report_t;
 
 /* No figure taken yet. */

@@ -409,11 +409,15 @@ static int run_bench(const dao_command_t *command, int argc, char **argv)
     bench_t bench = {0};
     const char *arguments[DAO_ARGUMENT_COUNT_MAX];
     int exit_code;
+    if (argc > 0 && strcmp(argv[0], "plan") == 0) {
+        return dao_command_bench_plan.run(&dao_command_bench_plan, argc - 1, argv + 1);
+    }
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
     if (strcmp(arguments[0], "alloc") != 0) {
-        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc can", arguments[0]);
+        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc and plan can",
+                               arguments[0]);
     }
     exit_code = read_settings(command->name, &settings, &bench);
     if (exit_code != DAO_EXIT_OK) {
@@ -429,16 +433,18 @@ static int run_bench(const dao_command_t *command, int argc, char **argv)
 
 const dao_command_t dao_command_bench = {
     .name = "bench",
-    .arguments = "alloc",
-    .summary = "measure allocators: time, tails, memory needed",
-    .details = "Replays traces of allocations through dao_alloc() and dao_free() on a device that only keeps "
-               "books,\n"
-               "and through allocators of the host. Traces:\n"
-               "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
-               "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
-               "  c cd            a training step of 220 layers; the same with a batch that changes\n"
-               "  d               sizes and lives as of a language model\n"
-               "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
+    .arguments = "alloc|plan",
+    .summary = "measure allocators: time, tails, memory needed; and plans",
+    .details =
+        "plan: the figures of dao plan; it has options of its own, see dao bench plan --help.\n"
+        "alloc: replays traces of allocations through dao_alloc() and dao_free() on a device that only "
+        "keeps\n"
+        "books, and through allocators of the host. Traces:\n"
+        "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
+        "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
+        "  c cd            a training step of 220 layers; the same with a batch that changes\n"
+        "  d               sizes and lives as of a language model\n"
+        "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -24,7 +24,9 @@ typedef struct settings {
     const char *window;
     const char *sweep;
     const char *slow_down;
+    const char *threshold;
     const char *batch;
+    bool moves_all;
     bool is_half_duplex;
     bool is_explained;
     bool is_json;
@@ -44,6 +46,10 @@ static const dao_option_t options[] = {
     {"slow-down", "X", offsetof(settings_t, slow_down),
      "find the smallest capacity at which a step takes X times its kernels, 1.05"},
     {"explain", NULL, offsetof(settings_t, is_explained), "where the time goes, and what would help"},
+    {"threshold", "N", offsetof(settings_t, threshold),
+     "last operator of the forward pass, for sync, half-sync, async; found"},
+    {"all-maps", NULL, offsetof(settings_t, moves_all),
+     "sync, half-sync, async: every feature map moves, whatever the capacity"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
     {"json", NULL, offsetof(settings_t, is_json), "print a JSON array"},
     {NULL, NULL, 0, NULL},
@@ -65,7 +71,7 @@ typedef struct request {
     const dao_step_trace_t *trace;
     dao_step_problem_t step;
     const dao_scheme_t *scheme; /* NULL: all */
-    uint32_t step_count, window_kernels;
+    uint32_t step_count, window_kernels, threshold;
     double slow_down;                     /* 0: none is asked for */
     unsigned first_percent, last_percent; /* of a sweep; 0: none */
     dao_swap_bound_t whole;               /* the bound with memory for everything */
@@ -91,12 +97,13 @@ static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_s)
                                                      : status;
 }
 
-static dao_status_t parse_count(const char *text, unsigned long most, uint32_t *out_count)
+static dao_status_t parse_count(const char *text, unsigned long least, unsigned long most,
+                                uint32_t *out_count)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < 1 || value > most) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 1 to %lu", text, most);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %lu to %lu", text, least, most);
     }
     *out_count = (uint32_t)value;
     return DAO_OK;
@@ -147,6 +154,7 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
     const char *scheme = settings->scheme != NULL ? settings->scheme : "online";
     request->settings = settings;
     request->step_count = DEFAULT_STEPS;
+    request->threshold = DAO_TRACE_NONE;
     if (settings->capacity != NULL && (settings->sweep != NULL || settings->slow_down != NULL)) {
         *out_exit = dao_usage_error("simulate", "--capacity is what --sweep and --slow-down choose");
         return false;
@@ -156,20 +164,23 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
         return false;
     }
     uint64_t unused;
-    return !(
-        (settings->capacity != NULL &&
-         is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
-        (strcmp(scheme, "all") != 0 &&
-         is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
-        (settings->steps != NULL &&
-         is_bad(parse_count(settings->steps, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
-        (settings->window != NULL &&
-         is_bad(parse_count(settings->window, UINT32_MAX, &request->window_kernels), "window", out_exit)) ||
-        (settings->slow_down != NULL &&
-         is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
-        (settings->sweep != NULL &&
-         is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
-                out_exit)));
+    return !((settings->capacity != NULL &&
+              is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
+             (strcmp(scheme, "all") != 0 &&
+              is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
+             (settings->steps != NULL &&
+              is_bad(parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
+             (settings->window != NULL &&
+              is_bad(parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels), "window",
+                     out_exit)) ||
+             (settings->threshold != NULL &&
+              is_bad(parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
+                     "threshold", out_exit)) ||
+             (settings->slow_down != NULL &&
+              is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
+             (settings->sweep != NULL &&
+              is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
+                     out_exit)));
 }
 
 /* ---- rows ---- */
@@ -202,9 +213,21 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
     row->problem.capacity_bytes = capacity_bytes;
-    dao_scheme_input_t input = {&row->problem, request->step_count, request->window_kernels};
-    dao_status_t status = dao_swap_find_bound(&row->problem, &row->bound);
-    return status == DAO_OK ? scheme->run(scheme, &input, &row->run) : status;
+    dao_scheme_input_t input = {.problem = &row->problem,
+                                .trace = request->trace,
+                                .threshold = request->threshold,
+                                .moves_all = request->settings->moves_all,
+                                .step_count = request->step_count,
+                                .window_kernels = request->window_kernels};
+    dao_status_t status = scheme->run(scheme, &input, &row->run);
+    if (status == DAO_OK) {
+        row->problem.capacity_bytes = row->run.capacity_bytes;
+        status = dao_swap_find_bound(&row->problem, &row->bound);
+    }
+    if (status != DAO_OK) {
+        dao_simulation_finish(&row->run.simulation);
+    }
+    return status;
 }
 
 static void report_head(request_t *request)
@@ -261,13 +284,17 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    bool is_one_of_many =
+        request->scheme == NULL && (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED);
+    if (is_one_of_many && !request->settings->is_json) {
+        (void)printf("%-16s %s\n", scheme->name, dao_last_message());
+    }
     if (status != DAO_OK) {
-        return status;
+        return is_one_of_many ? DAO_OK : status;
     }
     report_row(request, &row);
-    if (request->settings->is_explained) {
-        status =
-            dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation, request->step_count);
+    if (request->settings->is_explained && row.run.simulation.kernel_count > 0) {
+        status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation);
     }
     dao_simulation_finish(&row.run.simulation);
     return status;

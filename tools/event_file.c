@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { COLUMN_EVENT = 1, COLUMN_ID = 2, COLUMN_BYTES = 3, COLUMN_COUNT = 5 };
+enum { COLUMN_EVENT = 1, COLUMN_ID = 2, COLUMN_BYTES = 3, COLUMN_OP = 4, COLUMN_COUNT = 5 };
 
 static const char *const columns[COLUMN_COUNT] = {"time_ns", "event", "id", "bytes", "op"};
 
@@ -53,7 +53,7 @@ dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id, u
     return status;
 }
 
-static dao_status_t add_record(dao_event_file_t *file, uint32_t tensor, bool is_alloc)
+static dao_status_t add_record(dao_event_file_t *file, const dao_event_record_t *record)
 {
     dao_event_record_t *grown =
         dao_tool_grow(file->records, &file->record_capacity, file->record_count, sizeof(*file->records));
@@ -61,17 +61,32 @@ static dao_status_t add_record(dao_event_file_t *file, uint32_t tensor, bool is_
         return DAO_ERR_NO_HOST_MEMORY;
     }
     file->records = grown;
-    file->records[file->record_count++] = (dao_event_record_t){.tensor = tensor, .is_alloc = is_alloc};
+    file->records[file->record_count++] = *record;
+    return DAO_OK;
+}
+
+/* The records from here on belong to the next step. */
+static dao_status_t add_step(dao_event_file_t *file)
+{
+    size_t *grown = dao_tool_grow(file->steps, &file->step_capacity, file->step_count, sizeof(*file->steps));
+    if (grown == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    file->steps = grown;
+    file->steps[file->step_count++] = file->record_count;
     return DAO_OK;
 }
 
 static dao_status_t take_event(reader_t *reader, bool is_alloc)
 {
     const dao_csv_reader_t *csv = &reader->csv;
-    uint64_t size_bytes = 0;
+    uint64_t size_bytes = 0, operator_index = 0;
     uint32_t index = 0;
     bool is_known = false;
     dao_status_t status = dao_csv_u64(csv, COLUMN_BYTES, "bytes", &size_bytes);
+    if (status == DAO_OK) {
+        status = dao_csv_u64(csv, COLUMN_OP, "op", &operator_index);
+    }
     if (status == DAO_OK && csv->fields[COLUMN_ID][0] == '\0') {
         status = dao_csv_error(csv, COLUMN_ID, "the id is empty");
     }
@@ -93,7 +108,8 @@ static dao_status_t take_event(reader_t *reader, bool is_alloc)
     }
     tensor->is_before = tensor->is_before || (!is_known && !is_alloc);
     tensor->is_live = is_alloc;
-    return add_record(reader->file, index, is_alloc);
+    dao_event_record_t record = {.tensor = index, .is_alloc = is_alloc, .operator_index = operator_index};
+    return add_record(reader->file, &record);
 }
 
 static dao_status_t take_line(reader_t *reader)
@@ -105,7 +121,7 @@ static dao_status_t take_line(reader_t *reader)
     const char *event = csv->fields[COLUMN_EVENT];
     bool is_alloc = strcmp(event, "alloc") == 0;
     if (strcmp(event, "step") == 0) {
-        return DAO_OK;
+        return add_step(reader->file);
     }
     if (!is_alloc && strcmp(event, "free") != 0) {
         return dao_csv_error(csv, COLUMN_EVENT, "the event is none of alloc, free and step");
@@ -166,5 +182,6 @@ void dao_event_file_finish(dao_event_file_t *file)
     dao_id_map_finish(&file->ids);
     dao_host_free(file->tensors);
     dao_host_free(file->records);
+    dao_host_free(file->steps);
     *file = (dao_event_file_t){0};
 }

@@ -16,7 +16,8 @@ typedef struct dao_event_tensor {
 
 typedef struct dao_event_record {
     uint32_t tensor;
-    bool is_alloc; /* else it is freed */
+    bool is_alloc;           /* else it is freed */
+    uint64_t operator_index; /* who did it */
 } dao_event_record_t;
 
 typedef struct dao_event_file {
@@ -25,6 +26,8 @@ typedef struct dao_event_file {
     size_t tensor_count, tensor_capacity;
     dao_event_record_t *records; /* lines without the steps */
     size_t record_count, record_capacity;
+    size_t *steps; /* the record that each step begins with */
+    size_t step_count, step_capacity;
 } dao_event_file_t;
 
 /* Reads a file, packed by gzip or not; on DAO_OK dao_event_file_finish() is owed. DAO_ERR_PARSE, DAO_ERR_IO with a message

@@ -175,15 +175,14 @@ static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_sw
 }
 
 dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
-                         const dao_swap_bound_t *bound, const dao_simulation_t *simulation,
-                         uint32_t step_count)
+                         const dao_swap_bound_t *bound, const dao_simulation_t *simulation)
 {
     dao_stall_t *stalls = dao_host_calloc(problem->kernel_count, sizeof(*stalls));
     if (stalls == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to explain %" PRIu32 " kernels",
                          problem->kernel_count);
     }
-    dao_find_stalls(simulation, problem->kernel_count, step_count - 1, stalls);
+    dao_find_stalls(simulation, problem->kernel_count, simulation->step_count - 1, stalls);
     print_stalls(trace, stalls, problem->kernel_count, simulation->step_ns);
     dao_host_free(stalls);
     print_window(trace, bound, problem->kernel_count);

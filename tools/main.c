@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const dao_command_t *const commands[] = {&dao_command_info, &dao_command_run, &dao_command_simulate,
-                                                &dao_command_bench};
+static const dao_command_t *const commands[] = {&dao_command_info,     &dao_command_run,
+                                                &dao_command_plan,     &dao_command_replay,
+                                                &dao_command_simulate, &dao_command_bench};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 

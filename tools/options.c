@@ -1,4 +1,4 @@
-/* `--name value`, `--name=value`, `--flag`; `--` ends the options. Every option may stand once. */
+/* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand once. */
 #include "tools/options.h"
 
 #include <dao/status.h>
@@ -97,6 +97,12 @@ const char *dao_nearest_name(const char *name, const char *const *names)
     return nearest;
 }
 
+/* The dashes before an option's name. */
+static const char *dashes(const char *name)
+{
+    return strlen(name) == 1 ? "-" : "--";
+}
+
 void dao_options_print_help(const dao_command_t *command)
 {
     (void)printf("usage: dao %s %s%s[options]\n\n%s\n", command->name, command->arguments,
@@ -104,8 +110,8 @@ void dao_options_print_help(const dao_command_t *command)
     (void)printf("\noptions:\n");
     for (const dao_option_t *option = command->options; option->name != NULL; option++) {
         char left[64];
-        (void)snprintf(left, sizeof(left), "--%s%s%s", option->name, option->value != NULL ? " " : "",
-                       option->value != NULL ? option->value : "");
+        (void)snprintf(left, sizeof(left), "%s%s%s%s", dashes(option->name), option->name,
+                       option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
         (void)printf("  %-22s %s\n", left, option->help);
     }
     (void)printf("  %-22s %s\n", "--help", "print this");
@@ -146,16 +152,20 @@ static int take_option(const dao_command_t *command, int argc, char **argv, int 
                        uint64_t *seen)
 {
     const char *text = argv[*index];
-    const char *equals = strchr(text, '=');
-    size_t name_length = text[1] != '-' ? 0 : (equals != NULL ? (size_t)(equals - text) : strlen(text)) - 2;
-    const dao_option_t *option = name_length > 0 ? find_option(command, text + 2, name_length) : NULL;
+    bool is_short = text[1] != '-';
+    const char *name = text + (is_short ? 1 : 2);
+    const char *equals = is_short ? NULL : strchr(text, '=');
+    size_t name_length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    const dao_option_t *option =
+        (name_length == 1) == is_short ? find_option(command, name, name_length) : NULL;
     if (option == NULL) {
-        return text[1] != '-' ? dao_usage_error(command->name, "unknown option \"%.60s\"", text)
-                              : unknown_option(command, text, name_length);
+        return is_short ? dao_usage_error(command->name, "unknown option \"%.60s\"", text)
+                        : unknown_option(command, text, name_length);
     }
     uint64_t bit = UINT64_C(1) << (option - command->options);
     if ((*seen & bit) != 0) {
-        return dao_usage_error(command->name, "option \"--%s\" is given twice", option->name);
+        return dao_usage_error(command->name, "option \"%s%s\" is given twice", dashes(option->name),
+                               option->name);
     }
     *seen |= bit;
     if (option->value == NULL) {
@@ -167,8 +177,8 @@ static int take_option(const dao_command_t *command, int argc, char **argv, int 
     }
     const char *value = equals != NULL ? equals + 1 : *index + 1 < argc ? argv[++*index] : NULL;
     if (value == NULL || value[0] == '\0') {
-        return dao_usage_error(command->name, "option \"--%s\" needs a value: --%s %s", option->name,
-                               option->name, option->value);
+        return dao_usage_error(command->name, "option \"%s%s\" needs a value: %s%s %s", dashes(option->name),
+                               option->name, dashes(option->name), option->name, option->value);
     }
     *(const char **)((char *)settings + option->offset) = value;
     return DAO_EXIT_OK;

@@ -10,7 +10,7 @@ enum { DAO_EXIT_OK = 0, DAO_EXIT_FAILED = 1, DAO_EXIT_USAGE = 2 };
 /* An option. `offset` is where its field lies in the command's settings: a `const char *` that is NULL before, or for a
    flag (`value` is NULL) a bool. */
 typedef struct dao_option {
-    const char *name;  /* without the dashes; NULL closes a table */
+    const char *name;  /* without the dashes, which is one if the name is a letter; NULL closes a table */
     const char *value; /* what its value is called, or NULL for a flag */
     size_t offset;
     const char *help;
@@ -30,7 +30,10 @@ typedef struct dao_command {
 enum { DAO_ARGUMENT_COUNT_MAX = 4 };
 
 extern const dao_command_t dao_command_bench;
+extern const dao_command_t dao_command_bench_plan; /* dao bench plan */
 extern const dao_command_t dao_command_info;
+extern const dao_command_t dao_command_replay;
+extern const dao_command_t dao_command_plan;
 extern const dao_command_t dao_command_run;
 extern const dao_command_t dao_command_simulate;
 

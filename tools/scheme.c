@@ -9,10 +9,69 @@
 static dao_status_t run_policy(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                                dao_scheme_run_t *out_run)
 {
-    dao_simulate_config_t config = {
-        .policy = scheme->policy, .step_count = input->step_count, .window_kernels = input->window_kernels};
+    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
+static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                dao_swap_maps_config_t *out_config)
+{
+    const dao_swap_tier_t *host = &input->problem->host;
+    *out_config = (dao_swap_maps_config_t){
+        .mode = (dao_swap_maps_mode_t)scheme->choice,
+        .threshold = input->threshold,
+        .in_bytes_per_s = host->in_bytes_per_s,
+        .out_bytes_per_s = host->out_bytes_per_s != 0 ? host->out_bytes_per_s : host->in_bytes_per_s,
+        .latency_ns = host->latency_ns,
+        .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
+    };
+    return input->threshold == DAO_TRACE_NONE
+               ? dao_swap_maps_find_threshold(input->trace, &out_config->threshold)
+               : DAO_OK;
+}
+
+/* Feature maps go and come by rule. */
+static dao_status_t run_maps(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_swap_maps_config_t config;
+    dao_swap_maps_result_t result;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    dao_status_t status = maps_config(scheme, input, &config);
+    if (status == DAO_OK) {
+        status = dao_swap_maps(input->trace, &config, &out_run->simulation, &result);
+    }
+    if (status != DAO_OK) {
+        dao_simulation_finish(&out_run->simulation);
+        return status;
+    }
+    out_run->capacity_bytes = input->moves_all ? result.peak_bytes : out_run->capacity_bytes;
+    return DAO_OK;
+}
+
+/* The same by the published scripts, in the memory of their pool. */
+static dao_status_t run_script(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                               dao_scheme_run_t *out_run)
+{
+    dao_swap_maps_config_t config;
+    dao_swap_maps_result_t result;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = 0};
+    dao_status_t status = maps_config(scheme, input, &config);
+    if (status == DAO_OK) {
+        status = dao_swap_maps_by_script(input->trace, &config, &result);
+    }
+    if (status == DAO_OK) {
+        out_run->capacity_bytes = result.pool_bytes;
+        out_run->simulation = (dao_simulation_t){.first_step_ns = result.step_ns,
+                                                 .step_ns = result.step_ns,
+                                                 .compute_ns = result.compute_ns,
+                                                 .in_bytes = result.in_bytes,
+                                                 .out_bytes = result.out_bytes};
+    }
+    return status;
 }
 
 const dao_scheme_t dao_schemes[] = {
@@ -25,7 +84,14 @@ const dao_scheme_t dao_schemes[] = {
     {"window", "the executor; window with the least bytes to move over distance", DAO_POLICY_WINDOW,
      run_policy},
     {"size", "the executor; largest first", DAO_POLICY_SIZE, run_policy},
-    {NULL, NULL, DAO_POLICY_LRU, NULL},
+    {"sync", "feature maps; everything waits for their copies", DAO_SWAP_MAPS_SYNC, run_maps},
+    {"half-sync", "feature maps; copies beside the neighbouring operator", DAO_SWAP_MAPS_HALF_SYNC, run_maps},
+    {"async", "feature maps; copies queue up and are called for at the last moment", DAO_SWAP_MAPS_ASYNC,
+     run_maps},
+    {"script-sync", "sync as HeuristicAllocator's script does it", DAO_SWAP_MAPS_SYNC, run_script},
+    {"script-half-sync", "half-sync as that script does it", DAO_SWAP_MAPS_HALF_SYNC, run_script},
+    {"script-async", "async as that script does it", DAO_SWAP_MAPS_ASYNC, run_script},
+    {NULL, NULL, 0, NULL},
 };
 
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)

@@ -2,11 +2,14 @@
 #ifndef DAO_TOOLS_SCHEME_H
 #define DAO_TOOLS_SCHEME_H
 
-#include "tools/simulate.h"
+#include "tools/swap_maps.h"
 
 /* What a scheme is asked to run. */
 typedef struct dao_scheme_input {
     const dao_swap_problem_t *problem; /* with its capacity and link */
+    const dao_step_trace_t *trace;     /* that it was made of */
+    uint32_t threshold;                /* last operator of the forward pass; DAO_TRACE_NONE: to be found */
+    bool moves_all; /* schemes that move feature maps: all of them, whatever the capacity */
     uint32_t step_count;
     uint32_t window_kernels; /* 0: the scheme's own */
 } dao_scheme_input_t;
@@ -21,7 +24,7 @@ typedef struct dao_scheme_run {
 typedef struct dao_scheme {
     const char *name;
     const char *meaning;
-    dao_policy_t policy;
+    int choice; /* a dao_policy_t, or a dao_swap_maps_mode_t */
     dao_status_t (*run)(const struct dao_scheme *scheme, const dao_scheme_input_t *input,
                         dao_scheme_run_t *out_run);
 } dao_scheme_t;

@@ -149,6 +149,7 @@ static void sum_up(simulator_t *simulator)
     uint32_t warm = steps > DAO_SIMULATE_WARM_UP_COUNT ? DAO_SIMULATE_WARM_UP_COUNT : steps - 1;
     uint64_t begin_ns = warm > 0 ? end_of_step(result, count, warm - 1) : 0;
     uint64_t end_ns = end_of_step(result, count, steps - 1);
+    result->step_count = steps;
     result->first_step_ns = end_of_step(result, count, 0);
     result->step_ns = (end_ns - begin_ns) / (steps - warm);
     for (size_t i = 0; i < result->copy_count; i++) {

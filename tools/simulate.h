@@ -25,6 +25,7 @@ typedef struct dao_simulation {
     size_t kernel_count, kernel_capacity;
     dao_sim_span_t *copies;
     size_t copy_count, copy_capacity;
+    uint32_t step_count; /* without the one behind */
     uint64_t first_step_ns;
     uint64_t step_ns; /* in the long run: the mean of the steps after the first DAO_SIMULATE_WARM_UP_COUNT */
     uint64_t compute_ns; /* kernels of a step */

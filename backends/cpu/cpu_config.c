@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define DEFAULT_DEVICE_COUNT 2
 #define DEFAULT_DEVICE_BYTES (UINT64_C(4) << 30)
@@ -53,16 +52,6 @@ static dao_status_t check_device_bytes(uint64_t bytes, dao_backend_t *backend)
     return DAO_OK;
 }
 
-/* "0" or "1". */
-static dao_status_t parse_switch(const char *text, uint64_t *out_value)
-{
-    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is neither 0 nor 1", text);
-    }
-    *out_value = text[0] == '1' ? 1 : 0;
-    return DAO_OK;
-}
-
 dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *backend)
 {
     if (config->device_count < 0) {
@@ -99,12 +88,12 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
                               &backend->copy_latency_ns);
     }
     if (status == DAO_OK) {
-        status =
-            read_setting(config->half_duplex ? 1 : 0, "DAO_CPU_HALF_DUPLEX", parse_switch, 0, &half_duplex);
+        status = read_setting(config->half_duplex ? 1 : 0, "DAO_CPU_HALF_DUPLEX", dao_units_parse_switch, 0,
+                              &half_duplex);
     }
     if (status == DAO_OK) {
-        status = read_setting(config->no_page_mapping ? 1 : 0, "DAO_CPU_NO_PAGE_MAPPING", parse_switch, 0,
-                              &without_pages);
+        status = read_setting(config->no_page_mapping ? 1 : 0, "DAO_CPU_NO_PAGE_MAPPING",
+                              dao_units_parse_switch, 0, &without_pages);
     }
     backend->has_pages = without_pages == 0;
     backend->is_half_duplex = half_duplex != 0;

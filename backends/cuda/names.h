@@ -2,6 +2,8 @@
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
+#include "backends/cuda/vmm.h"
+
 #include <cuda_runtime_api.h>
 
 #define VENDOR_BACKEND_NAME     "cuda"
@@ -81,5 +83,15 @@
 #define vendorStreamDestroy         cudaStreamDestroy
 #define vendorStreamSynchronize     cudaStreamSynchronize
 #define vendorStreamWaitEvent       cudaStreamWaitEvent
+
+#define vendorVmm_t          dao_cuda_vmm_t
+#define vendorVmmAllow       dao_cuda_vmm_allow
+#define vendorVmmCreate      dao_cuda_vmm_create
+#define vendorVmmDestroy     dao_cuda_vmm_destroy
+#define vendorVmmGranularity dao_cuda_vmm_granularity
+#define vendorVmmMap         dao_cuda_vmm_map
+#define vendorVmmRelease     dao_cuda_vmm_release
+#define vendorVmmReserve     dao_cuda_vmm_reserve
+#define vendorVmmUnmap       dao_cuda_vmm_unmap
 
 #endif

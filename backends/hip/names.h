@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_HIP_NAMES_H
 
 #include "backends/hip/host_func.h"
+#include "backends/hip/vmm.h"
 
 #include <hip/hip_runtime_api.h>
 
@@ -75,5 +76,15 @@
 #define vendorStreamDestroy         hipStreamDestroy
 #define vendorStreamSynchronize     hipStreamSynchronize
 #define vendorStreamWaitEvent       hipStreamWaitEvent
+
+#define vendorVmm_t          hipMemGenericAllocationHandle_t
+#define vendorVmmAllow       dao_hip_vmm_allow
+#define vendorVmmCreate      dao_hip_vmm_create
+#define vendorVmmDestroy     hipMemRelease
+#define vendorVmmGranularity dao_hip_vmm_granularity
+#define vendorVmmMap         dao_hip_vmm_map
+#define vendorVmmRelease     hipMemAddressFree
+#define vendorVmmReserve     dao_hip_vmm_reserve
+#define vendorVmmUnmap       hipMemUnmap
 
 #endif

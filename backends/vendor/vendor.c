@@ -7,34 +7,23 @@
            dao_backend_event_t     an event with a time; `is_recorded` tells one that never got any
 
    Every slot is a guard, one vendor call, and one status. The guard makes the device current for the call and then
-   puts back what was current before. A failure is mapped by answer(); the vendor keeps its own last error for the
+   puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is left out: the runtime interface has none. */
-#include DAO_VENDOR_NAMES
+   Virtual memory is in vendor_pages.c. */
+#include "backends/vendor/vendor_internal.h"
 
-#include "backends/vendor/vendor.h"
-
-#include "base/error.h"
-#include "base/host.h"
+#include "base/units.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What both vendors promise of every address that they give. */
 #define ALIGNMENT_BYTES 256
 
-#define NAME_OF(function)          NAME_OF_EXPANDED(function)
-#define NAME_OF_EXPANDED(function) #function
-
-struct dao_backend {
-    int32_t device_count; /* as the driver told when it was opened */
-};
-
-struct dao_backend_device {
-    int index;
-    char name[sizeof(((dao_device_info_t *)NULL)->name)];
-};
+/* "0": devices are used as if they had no virtual memory. */
+#define MAP_PAGES_VARIABLE "DAO_MAP_PAGES"
 
 struct dao_backend_stream {
     dao_backend_device_t *device;
@@ -70,8 +59,7 @@ static bool is_lost(vendorError_t error)
 #undef LOST_CASE
 }
 
-/* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
-static dao_status_t answer(vendorError_t error, const char *call, int index, dao_status_t no_memory)
+dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory)
 {
     if (error == vendorSuccess) {
         return DAO_OK;
@@ -93,8 +81,7 @@ static dao_status_t answer(vendorError_t error, const char *call, int index, dao
 
 /* The guard. */
 
-/* Makes a device current. After vendorSuccess guard_leave() undoes it. */
-static vendorError_t guard_enter(int index, int *out_previous)
+vendorError_t dao_vendor_enter(int index, int *out_previous)
 {
     vendorError_t error = vendorGetDevice(out_previous);
     if (error == vendorSuccess && *out_previous != index) {
@@ -103,24 +90,12 @@ static vendorError_t guard_enter(int index, int *out_previous)
     return error;
 }
 
-static void guard_leave(int index, int previous)
+void dao_vendor_leave(int index, int previous)
 {
     if (previous != index) {
         (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
     }
 }
-
-/* Makes one vendor call with device number `index` current, and stores its mapped result in `status`. */
-#define CALL(status, index, no_memory, function, arguments)                                                  \
-    do {                                                                                                     \
-        int previous_ = 0;                                                                                   \
-        vendorError_t error_ = guard_enter((index), &previous_);                                             \
-        if (error_ == vendorSuccess) {                                                                       \
-            error_ = function arguments;                                                                     \
-            guard_leave((index), previous_);                                                                 \
-        }                                                                                                    \
-        (status) = answer(error_, NAME_OF(function), (index), (no_memory));                                  \
-    } while (0)
 
 /* The driver and its devices. */
 
@@ -154,6 +129,11 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
 {
     (void)config; /* it describes virtual devices */
     int count = 0;
+    uint64_t maps_pages = 1;
+    const char *setting = getenv(MAP_PAGES_VARIABLE);
+    if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
+        return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", MAP_PAGES_VARIABLE, dao_last_message());
+    }
     vendorError_t error = vendorGetDeviceCount(&count);
     if (error != vendorSuccess || count < 1) {
         (void)vendorGetLastError();
@@ -164,6 +144,7 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to open the %s backend", VENDOR_NAME);
     }
     backend->device_count = count;
+    backend->maps_pages = maps_pages != 0;
     *out_backend = backend;
     return DAO_OK;
 }
@@ -191,11 +172,15 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
                          (int)backend->device_count);
     }
     vendorDeviceProp_t properties;
+    size_t page_bytes = 0;
     dao_status_t status;
     CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
     if (status == DAO_OK) {
         /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
+    }
+    if (status == DAO_OK && backend->maps_pages) {
+        CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorVmmGranularity, (&page_bytes, index));
     }
     if (status != DAO_OK) {
         return status;
@@ -205,6 +190,7 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to open device:%d", (int)index);
     }
     device->index = index;
+    device->page_bytes = page_bytes;
     (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
                    properties.name);
     *out_device = device;
@@ -228,7 +214,7 @@ static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t
     *out_info = (dao_device_info_t){
         .total_bytes = total_bytes,
         .free_bytes = free_bytes,
-        .page_bytes = 0,
+        .page_bytes = device->page_bytes,
         .alignment_bytes = ALIGNMENT_BYTES,
         .host_accessible = false,
     };
@@ -531,6 +517,14 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .fill = fill,
     .host_func = host_func,
     .copy_peer = copy_peer,
+    .address_reserve = dao_vendor_address_reserve,
+    .address_release = dao_vendor_address_release,
+    .pages_create = dao_vendor_pages_create,
+    .pages_create_mapped = dao_vendor_pages_create_mapped,
+    .pages_destroy = dao_vendor_pages_destroy,
+    .pages_map = dao_vendor_pages_map,
+    .pages_unmap = dao_vendor_pages_unmap,
+    .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
     .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,

@@ -137,6 +137,18 @@ typedef struct dao_device_info {
 DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info);
 
 /**
+ * Tells whether a device still works, from what its calls have answered so far. One that answered DAO_ERR_DEVICE_LOST is lost
+ * until the library is finalized and started anew: what needs it is refused at once, frees are done in the books, and
+ * all other places go on.
+ *
+ * @return DAO_OK, also for a device that was not used yet; DAO_ERR_DEVICE_LOST with the device's first answer in the message;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init().
+ *
+ * Threads: any. Waits: never. Cost: O(1), no backend call.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
+
+/**
  * Sets the device that this thread's calls without a place mean. Every thread begins with device 0.
  * No other call of the library changes it.
  *

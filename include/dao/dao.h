@@ -20,6 +20,7 @@
 #include <dao/plan.h>
 #include <dao/pressure.h>
 #include <dao/segment.h>
+#include <dao/serving.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>

@@ -65,7 +65,7 @@ DAO_API dao_status_t dao_lease_cancel(dao_lease_t *lease);
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_BUSY if the lease
  *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_LIMIT for more than
- *         DAO_DEVICE_COUNT_MAX leases at a time; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
+ *         DAO_DEVICE_COUNT_MAX leases at a time; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

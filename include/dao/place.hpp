@@ -8,6 +8,7 @@
 #include <dao/dao.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -336,6 +337,48 @@ class tag_scope
 
   private:
     dao_tag_t before_;
+};
+
+/** What happens until the scope ends is an iteration at a place. As dao_iteration_begin() and dao_iteration_end(). */
+class iteration
+{
+  public:
+    /** Throws dao::error. */
+    template <typename Place> explicit iteration(Place where) : place_(place_of(where))
+    {
+        check(::dao_iteration_begin(place_));
+    }
+
+    iteration(const iteration &) = delete;
+    iteration &operator=(const iteration &) = delete;
+
+    ~iteration()
+    {
+        (void)::dao_iteration_end(place_); /* what can be wrong was answered when it began */
+    }
+
+  private:
+    dao::place place_;
+};
+
+/** Says who asks, for this thread's requests, until the scope ends. As dao_serving_key_set(). */
+class key_scope
+{
+  public:
+    explicit key_scope(std::uint64_t key) noexcept : before_(::dao_serving_key_set(key))
+    {
+    }
+
+    key_scope(const key_scope &) = delete;
+    key_scope &operator=(const key_scope &) = delete;
+
+    ~key_scope()
+    {
+        (void)::dao_serving_key_set(before_);
+    }
+
+  private:
+    std::uint64_t before_;
 };
 
 /** Starts the library and undoes that as the scope ends. As dao_init() and dao_finalize(). */

@@ -6,6 +6,7 @@
 #define DAO_PLACE_CONFIG_H
 
 #include <dao/place.h>
+#include <dao/serving.h>
 
 DAO_BEGIN_DECLS
 
@@ -42,7 +43,8 @@ typedef struct dao_place_config {
         no_page_mapping; /**< device places: segments, although the device has pages, so that nothing is ever moved
                                to another address. With initial_bytes as large as the device a place is one range. The
                                last three strategies never map pages */
-    uint32_t hardening; /**< of dao_hardening_t; 0 is what dao_config_t says for all places */
+    uint32_t hardening;           /**< of dao_hardening_t; 0 is what dao_config_t says for all places */
+    dao_serving_config_t serving; /**< serving iterations from plans: <dao/serving.h> */
 } dao_place_config_t;
 
 /**

@@ -1,10 +1,16 @@
 /**
  * @file
- * A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best.
+ * A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a plan of the copies
+ * between the device and slower tiers, and the exact time of a plan.
  *
  *     problem --dao_swap_find_bound()--> no scheme that only moves bytes is faster than this, and why
+ *        |
+ *     dao_swap_plan_make()  -->  plan: copies, what each one waits for, and an address for every operand
+ *                                  |
+ *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with disturbed kernel times and links
  *
- * The step repeats. The functions are pure: the same arguments give the same answer, and nothing is kept, read or waited for.
+ * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same answer, and nothing
+ * is kept, read or waited for.
  */
 #ifndef DAO_SWAP_H
 #define DAO_SWAP_H
@@ -122,6 +128,173 @@ typedef struct dao_swap_bound {
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);
+
+/** What runs one thing after the other: kernels, or the copies of one direction of one tier. Half duplex: both directions
+    of a tier are on its IN lane. */
+typedef enum dao_swap_lane {
+    DAO_SWAP_LANE_COMPUTE = 0,
+    DAO_SWAP_LANE_HOST_IN = 1,
+    DAO_SWAP_LANE_HOST_OUT = 2,
+    DAO_SWAP_LANE_FILE_IN = 3,
+    DAO_SWAP_LANE_FILE_OUT = 4,
+} dao_swap_lane_t;
+
+#define DAO_SWAP_LANE_COUNT 5u
+
+/** What has to be finished before something starts: of each lane, all before the `done[lane]`-th thing of this step.
+    0 or less counts back from the step's start: 0 is all of the step before, -1 all of it but the last.
+    DAO_SWAP_NO_WAIT: nothing. */
+typedef struct dao_swap_fence {
+    int32_t done[DAO_SWAP_LANE_COUNT];
+} dao_swap_fence_t;
+
+#define DAO_SWAP_NO_WAIT INT32_MIN
+
+/** A copy of a part of a tensor. Those of a lane run in their order, one at a time. */
+typedef struct dao_swap_copy {
+    uint32_t tensor;
+    bool is_in;             /**< to the device */
+    bool is_file;           /**< the file tier, not the host */
+    uint64_t offset_bytes;  /**< of the part in the tensor */
+    uint64_t size_bytes;    /**< at least 1 */
+    uint64_t address_bytes; /**< of the part in the device arena */
+    uint64_t slot_bytes;    /**< of the part in its tier's arena */
+    dao_swap_fence_t after;
+} dao_swap_copy_t;
+
+/** A part of a tensor that is on the device when a step starts. */
+typedef struct dao_swap_resident {
+    uint32_t tensor;
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+    uint64_t address_bytes;
+} dao_swap_resident_t;
+
+/**
+ * A plan, read-only. What a replayer does with it:
+ *
+ *     before the first step   an arena of arena_bytes on the device, of host_bytes in the host, of file_bytes in the file;
+ *                             every part that some copy brings in and whose content lives on over the step's start is put
+ *                             into its slot, and every resident to its address
+ *     each step               the kernels in their order on one stream, the copies of each lane in theirs on a stream each;
+ *                             each thing is queued behind its fence: of each lane named, the event recorded behind the
+ *                             thing with that number. In the first step waits for the step before are over
+ *     after the last step     residents are at their addresses, all else that lives on is in its slot
+ *
+ * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece, and its workspace
+ * at workspace_address. Nothing else has to be waited for, looked up or decided; a step may be queued while the one before
+ * it runs. The order in which one host thread queues things, so that no event is waited for before it is recorded, is free:
+ * taking of each lane the next thing whose fence names only what is queued always finds one.
+ */
+typedef struct dao_swap_schedule {
+    const dao_swap_copy_t *copies[DAO_SWAP_LANE_COUNT]; /**< [DAO_SWAP_LANE_COMPUTE] is NULL */
+    uint32_t copy_count[DAO_SWAP_LANE_COUNT];
+    const dao_swap_fence_t *kernel_after; /**< one a kernel; its own lane is not in it */
+    const uint64_t *use_address;          /**< one a use, in the order of the problem's kernels and uses */
+    const uint64_t *workspace_address;    /**< one a kernel; 0 without a workspace */
+    const dao_swap_resident_t *residents; /**< as a step starts */
+    uint32_t resident_count;
+    uint64_t arena_bytes; /**< of the device; at most the capacity */
+    uint64_t host_bytes;  /**< of the host tier */
+    uint64_t file_bytes;
+    uint64_t in_bytes; /**< moved in a step, both tiers */
+    uint64_t out_bytes;
+    uint64_t step_ns; /**< time of a step in the long run */
+    uint64_t
+        fluid_step_ns; /**< the same if tensors needed bytes, but no addresses: what holes cost is the difference */
+    uint64_t part_bytes; /**< size of the parts that tensors are moved in; 0: whole tensors */
+    uint32_t variants_tried;
+} dao_swap_schedule_t;
+
+/** What tensors are moved in. */
+typedef enum dao_swap_grain {
+    DAO_SWAP_GRAIN_BEST = 0,  /**< both are tried */
+    DAO_SWAP_GRAIN_WHOLE = 1, /**< whole tensors */
+    DAO_SWAP_GRAIN_PARTS = 2, /**< parts of tensors */
+} dao_swap_grain_t;
+
+/** How a plan is made. All zero: the defaults. */
+typedef struct dao_swap_plan_config {
+    dao_swap_grain_t grain;
+    uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
+} dao_swap_plan_config_t;
+
+#define DAO_SWAP_PART_BYTES_MIN ((uint64_t)1 << 20)
+
+/** A plan, immutable. */
+typedef struct dao_swap_plan dao_swap_plan_t;
+
+/**
+ * Makes a plan: the best of some variants by its exact time.
+ *
+ * @param problem   Borrowed for the call.
+ * @param config    Copied; NULL: all defaults.
+ * @param out_plan  The caller owns it, until dao_swap_plan_destroy(); written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
+ *         capacity is less than one kernel needs; DAO_ERR_NO_DEVICE_MEMORY where no addresses within the capacity were found;
+ *         DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; as much again and more for the addresses.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem,
+                                                      const dao_swap_plan_config_t *config,
+                                                      dao_swap_plan_t **out_plan);
+
+/**
+ * Frees a plan and its schedule. NULL is allowed.
+ *
+ * Threads: any, once. Waits: never. Cost: O(1).
+ */
+DAO_API void dao_swap_plan_destroy(dao_swap_plan_t *plan);
+
+/**
+ * Gives what a plan says.
+ *
+ * @return Borrowed, as long as the plan; NULL for NULL.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t *plan);
+
+/** What a kernel waited for. */
+typedef struct dao_swap_stall {
+    uint64_t time_ns; /**< from the end of the kernel before to its begin */
+    dao_swap_lane_t
+        lane; /**< whose copy was the last one to end: an IN lane brought its data, an OUT lane freed its room */
+} dao_swap_stall_t;
+
+/** How a plan is replayed. All zero: as it was planned. */
+typedef struct dao_swap_replay_config {
+    uint32_t step_count; /**< at least 2; 0: 8 */
+    const uint64_t
+        *kernel_times_ns; /**< of the kernels of all steps, one step after the other; NULL: the problem's */
+    const dao_swap_tier_t *host; /**< speeds and latency in place of the problem's; NULL: those */
+    const dao_swap_tier_t *file;
+    dao_swap_stall_t *out_stalls; /**< written, one a kernel: in the last step; may be NULL */
+} dao_swap_replay_config_t;
+
+/** The time of a plan. */
+typedef struct dao_swap_replay {
+    uint64_t step_ns;                       /**< mean of the last half of the steps */
+    uint64_t first_step_ns;                 /**< with all residents in place */
+    uint64_t stall_ns[DAO_SWAP_LANE_COUNT]; /**< of the last step: what its kernels waited for, by lane */
+    uint64_t busy_ns[DAO_SWAP_LANE_COUNT];  /**< of the last step */
+} dao_swap_replay_t;
+
+/**
+ * Plays a plan by its fences alone, and tells its time exactly: for its own times, or for disturbed ones.
+ *
+ * @param plan        Borrowed.
+ * @param config      Borrowed; NULL: as it was planned.
+ * @param out_replay  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, one step, a tier without speed or with another duplex than the plan's;
+ *         DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: about 0.1 us a kernel, copy and step.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_replay(const dao_swap_plan_t *plan,
+                                                        const dao_swap_replay_config_t *config,
+                                                        dao_swap_replay_t *out_replay);
 
 DAO_END_DECLS
 

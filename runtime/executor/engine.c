@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "runtime/annotate.h"
 #include "runtime/executor/access.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
@@ -324,7 +325,9 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, bool has_work
         .operand_count = item->operand_count,
         .workspace = has_workspace ? engine->arena.address + workspace_offset : NULL,
     };
+    dao_annotate_begin(item->name);
     dao_status_t launch_status = item->launch(&launch_info, item->user);
+    dao_annotate_end();
     if (launch_status != DAO_OK) {
         (void)dao_error(DAO_ERR_KERNEL_FAILED,
                         "kernel \"%s\" (number %" PRIu64 "): its launch function answered %s: %.300s",

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "runtime/annotate.h"
 #include "runtime/executor/managed.h"
 
 #include <inttypes.h>
@@ -163,6 +164,8 @@ static void destroy_parts(dao_executor_t *executor)
     }
     if (executor->arena_address != NULL) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
+        dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
+                          executor->arena_address);
         (void)dao_allocator_free(allocator,
                                  executor->arena_address); /* it was handed out and is still whole */
         executor->arena_address = NULL;
@@ -188,6 +191,9 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
         status = dao_allocator_alloc(allocator, engine->arena_bytes, &executor->arena_address);
         if (status != DAO_OK) {
             dao_error_prefix("an executor's arena of %" PRIu64 " bytes: ", engine->arena_bytes);
+        } else {
+            dao_annotate_alloc((dao_place_t){DAO_PLACE_KIND_DEVICE, config->device_index},
+                               executor->arena_address, (size_t)engine->arena_bytes);
         }
     }
     return status;
@@ -354,7 +360,7 @@ dao_status_t dao_executor_sync(dao_executor_t *executor)
     }
     dao_item_t item = {.kind = DAO_ITEM_SYNC};
     dao_request_t request = {0};
-    return ask(executor, &item, &request);
+    return dao_runtime_told(executor->runtime, ask(executor, &item, &request));
 }
 
 /* What write and read share. */

@@ -36,6 +36,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "runtime/annotate.h"
 #include "runtime/executor/access.h"
 
 #include <string.h>
@@ -105,7 +106,9 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t lane, con
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        dao_annotate_begin(lane == DAO_STREAM_ROLE_H2D ? "dao: copy in" : "dao: copy out");
         status = engine->config.ops->copy(engine->config.streams[lane], kind, dst, src, tensor->size_bytes);
+        dao_annotate_end();
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, lane, out_sequence);
             lose_unless_ok(engine, status);

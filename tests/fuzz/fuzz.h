@@ -1,6 +1,6 @@
-/* What the parts of the fuzz target share. An input is a program: bytes that say which calls are made and with what. Each
-   part runs it against an allocator and against a slow model that knows what must be answered, and also when a request must
-   not fail. */
+/* What the fuzz targets share. fuzz_allocator: an input is a program, bytes that say which calls are made and with what; each
+   part of the target runs it against an allocator and against a slow model that knows what must be answered, and also when a
+   request must not fail. fuzz_lifetimes: an input is a file, or the words of one. */
 #ifndef DAO_TESTS_FUZZ_FUZZ_H
 #define DAO_TESTS_FUZZ_FUZZ_H
 
@@ -38,7 +38,7 @@ _Noreturn void fuzz_fail(const char *condition, const char *file, int line);
 
 #define FUZZ_REQUIRE(condition) ((condition) ? (void)0 : fuzz_fail(#condition, __FILE__, __LINE__))
 
-/* The parts: dao_range alone, and dao_caching with pages or with segments. */
+/* The parts of fuzz_allocator: dao_range alone, and dao_caching with pages or with segments. */
 void fuzz_range(fuzz_input_t *input);
 void fuzz_caching(fuzz_input_t *input);
 

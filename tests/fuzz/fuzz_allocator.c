@@ -1,17 +1,6 @@
-/* The fuzz target: the first byte of an input picks the part that runs the rest. Linked with libFuzzer by the preset
+/* The fuzz target of allocators: the first byte of an input picks the part that runs the rest. Linked with libFuzzer by the preset
    "fuzz"; in every other build with fuzz_main.c, as a test. */
 #include "tests/fuzz/fuzz.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-const char *fuzz_label = "an input";
-
-void fuzz_fail(const char *condition, const char *file, int line)
-{
-    (void)fprintf(stderr, "%s:%d: %s: does not hold: %s\n", file, line, fuzz_label, condition);
-    abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {

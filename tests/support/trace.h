@@ -11,4 +11,7 @@
 /* Gives the folder of a larger trace that lies beside the project ($DAO_TEST_TRACES, else ../shared); false: not here. */
 bool dao_test_shared_trace(const char *name, char *out_path, size_t path_bytes);
 
+/* The same for any file beside the project ($DAO_TEST_SHARED, else ../shared). */
+bool dao_test_shared_file(const char *name, char *out_path, size_t path_bytes);
+
 #endif

@@ -1,0 +1,223 @@
+/* The arena: one block of the inner allocator under a range, so that whatever is planned, a part of it is handed out only
+   while it is really free.
+
+       inner block   [ used ][ free  ][ used ][ free, held by a stream ][ free ]
+                               ^                 ^
+                               |                 `- to that stream, to others behind its event, to nobody else before that
+                               `- by its planned offset, or to others while the plan leaves it idle
+
+   What holds: the blocks of the range are those that arena.ledger counts, and each has a word of word.h. */
+#include "allocators/planned_internal.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/math.h"
+
+#include <string.h>
+
+/* Holes that a search for a quiet one looks at. */
+#define QUIET_HOLE_COUNT_MAX 64u
+
+/* ---- taking and giving back ---- */
+
+/* Lets the inner allocator give its free memory back, where the arena would not fit into it as it is: so the arena takes
+   its place instead of coming beside it. */
+static void make_room(dao_planned_t *planned, uint64_t size_bytes)
+{
+    dao_stats_t stats;
+    size_t released_bytes;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    if (stats.largest_hole_bytes < size_bytes) {
+        (void)planned->inner->ops->trim(planned->inner, 0,
+                                        &released_bytes); /* what stays is in the way, no more */
+    }
+}
+
+static dao_status_t range_make(char *address, uint64_t size_bytes, dao_range_t **out_range)
+{
+    dao_range_config_t config = {
+        .capacity_bytes = size_bytes, .base = (uint64_t)(uintptr_t)address, .is_indexed = true};
+    return dao_range_create(&config, out_range);
+}
+
+dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    DAO_ASSERT(planned->arena.segment.range == NULL);
+    uint64_t rounded_bytes = dao_round_up(size_bytes > 0 ? size_bytes : 1, DAO_RANGE_GRANULE);
+    dao_block_request_t request = {.size_bytes = (size_t)rounded_bytes,
+                                   .alignment_bytes = (size_t)alignment_bytes};
+    dao_block_grant_t grant;
+    dao_block_t block;
+    dao_range_t *range = NULL;
+    make_room(planned, rounded_bytes);
+    dao_status_t status = planned->inner->ops->alloc(planned->inner, &request, &grant);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = planned->inner->ops->query(planned->inner, grant.address, &block);
+    DAO_ASSERT(status == DAO_OK); /* it was allocated just now */
+    status = range_make(grant.address, rounded_bytes, &range);
+    if (status != DAO_OK) {
+        (void)planned->inner->ops->free(planned->inner, grant.address, NULL); /* the same */
+        return status;
+    }
+    if (planned->config.prefault && planned->is_host_memory) {
+        memset(grant.address, 0, (size_t)rounded_bytes);
+    }
+    dao_spin_lock(&planned->lock);
+    planned->arena.segment = (dao_segment_t){grant.address, (size_t)rounded_bytes, range};
+    planned->arena.given_bytes = block.block_bytes;
+    planned->arena.take_count++;
+    atomic_store_explicit(&planned->arena_begin, (uintptr_t)grant.address, memory_order_relaxed);
+    atomic_store_explicit(&planned->arena_bytes, (size_t)rounded_bytes, memory_order_relaxed);
+    dao_spin_unlock(&planned->lock);
+    return DAO_OK;
+}
+
+bool dao_planned_arena_give(dao_planned_t *planned)
+{
+    dao_spin_lock(&planned->lock);
+    dao_segment_t segment = planned->arena.segment;
+    if (segment.range == NULL || dao_range_used(segment.range) > 0) {
+        dao_spin_unlock(&planned->lock);
+        return segment.range == NULL;
+    }
+    dao_hold_t hold = dao_range_all_holds(segment.range);
+    atomic_store_explicit(&planned->arena_bytes, 0, memory_order_relaxed);
+    planned->arena.segment = (dao_segment_t){0};
+    planned->arena.given_bytes = 0;
+    dao_spin_unlock(&planned->lock);
+    dao_range_destroy(segment.range);
+    dao_status_t status =
+        planned->inner->ops->free(planned->inner, segment.address, dao_hold_is_empty(&hold) ? NULL : &hold);
+    DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
+    (void)status;
+    return true;
+}
+
+/* ---- blocks ---- */
+
+static bool is_done(const dao_hold_t *hold, void *user)
+{
+    return dao_holds_is_done(user, hold);
+}
+
+/* Lets go of what streams held and have finished with; tells whether anything may be free now. */
+static bool settle(dao_planned_t *planned)
+{
+    dao_range_t *range = planned->arena.segment.range;
+    if (planned->holds == NULL || !dao_range_has_holds(range)) {
+        return false;
+    }
+    (void)dao_holds_poll(planned->holds); /* it may be news to another allocator's blocks alone */
+    dao_range_settle(range, is_done, planned->holds);
+    return true;
+}
+
+static dao_range_request_t range_request(const dao_block_request_t *request)
+{
+    return (dao_range_request_t){.size_bytes = request->size_bytes,
+                                 .alignment_bytes = request->alignment_bytes,
+                                 .user = dao_word_of(request),
+                                 .stream = request->stream,
+                                 .takes_held = request->stream != 0};
+}
+
+/* Hands a block of the range out, if its tag allows it. */
+static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, const dao_hold_t *hold,
+                             const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_arena_t *arena = &planned->arena;
+    uint64_t block_bytes = dao_planned_rounded(request->size_bytes);
+    if (dao_ledger_charge(&arena->ledger, request, block_bytes) != DAO_OK) {
+        dao_range_block_t block;
+        dao_hold_t old_hold = *hold;
+        dao_status_t status = dao_range_free(arena->segment.range, offset_bytes, &old_hold, &block);
+        DAO_ASSERT(status == DAO_OK); /* it was taken just now */
+        (void)status;
+        return DAO_ERR_LIMIT;
+    }
+    dao_ledger_count_alloc(&arena->ledger, request, (size_t)block_bytes);
+    out_grant->address = arena->segment.address + offset_bytes;
+    out_grant->hold = *hold;
+    return DAO_OK;
+}
+
+dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
+                                 const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_arena_t *arena = &planned->arena;
+    dao_range_request_t wanted = range_request(request);
+    dao_hold_t hold;
+    uintptr_t address = (uintptr_t)arena->segment.address + offset_bytes;
+    if (request->alignment_bytes > 0 && address % request->alignment_bytes != 0) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
+    if (status == DAO_ERR_LIMIT && request->stream == 0 && settle(planned)) {
+        status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
+    }
+    return status == DAO_OK ? hand_out(planned, offset_bytes, &hold, request, out_grant) : status;
+}
+
+/* A search for a part of a hole that is in the way of nothing large. */
+typedef struct quiet_search {
+    const dao_planned_t *planned;
+    const dao_block_request_t *request;
+    uint32_t until;
+    uint32_t hole_count;
+    uint64_t harm; /* of the best so far; UINT64_MAX: there is none */
+    uint64_t offset_bytes;
+} quiet_search_t;
+
+static void look_at_place(quiet_search_t *search, uint64_t offset_bytes)
+{
+    uint64_t harm = dao_outlook_harm(&search->planned->served.outlook, offset_bytes,
+                                     dao_planned_rounded(search->request->size_bytes), search->planned->now,
+                                     search->until);
+    if (harm < search->harm) {
+        search->harm = harm;
+        search->offset_bytes = offset_bytes;
+    }
+}
+
+/* Looks at both ends of a hole. */
+static bool look_at_hole(const dao_range_block_t *hole, void *user)
+{
+    quiet_search_t *search = user;
+    const dao_block_request_t *request = search->request;
+    uint64_t alignment_bytes =
+        request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes : DAO_RANGE_GRANULE;
+    uint64_t base = (uint64_t)(uintptr_t)search->planned->arena.segment.address;
+    uint64_t size_bytes = dao_planned_rounded(request->size_bytes);
+    uint64_t low = dao_round_up(base + hole->offset_bytes, alignment_bytes) - base;
+    uint64_t end = hole->offset_bytes + hole->size_bytes;
+    bool is_held = !dao_hold_is_empty(&hole->hold) && !dao_hold_is_own(&hole->hold, request->stream);
+    if (!is_held && low <= end && end - low >= size_bytes) {
+        look_at_place(search, low);
+        look_at_place(search, ((base + end - size_bytes) & ~(alignment_bytes - 1)) - base);
+    }
+    return search->harm > 0 && ++search->hole_count < QUIET_HOLE_COUNT_MAX;
+}
+
+dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
+                                    const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    quiet_search_t search = {.planned = planned, .request = request, .until = until, .harm = UINT64_MAX};
+    dao_range_walk_holes_from(planned->arena.segment.range, request->size_bytes, look_at_hole, &search);
+    return search.harm <= most_harm && search.harm < UINT64_MAX
+               ? dao_planned_take_at(planned, search.offset_bytes, request, out_grant)
+               : DAO_ERR_LIMIT;
+}
+
+dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
+                                  dao_block_grant_t *out_grant)
+{
+    dao_range_request_t wanted = range_request(request);
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(planned->arena.segment.range, &wanted, &grant);
+    if (status == DAO_ERR_LIMIT && settle(planned)) {
+        status = dao_range_alloc(planned->arena.segment.range, &wanted, &grant);
+    }
+    return status == DAO_OK ? hand_out(planned, grant.offset_bytes, &grant.hold, request, out_grant) : status;
+}

@@ -1,0 +1,626 @@
+/* The borders of iterations: what was seen is learnt, a plan that is ready begins to serve, the arena is made to fit it.
+
+       begin                 end                                          begin
+         |  the iteration     |  is it served well? -- no --> learn ------> |  the plan is ready: it serves from here on
+         |  is recorded       |                              the planner    |  not yet: the one before goes on
+                                                             works: in the  |
+                                                             caller, a thread, the program's executor
+
+   When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena. Each time that a script was learnt it takes
+   longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
+   row found no use for a plan it is given up, and nothing is recorded for a while.
+
+   Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
+
+   The arena is replaced only while nothing lives in it. Where it does not fit the plan any more and something does live in it,
+   what outlives an iteration is kept out of it (is_draining), and what lies above its end is not served, until it is empty.
+
+   What holds between calls:
+
+       depth > 0 within an iteration; is_open implies it
+       learning  a script that does not serve yet; nobody learns while it is there */
+#include "allocators/planned_internal.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/measure.h"
+
+#include <string.h>
+
+/* An iteration is served well if at most this part of its requests are no hits, and what lay beside the arena comes to at most
+   this part of it. */
+#define GOOD_PART_REQUESTS 200u
+#define GOOD_PART_BYTES    1024u
+
+/* Iterations in a row of which the arena served less than half, after which a plan is given up. */
+#define POOR_RUN 4u
+
+/* Iterations in which nothing is recorded after a plan was given up: at first, and at most. */
+#define REST_FIRST ((uint64_t)16)
+#define REST_MAX   ((uint64_t)4096)
+
+/* Learning waits one iteration more for so many that went into the script. */
+#define LEARN_SLOWER  4u
+#define LEARN_GAP_MAX 64u
+
+/* Iterations between two attempts to get an arena, at most. */
+#define ARENA_GAP_MAX ((uint64_t)64)
+
+/* An arena may be larger than the plan by this part of it. */
+#define ARENA_REST_PART 16u
+
+/* ---- scripts that serve ---- */
+
+void dao_served_finish(dao_served_t *served)
+{
+    dao_bins_destroy(served->bins);
+    dao_outlook_finish(&served->outlook);
+    dao_follow_finish(&served->follow);
+    dao_script_destroy(served->script);
+    *served = (dao_served_t){0};
+}
+
+static dao_status_t bins_create(dao_planned_t *planned, const dao_script_t *script, dao_bins_t **out_bins)
+{
+    dao_bin_plan_t plan;
+    dao_status_t status = dao_script_bins(script, planned->config.margin, &plan);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_bins_create(&plan, out_bins);
+    if (status != DAO_OK) {
+        dao_bin_plan_finish(&plan);
+    }
+    return status;
+}
+
+/* Makes what serving a script needs, and takes it over in any case. */
+static dao_status_t served_init(dao_planned_t *planned, dao_script_t *script, dao_served_t *served)
+{
+    *served = (dao_served_t){.script = script, .arena_bytes = script->arena_bytes};
+    dao_status_t status = dao_follow_init(&served->follow, script);
+    if (status == DAO_OK && planned->config.mode == DAO_SERVING_BINS) {
+        status = bins_create(planned, script, &served->bins);
+        served->arena_bytes = status == DAO_OK ? dao_bins_total_bytes(served->bins) : 0;
+    } else if (status == DAO_OK) {
+        status = dao_outlook_init(&served->outlook, script);
+    }
+    if (status != DAO_OK) {
+        dao_served_finish(served);
+    }
+    return status;
+}
+
+/* Lets a script serve, or nothing for NULL; takes it over in any case. No iteration is under way. */
+static dao_status_t serve(dao_planned_t *planned, dao_script_t *script)
+{
+    dao_served_t next = {0};
+    dao_status_t status = script != NULL ? served_init(planned, script, &next) : DAO_OK;
+    if (status != DAO_OK) {
+        planned->stats.failed_count++;
+        return status;
+    }
+    planned->stats.plan_count += script != NULL;
+    planned->stats.plan_bytes = next.arena_bytes;
+    planned->stats.plan_bound_bytes = script != NULL ? script->bound_bytes : 0;
+    dao_spin_lock(&planned->lock);
+    dao_served_t before = planned->served;
+    planned->served = next;
+    dao_spin_unlock(&planned->lock);
+    dao_served_finish(&before);
+    return DAO_OK;
+}
+
+/* ---- the arena ---- */
+
+static bool arena_fits(const dao_planned_t *planned, uint64_t wanted_bytes)
+{
+    uint64_t bytes = planned->arena.segment.size_bytes;
+    return bytes >= wanted_bytes && bytes <= wanted_bytes + wanted_bytes / ARENA_REST_PART;
+}
+
+/* Takes, replaces or gives back the arena, as the script asks for it. */
+static void arena_fit(dao_planned_t *planned)
+{
+    const dao_script_t *script = planned->served.script;
+    uint64_t wanted_bytes = planned->served.arena_bytes;
+    bool is_draining = false;
+    if (!arena_fits(planned, wanted_bytes) && planned->number >= planned->arena_retry) {
+        is_draining = !dao_planned_arena_give(planned);
+        if (!is_draining && wanted_bytes > 0 &&
+            dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes) != DAO_OK) {
+            planned->stats.failed_count++;
+            planned->arena_retry = planned->number + planned->arena_gap;
+            planned->arena_gap = planned->arena_gap < ARENA_GAP_MAX ? 2 * planned->arena_gap : ARENA_GAP_MAX;
+        }
+    }
+    dao_spin_lock(&planned->lock);
+    planned->is_draining = is_draining;
+    dao_spin_unlock(&planned->lock);
+}
+
+/* ---- learning ---- */
+
+/* Gives a reference to what is being learnt up. The last one may wait for the planner. */
+static void learning_release(dao_learning_t *learning)
+{
+    if (--learning->reference_count == 0) {
+        dao_planner_destroy(learning->planner);
+        dao_script_destroy(learning->script);
+        dao_host_free(learning);
+    }
+}
+
+/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that iteration is not there. */
+static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_lifetimes_t *out_copy)
+{
+    const dao_lifetimes_t *recording = &planned->recordings[serial & 1];
+    *out_copy = (dao_lifetimes_t){0};
+    if (recording->serial != serial || recording->count == 0) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_lifetimes_init(out_copy, recording->count);
+    if (status == DAO_OK) {
+        dao_spin_lock(&planned->lock);
+        dao_lifetime_t *items = out_copy->items;
+        *out_copy = *recording;
+        out_copy->items = items;
+        out_copy->capacity = recording->count;
+        memcpy(items, recording->items, recording->count * sizeof(*items));
+        dao_spin_unlock(&planned->lock);
+    }
+    return status;
+}
+
+/* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its place. */
+static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording,
+                              dao_script_t **script)
+{
+    dao_script_t *next;
+    dao_status_t status = dao_script_learn(*script != NULL ? *script : base, recording, &next);
+    if (status == DAO_OK) {
+        dao_script_destroy(*script);
+        *script = next;
+    }
+    return status;
+}
+
+/* Learns the iteration that has ended, and before it what has become known of the one before. */
+static dao_status_t learn(dao_planned_t *planned, dao_script_t **out_script)
+{
+    const dao_script_t *base = planned->learnt != NULL ? planned->learnt : planned->served.script;
+    uint32_t serials[2] = {planned->serial - 1, planned->serial};
+    *out_script = NULL;
+    dao_status_t status = DAO_OK;
+    for (int i = 0; i < 2 && status == DAO_OK; i++) {
+        dao_lifetimes_t copy;
+        bool is_wanted = i == 1 || (base != NULL && planned->recordings[serials[i] & 1].carried_count > 0);
+        status = is_wanted ? recording_copy(planned, serials[i], &copy) : DAO_OK;
+        if (is_wanted && status == DAO_OK && copy.count > 0) {
+            status = learn_one(base, &copy, out_script);
+        }
+        if (is_wanted) {
+            dao_lifetimes_finish(&copy);
+        }
+    }
+    return status;
+}
+
+/* Asks a planner for the offsets of a script, which it takes over. */
+static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script)
+{
+    dao_planner_config_t config = {
+        .method = planned->config.method,
+        .work_limit = planned->config.work_limit,
+        .submit = planned->config.worker == DAO_SERVING_WORKER_SUBMIT ? planned->config.submit : NULL,
+        .submit_user = planned->config.submit_user};
+    dao_learning_t *learning = dao_host_calloc(1, sizeof(*learning));
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    if (learning != NULL) {
+        bool has_bins = planned->config.mode == DAO_SERVING_BINS;
+        *learning = (dao_learning_t){.script = script, .reference_count = 1, .is_under_way = !has_bins};
+        status = has_bins ? DAO_OK
+                          : dao_script_planner(script, planned->config.margin, &config, &learning->planner);
+    }
+    if (status != DAO_OK) {
+        dao_host_free(learning);
+        dao_script_destroy(script);
+        return status;
+    }
+    planned->learning = learning;
+    return DAO_OK;
+}
+
+/* Tells whether what was learnt may serve: at once where nothing else was said, and where something serves already. */
+static bool is_settled(const dao_planned_t *planned)
+{
+    const dao_serving_config_t *config = &planned->config;
+    bool waits = config->stable_count != 0 || config->max_count != 0;
+    return !waits || planned->served.script != NULL || planned->course.stable_run > config->stable_count ||
+           (config->max_count != 0 && planned->course.learnt_count > config->max_count);
+}
+
+/* Learns what was recorded; a planner is to be started then if planned->learning is there. */
+static void learn_and_ask(dao_planned_t *planned)
+{
+    dao_course_t *course = &planned->course;
+    dao_script_t *script;
+    dao_status_t status = learn(planned, &script);
+    if (script == NULL) {
+        planned->stats.failed_count += status != DAO_OK;
+        return;
+    }
+    planned->stats.learn_count++;
+    course->learnt_count++;
+    course->stable_run = script->changed_count == 0 ? course->stable_run + 1 : 0;
+    uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
+    course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
+    dao_script_destroy(planned->learnt);
+    planned->learnt = NULL;
+    if (!is_settled(planned)) {
+        planned->learnt = script;
+    } else if (learning_create(planned, script) != DAO_OK) {
+        planned->stats.failed_count++;
+    }
+}
+
+/* Works on what is being learnt, or lets others do so. No lock is held; the caller has a reference. */
+static void learning_start(dao_planned_t *planned, dao_learning_t *learning)
+{
+    dao_status_t status = DAO_ERR_THREAD;
+    if (planned->config.worker != DAO_SERVING_WORKER_CALLER) {
+        status = dao_planner_start(learning->planner);
+    }
+    if (status !=
+        DAO_OK) { /* the caller is to do it, or there is no thread; what it finds until it fails serves */
+        bool is_done;
+        status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
+    }
+    dao_mutex_lock(&planned->border);
+    learning->is_under_way = false;
+    learning_release(learning);
+    dao_cond_broadcast(&planned->changed);
+    dao_mutex_unlock(&planned->border);
+}
+
+/* Lets a plan serve that is ready. No iteration is under way. */
+static void learning_adopt(dao_planned_t *planned)
+{
+    dao_learning_t *learning = planned->learning;
+    if (learning == NULL || learning->is_under_way ||
+        (learning->planner != NULL && dao_planner_wait(learning->planner, 0) == DAO_ERR_NOT_READY)) {
+        return;
+    }
+    dao_script_t *script = learning->script;
+    learning->script = NULL;
+    planned->learning = NULL;
+    if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
+        planned->stats.failed_count++;
+        dao_script_destroy(script);
+    } else {
+        (void)serve(planned, script); /* it has counted the failure; what served before goes on */
+    }
+    learning_release(learning);
+}
+
+void dao_planned_border_finish(dao_planned_t *planned)
+{
+    if (planned->learning != NULL) {
+        DAO_ASSERT(!planned->learning->is_under_way && planned->learning->reference_count == 1);
+        learning_release(planned->learning);
+        planned->learning = NULL;
+    }
+}
+
+/* ---- begin ---- */
+
+static bool is_recorded(const dao_planned_t *planned)
+{
+    return planned->is_enabled && planned->number > planned->config.start_iteration &&
+           planned->number > planned->course.rest_until;
+}
+
+static void iteration_open(dao_planned_t *planned)
+{
+    planned->number++;
+    learning_adopt(planned);
+    arena_fit(planned);
+    if (!is_recorded(planned) && planned->served.script == NULL) {
+        return;
+    }
+    planned->fault_count = dao_measure_minor_faults();
+    dao_spin_lock(&planned->lock);
+    planned->serial = (uint32_t)planned->number;
+    dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
+    dao_lifetimes_clear(recording, planned->serial);
+    dao_follow_restart(&planned->served.follow);
+    planned->now = 0;
+    planned->counts = (dao_iteration_stats_t){0};
+    planned->own = (dao_planned_own_t){0};
+    atomic_store_explicit(&planned->small_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&planned->is_open, planned->is_enabled, memory_order_relaxed);
+    dao_spin_unlock(&planned->lock);
+}
+
+dao_status_t dao_planned_begin(dao_allocator_t *allocator)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    dao_mutex_lock(&planned->border);
+    if (planned->depth++ == 0) {
+        iteration_open(planned);
+        (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
+    }
+    dao_mutex_unlock(&planned->border);
+    return DAO_OK;
+}
+
+/* ---- end ---- */
+
+/* Carries out the frees that were put off. No iteration is open any more. */
+static void put_off_carry_out(dao_planned_t *planned)
+{
+    for (size_t i = 0; i < planned->put_off_count; i++) {
+        dao_put_off_t *put_off = &planned->put_off[i];
+        dao_status_t status = dao_planned_free_now(planned, put_off->address, &put_off->hold);
+        DAO_ASSERT(status == DAO_OK); /* it lives: nobody else could free it */
+        (void)status;
+    }
+    planned->put_off_count = 0;
+}
+
+static void counts_add(dao_iteration_stats_t *sum, const dao_iteration_stats_t *counts)
+{
+#define COUNT_ADD(name, text) sum->name += counts->name;
+    DAO_ITERATION_STATS_LIST(COUNT_ADD)
+#undef COUNT_ADD
+}
+
+/* Closes the books of an iteration. */
+static void figures_take(dao_planned_t *planned)
+{
+    dao_serving_stats_t *stats = &planned->stats;
+    dao_spin_lock(&planned->lock);
+    stats->latest = planned->counts;
+    stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
+    stats->total_bytes = planned->arena.segment.size_bytes + planned->own.peak_beside_bytes;
+    dao_spin_unlock(&planned->lock);
+    stats->latest.minor_fault_count = dao_measure_minor_faults() - planned->fault_count;
+    stats->latest.small_count = atomic_load_explicit(&planned->small_count, memory_order_relaxed);
+    counts_add(&stats->all, &stats->latest);
+}
+
+/* Makes room for more where an iteration had too little. Without memory for it the next one lacks it, too. */
+static void room_make(dao_planned_t *planned)
+{
+    uint32_t wanted = 2 * planned->config.allocation_count;
+    if (planned->stats.latest.dropped_count == 0 || wanted > DAO_LIFETIME_COUNT_MAX) {
+        return;
+    }
+    dao_lifetimes_t larger[2] = {0};
+    if (dao_lifetimes_init(&larger[0], wanted) == DAO_OK &&
+        dao_lifetimes_init(&larger[1], wanted) == DAO_OK) {
+        dao_spin_lock(&planned->lock);
+        for (int i = 0; i < 2; i++) {
+            dao_lifetimes_t before = planned->recordings[i];
+            planned->recordings[i] = larger[i];
+            larger[i] = before;
+        }
+        (void)dao_block_map_reserve(&planned->tracked, wanted); /* else it grows when it has to */
+        dao_spin_unlock(&planned->lock);
+        planned->config.allocation_count = wanted;
+    }
+    dao_lifetimes_finish(&larger[0]);
+    dao_lifetimes_finish(&larger[1]);
+}
+
+/* Gives the plan up: the program keeps away from it. */
+static void give_up(dao_planned_t *planned)
+{
+    dao_course_t *course = &planned->course;
+    uint64_t rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
+    *course = (dao_course_t){.rest = rest, .rest_until = planned->number + rest};
+    planned->stats.given_up_count++;
+    (void)serve(planned, NULL); /* needs no memory */
+}
+
+/* Looks at how an iteration was served; tells whether it should be learnt. */
+static bool judge(dao_planned_t *planned)
+{
+    dao_course_t *course = &planned->course;
+    const dao_iteration_stats_t *counts = &planned->stats.latest;
+    bool is_served = planned->served.script != NULL && planned->arena.segment.range != NULL;
+    if (counts->request_count == 0 || counts->dropped_count > 0) {
+        return false;
+    }
+    bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
+    course->poor_run = is_poor ? course->poor_run + 1 : 0;
+    if (course->poor_run == POOR_RUN) {
+        give_up(planned);
+        return false;
+    }
+    uint64_t other_count = counts->request_count - counts->hit_count;
+    uint64_t arena_bytes = planned->arena.segment.size_bytes;
+    bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
+                   planned->stats.total_bytes - arena_bytes <= arena_bytes / GOOD_PART_BYTES;
+    bool has_stopped =
+        planned->config.stop_iteration != 0 && planned->number >= planned->config.stop_iteration;
+    bool lacks_arena = planned->served.script != NULL && planned->arena.segment.range == NULL;
+    return !(is_served && is_good) && !lacks_arena && !has_stopped && is_recorded(planned) &&
+           planned->learning == NULL && planned->number >= course->next_learn;
+}
+
+/* Ends an iteration that is open; gives what somebody has to start, with a reference for whom does. */
+static dao_learning_t *iteration_close(dao_planned_t *planned)
+{
+    dao_spin_lock(&planned->lock);
+    atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
+    dao_spin_unlock(&planned->lock);
+    put_off_carry_out(planned);
+    figures_take(planned);
+    if (judge(planned)) {
+        learn_and_ask(planned);
+    }
+    room_make(planned);
+    if (planned->learning == NULL || !planned->learning->is_under_way ||
+        planned->learning->reference_count > 1) {
+        return NULL;
+    }
+    planned->learning->reference_count++;
+    return planned->learning;
+}
+
+dao_status_t dao_planned_end(dao_allocator_t *allocator)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_learning_t *learning = NULL;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    dao_mutex_lock(&planned->border);
+    if (planned->depth == 0) {
+        dao_mutex_unlock(&planned->border);
+        return dao_error(DAO_ERR_INVALID, "%s: an iteration ends, but none has begun", planned->name);
+    }
+    if (--planned->depth == 0) {
+        planned->stats.iteration_count++;
+        if (atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
+            learning = iteration_close(planned);
+        }
+    }
+    dao_mutex_unlock(&planned->border);
+    if (learning != NULL) {
+        learning_start(planned, learning);
+    }
+    (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
+    return DAO_OK;
+}
+
+/* ---- control ---- */
+
+void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_mutex_lock(&planned->border);
+    planned->is_enabled = is_enabled;
+    if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
+        dao_spin_lock(&planned->lock);
+        atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
+        dao_lifetimes_clear(&planned->recordings[planned->serial & 1],
+                            0); /* half an iteration is not learnt */
+        dao_spin_unlock(&planned->lock);
+        put_off_carry_out(planned);
+    }
+    dao_mutex_unlock(&planned->border);
+}
+
+dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    uint64_t now_ns = dao_clock_ns();
+    uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
+    bool is_late = false;
+    dao_mutex_lock(&planned->border);
+    dao_learning_t *learning = planned->learning;
+    if (learning != NULL) {
+        learning->reference_count++;
+        while (learning->is_under_way && !is_late) {
+            is_late = !dao_cond_wait_until(&planned->changed, &planned->border, until_ns);
+        }
+        is_late = learning->is_under_way;
+        dao_mutex_unlock(&planned->border);
+        now_ns = dao_clock_ns();
+        if (!is_late && learning->planner != NULL) {
+            uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
+                               : until_ns > now_ns    ? until_ns - now_ns
+                                                      : 0;
+            is_late = dao_planner_wait(learning->planner, rest_ns) == DAO_ERR_NOT_READY;
+        }
+        dao_mutex_lock(&planned->border);
+        learning_release(learning);
+    }
+    dao_mutex_unlock(&planned->border);
+    return is_late ? dao_error(DAO_ERR_NOT_READY, "%s: a plan is still being made", planned->name) : DAO_OK;
+}
+
+/* Refuses what is for the time between iterations, while nobody learns. */
+static dao_status_t check_idle(const dao_planned_t *planned, const char *what)
+{
+    if (planned->depth > 0) {
+        return dao_error(DAO_ERR_BUSY, "%s: %s within an iteration", planned->name, what);
+    }
+    return planned->learning != NULL
+               ? dao_error(DAO_ERR_BUSY, "%s: %s while a plan is being made", planned->name, what)
+               : DAO_OK;
+}
+
+/* Forgets what was learnt, and lets a script serve. */
+static dao_status_t start_over(dao_planned_t *planned, dao_script_t *script)
+{
+    dao_status_t status = serve(planned, script);
+    if (status == DAO_OK) {
+        dao_script_destroy(planned->learnt);
+        planned->learnt = NULL;
+        planned->course = (dao_course_t){.learnt_count = script != NULL};
+        planned->arena_retry = 0;
+        planned->arena_gap = 1;
+        dao_spin_lock(&planned->lock);
+        dao_lifetimes_clear(&planned->recordings[0], 0);
+        dao_lifetimes_clear(&planned->recordings[1], 0);
+        dao_spin_unlock(&planned->lock);
+    }
+    return status;
+}
+
+dao_status_t dao_planned_reset(dao_allocator_t *allocator)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_mutex_lock(&planned->border);
+    learning_adopt(planned);
+    dao_status_t status = check_idle(planned, "dao_serving_reset()");
+    if (status == DAO_OK) {
+        status = start_over(planned, NULL);
+        (void)dao_planned_arena_give(planned); /* else it goes when it is empty, at a border */
+    }
+    dao_mutex_unlock(&planned->border);
+    return status;
+}
+
+dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, void *user)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_mutex_lock(&planned->border);
+    dao_status_t status = DAO_OK;
+    if (planned->depth > 0) {
+        status = dao_error(DAO_ERR_BUSY, "%s: dao_serving_save() within an iteration", planned->name);
+    } else {
+        learning_adopt(planned);
+        status = planned->served.script != NULL
+                     ? dao_script_write(planned->served.script, write, user)
+                     : dao_error(DAO_ERR_NOT_READY, "%s: there is no plan yet", planned->name);
+    }
+    dao_mutex_unlock(&planned->border);
+    return status;
+}
+
+dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size_t text_bytes)
+{
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_script_t *script;
+    dao_status_t status = dao_script_read(text, text_bytes, &script);
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", planned->name);
+        return status;
+    }
+    dao_mutex_lock(&planned->border);
+    learning_adopt(planned);
+    status = check_idle(planned, "dao_serving_load()");
+    if (status == DAO_OK) {
+        status = start_over(planned, script);
+    } else {
+        dao_script_destroy(script);
+    }
+    dao_mutex_unlock(&planned->border);
+    return status;
+}

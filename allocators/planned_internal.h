@@ -1,0 +1,177 @@
+/* The inside of an allocator that serves from plans, for the files planned*.c. What holds between calls is said in
+   planned.c. */
+#ifndef DAO_ALLOCATORS_PLANNED_INTERNAL_H
+#define DAO_ALLOCATORS_PLANNED_INTERNAL_H
+
+#include "allocators/bins.h"
+#include "allocators/block_map.h"
+#include "allocators/planned.h"
+#include "allocators/segments.h"
+#include "base/sync.h"
+#include "planning/follow.h"
+#include "planning/lifetimes.h"
+#include "planning/outlook.h"
+#include "planning/script.h"
+
+/* The memory that plans are served from: one block of the inner allocator. */
+typedef struct dao_arena {
+    dao_segment_t segment; /* its range is NULL while there is none */
+    dao_ledger_t ledger;   /* counts its blocks; a part of the inner allocator's */
+    size_t given_bytes;    /* what the block takes of the inner allocator */
+    uint64_t take_count;   /* such blocks so far */
+} dao_arena_t;
+
+/* A script that serves, with what serving it needs. All zero: there is none. */
+typedef struct dao_served {
+    dao_script_t *script; /* owned */
+    dao_follow_t follow;
+    uint64_t arena_bytes;  /* that it needs */
+    dao_outlook_t outlook; /* of offsets */
+    dao_bins_t *bins;      /* owned; NULL: offsets are served */
+} dao_served_t;
+
+/* A script whose offsets are being looked for. Counted under `border`; the last one frees it. */
+typedef struct dao_learning {
+    dao_script_t *script;   /* owned; NULL once it serves */
+    dao_planner_t *planner; /* owned; NULL: bins need none */
+    uint32_t reference_count;
+    bool is_under_way; /* somebody works on it, or has asked for a thread */
+} dao_learning_t;
+
+/* How the program has kept to its plans: planned_border.c. */
+typedef struct dao_course {
+    uint32_t learnt_count; /* iterations that the script was learnt from */
+    uint32_t stable_run;   /* of these, how many in a row changed nothing */
+    uint64_t next_learn;   /* not before this iteration */
+    uint32_t poor_run;     /* iterations in a row of which the arena served little */
+    uint64_t rest_until;   /* nothing is recorded up to this iteration */
+    uint64_t rest;         /* how long the next rest is */
+} dao_course_t;
+
+/* A free that was put off. */
+typedef struct dao_put_off {
+    void *address;
+    dao_hold_t hold;
+} dao_put_off_t;
+
+/* What the blocks of one iteration come to, those of earlier ones left out. */
+typedef struct dao_planned_own {
+    uint64_t live_bytes; /* asked for; its peak is the recording's bound_bytes */
+    uint64_t beside_bytes;
+    uint64_t peak_beside_bytes;
+} dao_planned_own_t;
+
+typedef struct dao_planned {
+    dao_allocator_t base;
+    dao_allocator_ops_t ops; /* without what the inner allocator cannot do */
+    dao_allocator_t *inner;
+    char *name;
+    dao_serving_config_t config; /* no default is left open in it */
+    dao_holds_t *holds;
+    bool is_host_memory;
+
+    /* looked at without a lock */
+    _Atomic bool is_open; /* requests belong to an iteration */
+    _Atomic uintptr_t arena_begin;
+    _Atomic size_t arena_bytes; /* 0: there is none */
+    _Atomic size_t tracked_count;
+    _Atomic uint64_t small_count; /* of this iteration */
+
+    dao_mutex_t border; /* rank BORDER: beginning and ending iterations */
+    dao_cond_t changed; /* a learning is under way no longer */
+    /* guarded by it */
+    uint32_t depth;  /* iterations that have begun and not ended */
+    uint64_t number; /* of the latest iteration, from 1 */
+    bool is_enabled;
+    dao_learning_t *learning; /* or NULL */
+    dao_script_t *learnt;     /* owned: what was learnt and does not serve yet; or NULL */
+    dao_course_t course;
+    uint64_t fault_count; /* of the process as the iteration began */
+    uint64_t arena_retry; /* no arena is asked for before this iteration */
+    uint64_t arena_gap;
+    dao_serving_stats_t stats; /* what has ended */
+
+    dao_spin_t lock; /* rank SERVING: what requests and frees change */
+    /* guarded by both for writing, by either for reading */
+    dao_arena_t arena;
+    dao_served_t served;
+    /* guarded by the lock */
+    dao_lifetimes_t recordings[2]; /* of the latest two iterations, by the last bit of their number */
+    uint32_t serial;               /* of the latest one: its number */
+    dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
+    uint32_t now;                  /* where in the script the program is */
+    bool is_draining;              /* the arena is to be empty at the next border */
+    uintptr_t lane_threads[DAO_LIFETIME_LANE_COUNT];
+    uint32_t lane_count;
+    dao_put_off_t *put_off; /* frees for the end of the iteration */
+    size_t put_off_count, put_off_capacity;
+    uint64_t live_bytes;      /* asked for by tracked blocks */
+    uint64_t peak_live_bytes; /* ever */
+    uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
+    dao_planned_own_t own;
+    dao_iteration_stats_t counts; /* of this iteration */
+} dao_planned_t;
+
+static inline dao_planned_t *dao_planned_of(dao_allocator_t *allocator)
+{
+    return (dao_planned_t *)allocator;
+}
+
+static inline uint64_t dao_planned_rounded(uint64_t size_bytes)
+{
+    return dao_lifetime_units(size_bytes) * DAO_LIFETIME_UNIT_BYTES;
+}
+
+/* Exact under the lock; without it, it may be true for an address outside, never false for a live block inside. */
+static inline bool dao_planned_in_arena(const dao_planned_t *planned, const void *address)
+{
+    uintptr_t begin = atomic_load_explicit(&planned->arena_begin, memory_order_relaxed);
+    return (uintptr_t)address - begin < atomic_load_explicit(&planned->arena_bytes, memory_order_relaxed);
+}
+
+/* ---- planned_arena.c: memory of the arena ---- */
+
+/* Takes an arena of at least so many bytes from the inner allocator. The border is held, the lock is not. The inner
+   allocator's answer; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
+                                                  uint64_t alignment_bytes);
+
+/* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the lock is not. */
+bool dao_planned_arena_give(dao_planned_t *planned);
+
+/* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit of the request's
+   tag; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
+dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
+                                 const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
+/* The same for a stretch where, up to a time of the script, nothing larger than `most_harm` is planned; 0: nothing at all. */
+dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
+                                    const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
+/* The same for any stretch that is free, whatever is planned for it. */
+dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
+                                  dao_block_grant_t *out_grant);
+
+/* ---- planned_border.c ---- */
+
+/* Ends what is being learnt. */
+void dao_planned_border_finish(dao_planned_t *planned);
+
+/* Gives up a script that serves. */
+void dao_served_finish(dao_served_t *served);
+
+/* ---- planned.c ---- */
+
+/* Frees a block now: as free of dao_allocator_ops_t. */
+dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hold_t *hold);
+
+/* ---- planned_stats.c: members of the table ---- */
+
+uint64_t dao_planned_used_get(dao_allocator_t *allocator);
+void dao_planned_table_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats);
+void dao_planned_stats_reset_peaks(dao_allocator_t *allocator);
+void dao_planned_table_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+void dao_planned_table_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+bool dao_planned_is_valid(dao_allocator_t *allocator);
+
+#endif

@@ -1,0 +1,25 @@
+/* Virtual memory of CUDA: the driver's calls under the runtime's error codes. They are looked up through the runtime, so
+   that nothing links the driver's library, and a program starts where there is none. */
+#ifndef DAO_BACKENDS_CUDA_VMM_H
+#define DAO_BACKENDS_CUDA_VMM_H
+
+#include <cuda_runtime_api.h>
+
+#include <stddef.h>
+
+typedef unsigned long long dao_cuda_vmm_t; /* physical memory without an address */
+
+/* Gives the smallest size of a mapping; 0 where driver or device have no virtual memory. */
+cudaError_t dao_cuda_vmm_granularity(size_t *out_bytes, int device);
+
+/* The rest is called where it gave more than 0, with sizes and addresses that are multiples of it. */
+cudaError_t dao_cuda_vmm_reserve(void **out_address, size_t size_bytes);
+cudaError_t dao_cuda_vmm_release(void *address, size_t size_bytes);
+cudaError_t dao_cuda_vmm_create(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device);
+cudaError_t dao_cuda_vmm_destroy(dao_cuda_vmm_t handle);
+cudaError_t dao_cuda_vmm_map(void *address, size_t size_bytes, dao_cuda_vmm_t handle);
+cudaError_t dao_cuda_vmm_unmap(void *address, size_t size_bytes);
+cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes,
+                               int device); /* the device may read and write */
+
+#endif

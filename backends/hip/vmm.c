@@ -1,0 +1,53 @@
+/* HIP's virtual memory calls, with the arguments that are the same each time. Not every version can be asked whether a
+   device has virtual memory; one that has none answers the question for its granularity with hipErrorNotSupported. */
+#include "backends/hip/vmm.h"
+
+static hipMemAllocationProp memory_of(int device)
+{
+    return (hipMemAllocationProp){
+        .type = hipMemAllocationTypePinned,
+        .location = {.type = hipMemLocationTypeDevice, .id = device},
+    };
+}
+
+hipError_t dao_hip_vmm_granularity(size_t *out_bytes, int device)
+{
+    hipMemAllocationProp memory = memory_of(device);
+    size_t page_bytes = 0;
+    hipError_t error =
+        hipMemGetAllocationGranularity(&page_bytes, &memory, hipMemAllocationGranularityMinimum);
+    if (error == hipErrorNotSupported) {
+        (void)hipGetLastError();
+        page_bytes = 0;
+        error = hipSuccess;
+    }
+    if (error == hipSuccess) {
+        *out_bytes = page_bytes;
+    }
+    return error;
+}
+
+hipError_t dao_hip_vmm_reserve(void **out_address, size_t size_bytes)
+{
+    return hipMemAddressReserve(out_address, size_bytes, 0, NULL, 0);
+}
+
+hipError_t dao_hip_vmm_create(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes, int device)
+{
+    hipMemAllocationProp memory = memory_of(device);
+    return hipMemCreate(out_handle, size_bytes, &memory, 0);
+}
+
+hipError_t dao_hip_vmm_map(void *address, size_t size_bytes, hipMemGenericAllocationHandle_t handle)
+{
+    return hipMemMap(address, size_bytes, 0, handle, 0);
+}
+
+hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, int device)
+{
+    hipMemAccessDesc access = {
+        .location = {.type = hipMemLocationTypeDevice, .id = device},
+        .flags = hipMemAccessFlagsProtReadWrite,
+    };
+    return hipMemSetAccess(address, size_bytes, &access, 1);
+}

@@ -1,0 +1,19 @@
+/* Virtual memory of HIP, as backends/vendor/vendor_pages.c calls it. */
+#ifndef DAO_BACKENDS_HIP_VMM_H
+#define DAO_BACKENDS_HIP_VMM_H
+
+#include <hip/hip_runtime_api.h>
+
+#include <stddef.h>
+
+/* Gives the smallest size of a mapping; 0 where the device has no virtual memory. */
+hipError_t dao_hip_vmm_granularity(size_t *out_bytes, int device);
+
+/* The rest is called where it gave more than 0, with sizes and addresses that are multiples of it. */
+hipError_t dao_hip_vmm_reserve(void **out_address, size_t size_bytes);
+hipError_t dao_hip_vmm_create(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes, int device);
+hipError_t dao_hip_vmm_map(void *address, size_t size_bytes, hipMemGenericAllocationHandle_t handle);
+hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes,
+                             int device); /* the device may read and write */
+
+#endif

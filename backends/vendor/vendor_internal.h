@@ -1,0 +1,61 @@
+/* What the files of the backend for CUDA and HIP share: its objects, the guard, and how a vendor's answer becomes a status.
+   Included behind the names of one vendor (DAO_VENDOR_NAMES). */
+#ifndef DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
+#define DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
+
+#include DAO_VENDOR_NAMES
+
+#include "backends/vendor/vendor.h"
+
+#include "base/error.h"
+#include "base/host.h"
+
+#include <stdbool.h>
+
+#define NAME_OF(function)          NAME_OF_EXPANDED(function)
+#define NAME_OF_EXPANDED(function) #function
+
+struct dao_backend {
+    int32_t device_count; /* as the driver told when it was opened */
+    bool maps_pages;      /* unless the environment says no */
+};
+
+struct dao_backend_device {
+    int index;
+    char name[sizeof(((dao_device_info_t *)NULL)->name)];
+    size_t page_bytes; /* granularity of virtual memory; 0: there is none */
+};
+
+/* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
+dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory);
+
+/* Makes a device current. After vendorSuccess dao_vendor_leave() undoes it. */
+vendorError_t dao_vendor_enter(int index, int *out_previous);
+void dao_vendor_leave(int index, int previous);
+
+/* Makes one vendor call with device number `index` current, and stores its mapped result in `status`. */
+#define CALL(status, index, no_memory, function, arguments)                                                  \
+    do {                                                                                                     \
+        int previous_ = 0;                                                                                   \
+        vendorError_t error_ = dao_vendor_enter((index), &previous_);                                        \
+        if (error_ == vendorSuccess) {                                                                       \
+            error_ = function arguments;                                                                     \
+            dao_vendor_leave((index), previous_);                                                            \
+        }                                                                                                    \
+        (status) = dao_vendor_answer(error_, NAME_OF(function), (index), (no_memory));                       \
+    } while (0)
+
+/* Virtual memory: vendor_pages.c. */
+dao_status_t dao_vendor_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address);
+dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages);
+dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
+                                            size_t page_count, void *address,
+                                            dao_backend_pages_t **out_pages);
+dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
+dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);
+
+#endif

@@ -1,0 +1,152 @@
+/* Virtual memory of CUDA and HIP: addresses are reserved, pages are physical memory without an address, and mapping puts
+   the one behind the other. A mapping can be used once access is allowed, which is a call of its own; both are one step
+   here, undone together. The vendor's calls have `vendorVmm` names in backends/cuda/names.h and backends/hip/names.h.
+
+   A handle knows its size alone. Where it is mapped the core knows, as the table asks for. */
+#include "backends/vendor/vendor_internal.h"
+
+#include <inttypes.h>
+
+struct dao_backend_pages {
+    vendorVmm_t handle;
+    size_t size_bytes;
+};
+
+/* ---- addresses ---- */
+
+dao_status_t dao_vendor_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    void *address = NULL;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmReserve, (&address, size_bytes));
+    if (status != DAO_OK) {
+        dao_error_prefix("%zu bytes of addresses: ", size_bytes);
+        return status;
+    }
+    *out_address = address;
+    return DAO_OK;
+}
+
+dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmRelease, (address, size_bytes));
+    return status;
+}
+
+/* ---- pages ---- */
+
+dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    if (pages == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for pages of device:%d", device->index);
+    }
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmCreate,
+         (&pages->handle, size_bytes, device->index));
+    if (status != DAO_OK) {
+        dao_host_free(pages);
+        dao_error_prefix("pages of %zu bytes: ", size_bytes);
+        return status;
+    }
+    pages->size_bytes = size_bytes;
+    *out_pages = pages;
+    return DAO_OK;
+}
+
+dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmDestroy, (pages->handle));
+    if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST) {
+        return status;
+    }
+    dao_host_free(pages); /* those of a lost device went with it */
+    return DAO_OK;
+}
+
+size_t dao_vendor_pages_size(const dao_backend_pages_t *pages)
+{
+    return pages->size_bytes;
+}
+
+/* ---- mapping ---- */
+
+static dao_status_t map_alone(dao_backend_device_t *device, const dao_backend_pages_t *pages, void *address)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmMap,
+         (address, pages->size_bytes, pages->handle));
+    return status;
+}
+
+static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow,
+         (address, size_bytes, device->index));
+    return status;
+}
+
+dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap, (address, pages->size_bytes));
+    return status;
+}
+
+dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    dao_status_t status = map_alone(device, pages, address);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = allow(device, address, pages->size_bytes);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        (void)dao_vendor_pages_unmap(device, pages, address); /* the first failure is the one to report */
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
+}
+
+/* Undoes what dao_vendor_pages_create_mapped() has done: the first `count` pages are there, and all but perhaps the last one
+   mapped. Gives the failure that it was called with. */
+static dao_status_t discard(dao_backend_device_t *device, size_t page_bytes, size_t count,
+                            bool last_is_mapped, char *address, dao_backend_pages_t **pages,
+                            dao_status_t failure)
+{
+    dao_error_record_t record;
+    dao_error_save(&record, failure);
+    for (size_t i = count; i-- > 0;) {
+        if (i + 1 < count || last_is_mapped) {
+            (void)dao_vendor_pages_unmap(device, pages[i], address + i * page_bytes);
+        }
+        if (dao_vendor_pages_destroy(device, pages[i]) != DAO_OK) {
+            dao_host_free(pages[i]); /* nobody has it: the vendor keeps it until the process ends */
+        }
+    }
+    return dao_error_restore(&record);
+}
+
+dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
+                                            size_t page_count, void *address, dao_backend_pages_t **out_pages)
+{
+    char *next = address;
+    for (size_t i = 0; i < page_count; i++, next += page_bytes) {
+        dao_status_t status = dao_vendor_pages_create(device, page_bytes, &out_pages[i]);
+        if (status != DAO_OK) {
+            return discard(device, page_bytes, i, true, address, out_pages, status);
+        }
+        status = map_alone(device, out_pages[i], next);
+        if (status != DAO_OK) {
+            return discard(device, page_bytes, i + 1, false, address, out_pages, status);
+        }
+    }
+    dao_status_t status = allow(device, address, page_bytes * page_count);
+    return status == DAO_OK ? DAO_OK
+                            : discard(device, page_bytes, page_count, true, address, out_pages, status);
+}

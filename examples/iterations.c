@@ -1,0 +1,60 @@
+/* Iterations: the first one is recorded, the next ones get each buffer where a plan has a place for it. */
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LAYER_COUNT 12
+
+static int fail(const char *what)
+{
+    (void)fprintf(stderr, "%s: %s: %s\n", what, dao_status_name(dao_last_status()), dao_last_message());
+    return 1;
+}
+
+/* A training step in outline: activations that are kept for the way back, and buffers that are needed for a moment. */
+static dao_status_t train_step(dao_device_place_t device)
+{
+    void *activations[LAYER_COUNT];
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < LAYER_COUNT; i++) {
+        activations[i] = dao_alloc(device, (i + 1) << 20);
+        void *workspace = dao_alloc(device, (size_t)5 << 20);
+        if (activations[i] == NULL || workspace == NULL) {
+            return dao_last_status();
+        }
+        status = dao_free(device, workspace);
+    }
+    for (size_t i = LAYER_COUNT; i-- > 0 && status == DAO_OK;) {
+        void *gradient = dao_alloc(device, (i + 1) << 20);
+        status = gradient != NULL ? dao_free(device, activations[i]) : dao_last_status();
+        if (status == DAO_OK) {
+            status = dao_free(device, gradient);
+        }
+    }
+    return status;
+}
+
+int main(void)
+{
+    dao_device_place_t device = dao_device_place(0);
+    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
+    if (dao_place_configure(dao_place_of(device), &config) != DAO_OK) {
+        return fail("configure");
+    }
+    for (int i = 0; i < 3; i++) {
+        if (dao_iteration_begin(device) != DAO_OK || train_step(device) != DAO_OK ||
+            dao_iteration_end(device) != DAO_OK) {
+            return fail("step");
+        }
+        dao_serving_stats_t stats;
+        if (dao_serving_stats_get(dao_place_of(device), &stats) != DAO_OK) {
+            return fail("stats");
+        }
+        (void)printf("step %d: %" PRIu64 " of %" PRIu64 " requests served, %" PRIu64 " bytes for %" PRIu64
+                     " that lived at a time\n",
+                     i + 1, stats.latest.hit_count, stats.latest.request_count, stats.total_bytes,
+                     stats.bound_bytes);
+    }
+    return dao_finalize() == DAO_OK ? 0 : fail("finalize");
+}

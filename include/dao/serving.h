@@ -1,0 +1,289 @@
+/**
+ * @file
+ * Serving from a plan: a program that asks for the same memory again and again is watched for an iteration, and then gets
+ * each buffer where a plan has a place for it, in one arena that is hardly larger than what lives at one time.
+ *
+ *     dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
+ *     dao_place_configure(place, &config);
+ *     for (...) {
+ *         dao_iteration_begin(place);       the first one is recorded, the next ones are served
+ *           ... allocate and free as always ...
+ *         dao_iteration_end(place);
+ *     }
+ *
+ * What deviates from the plan gets idle memory of the arena, or comes from the place's usual allocator; no two blocks ever
+ * share a byte. Where much deviates, the plan is made anew with what was seen.
+ */
+#ifndef DAO_SERVING_H
+#define DAO_SERVING_H
+
+#include <dao/observe.h>
+#include <dao/place.h>
+#include <dao/plan.h>
+
+DAO_BEGIN_DECLS
+
+/** The ways to serve: number, name, and what each does. */
+#define DAO_SERVING_LIST(X)                                                                                  \
+    X(1, OFF, "off", "no plan: every request goes to the place's usual allocator")                           \
+    X(2, OFFSETS, "offsets", "each buffer has an offset in the arena: the smallest")                         \
+    X(3, BINS, "bins", "the arena is cut into blocks of equal sizes, as many of each as were alive at a time")
+
+typedef enum dao_serving_mode {
+    DAO_SERVING_DEFAULT = 0, /**< what the environment's DAO_SERVING says; else off */
+#define DAO_SERVING_ENUMERATOR(number, symbol, name, text) DAO_SERVING_##symbol = number, /**< see the list */
+    DAO_SERVING_LIST(DAO_SERVING_ENUMERATOR)
+#undef DAO_SERVING_ENUMERATOR
+} dao_serving_mode_t;
+
+/** Who makes plans. */
+typedef enum dao_serving_worker {
+    DAO_SERVING_WORKER_CALLER =
+        0, /**< dao_iteration_end(), which takes longer then; bins: dao_iteration_begin() */
+    DAO_SERVING_WORKER_THREAD = 1, /**< a thread of the place; the plan serves from a later iteration on */
+    DAO_SERVING_WORKER_SUBMIT = 2, /**< the program's executor, by `submit` */
+} dao_serving_worker_t;
+
+/** How a place is served from plans. All zero is off, unless DAO_SERVING says otherwise. */
+typedef struct dao_serving_config {
+    dao_serving_mode_t mode;
+    dao_serving_worker_t worker;
+    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user); /**< for WORKER_SUBMIT, as in
+                               dao_planner_config_t */
+    void *submit_user;
+    uint32_t
+        start_iteration; /**< iterations that go by before the first is recorded; else DAO_SERVING_START */
+    uint32_t
+        stop_iteration; /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
+    uint32_t
+        stable_count; /**< the plan serves once more than so many iterations in a row changed nothing in it;
+                               0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
+    uint32_t
+        max_count; /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
+    uint32_t
+        allocation_count; /**< of an iteration, room for which is made at the start; 0 is 65,536. An iteration with
+                               more is not learnt; after it there is room for twice as many */
+    uint32_t
+        margin; /**< allocations by which every life is planned longer, where threads free in no fixed order */
+    size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
+    dao_plan_method_t method; /**< of the planner, for offsets */
+    uint64_t work_limit;      /**< of the planner; 0 is DAO_SERVING_WORK_DEFAULT */
+    bool uses_tags;           /**< the tag of a block is its key, where no other one is set */
+    bool records_time;        /**< wall times, too, for dao_serving_walk() */
+    bool defers_frees;        /**< frees in an iteration are carried out at its end */
+    bool prefault;            /**< host and pinned memory: the arena's pages are touched when it is made */
+} dao_serving_config_t;
+
+/** Most allocations of an iteration that can be recorded. */
+#define DAO_SERVING_ALLOCATION_COUNT_MAX ((uint32_t)1 << 26)
+
+/** Work of the planner for a plan, where a config does not say; some tenths of a second at most. */
+#define DAO_SERVING_WORK_DEFAULT (UINT64_C(1) << 24)
+
+/**
+ * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "?" for a number that is none.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API const char *dao_serving_mode_name(dao_serving_mode_t mode);
+
+/**
+ * Reads the name of a mode.
+ *
+ * @param text      One of the names of DAO_SERVING_LIST, exactly.
+ * @param out_mode  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID, with a message that gives the names.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_mode_parse(const char *text, dao_serving_mode_t *out_mode);
+
+/* ---- iterations ---- */
+
+/**
+ * Begins an iteration at a place: a step of training, a request that is answered. Iterations that begin while one is under
+ * way, in this thread or another, are a part of it. Where nothing serves the place from plans, this does nothing.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT; the errors
+ *         of the place's start. That a plan cannot be served for want of memory is no error: the place goes on without.
+ *
+ * Threads: any. Waits: never, but for the arena's memory when a plan is served for the first time. Cost: O(plan's keys).
+ */
+DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
+
+/**
+ * Ends an iteration. Blocks may outlive it.
+ *
+ * @return As dao_iteration_begin(); DAO_ERR_INVALID also where none is under way.
+ *
+ * Threads: any, not only the one that began. Waits: never. Cost: O(1), and the plan if the caller is the one who makes it.
+ */
+DAO_API dao_status_t dao_iteration_end(dao_place_t place);
+
+#if !defined(__cplusplus) && defined(__GNUC__)
+static inline void dao_iteration_scope_end(const dao_place_t *place)
+{
+    (void)dao_iteration_end(*place); /* what can be wrong was answered when it began */
+}
+
+/**
+ * Makes what is left of the enclosing block of code an iteration, however it is left: `DAO_ITERATION(place);`, at a place of any
+ * type. In C++: `dao::iteration scope(place);`.
+ */
+#define DAO_ITERATION(place)                                                                                 \
+    __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_place_t dao_iteration_scope =        \
+        dao_place_of(place);                                                                                 \
+    (void)dao_iteration_begin(dao_iteration_scope)
+#endif
+
+/**
+ * Says who asks, for this thread's requests from now on: a number that the program gives to an operator, a call site, a layer.
+ * Requests with a key are told apart by it and by how often it came in the iteration, in any order; those without one by the
+ * order of their sizes.
+ *
+ * @param key  0 is nobody.
+ * @return The key before, to be set again.
+ *
+ * Threads: any, each has its own. Waits: never. Cost: O(1).
+ */
+DAO_API uint64_t dao_serving_key_set(uint64_t key);
+
+/* ---- control ---- */
+
+/**
+ * Lets requests pass by the plan, or be served again. Blocks stay where they are. While requests pass by nothing is recorded.
+ *
+ * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_iteration_begin() otherwise.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API dao_status_t dao_serving_enable(dao_place_t place, bool is_enabled);
+
+/**
+ * Waits until nobody makes a plan for a place.
+ *
+ * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
+ * @return DAO_OK; DAO_ERR_NOT_READY: the time is over; as dao_serving_enable().
+ *
+ * Threads: any. Waits: as described. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_wait(dao_place_t place, uint64_t timeout_ns);
+
+/**
+ * Forgets the plan and what was learnt. The next iteration is recorded.
+ *
+ * @return DAO_OK; DAO_ERR_BUSY in an iteration or while a plan is made; as dao_serving_enable().
+ *
+ * Threads: any. Waits: never. Cost: O(plan).
+ */
+DAO_API dao_status_t dao_serving_reset(dao_place_t place);
+
+/**
+ * Writes the plan of a place as text, to be loaded by a later run.
+ *
+ * @param write  Takes the text, a line at a time; called with no lock that the library's calls need.
+ * @return DAO_OK; DAO_ERR_NOT_READY: there is no plan yet; DAO_ERR_BUSY in an iteration; DAO_ERR_INVALID for NULL; what
+ *         `write` answered; as dao_serving_enable().
+ *
+ * Threads: any. Waits: never. Cost: O(plan).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_save(dao_place_t place, dao_write_t write, void *user);
+
+/**
+ * Loads a plan that dao_serving_save() wrote, so that the first iteration is served. It is trusted in nothing: a text that is
+ * not such a plan is refused.
+ *
+ * @param text        Borrowed for the call.
+ * @param text_bytes  Its length.
+ * @return DAO_OK; DAO_ERR_PARSE with the line and what is wrong in it; DAO_ERR_INVALID for NULL and for offsets that are no
+ *         plan; DAO_ERR_BUSY in an iteration or while a plan is made; DAO_ERR_NO_HOST_MEMORY; as dao_serving_enable().
+ *
+ * Threads: any. Waits: never. Cost: O(n log n) of the plan's entries.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_load(dao_place_t place, const char *text, size_t text_bytes);
+
+/* ---- figures ---- */
+
+/** What is counted in iterations. Each request of at least smallest_bytes in a served iteration is a hit, missed, unplanned
+    or null_bin. Text and JSON forms come from this list. */
+#define DAO_ITERATION_STATS_LIST(X)                                                                          \
+    X(request_count, "requests")                                                                             \
+    X(hit_count, "requests that got the place planned for them")                                             \
+    X(missed_count, "requests that are in the plan and did not: larger than planned, or it was in use")      \
+    X(unplanned_count, "requests that are not in the plan")                                                  \
+    X(null_bin_count, "requests of a size that no bin has")                                                  \
+    X(borrowed_count, "of those that are no hit, how many got idle memory of the arena")                     \
+    X(small_count, "requests below smallest_bytes")                                                          \
+    X(dropped_count, "requests that were not recorded for want of room")                                     \
+    X(served_bytes, "bytes asked for by requests that the arena served")                                     \
+    X(requested_bytes, "bytes asked for by all of them")                                                     \
+    X(minor_fault_count, "minor page faults of the process meanwhile")
+
+/** The counters of one iteration or of all. */
+typedef struct dao_iteration_stats {
+#define DAO_ITERATION_STATS_FIELD(name, text) uint64_t name; /**< see DAO_ITERATION_STATS_LIST */
+    DAO_ITERATION_STATS_LIST(DAO_ITERATION_STATS_FIELD)
+#undef DAO_ITERATION_STATS_FIELD
+} dao_iteration_stats_t;
+
+/** How a place is served. */
+typedef struct dao_serving_stats {
+    bool is_serving;           /**< there is a plan, with an arena */
+    uint64_t iteration_count;  /**< that have ended */
+    uint64_t learn_count;      /**< plans that were made */
+    uint64_t plan_count;       /**< plans that came to serve */
+    uint64_t failed_count;     /**< plans that could not be made, or not served, for want of memory */
+    uint64_t given_up_count;   /**< plans that were given up because the program kept away from them */
+    uint64_t arena_bytes;      /**< of the arena; 0: there is none now */
+    uint64_t plan_bytes;       /**< of the plan's highest byte */
+    uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
+    uint64_t bound_bytes; /**< latest iteration: most bytes of its requests that were alive at one time */
+    uint64_t
+        total_bytes; /**< latest iteration: the arena, and most bytes that its requests took beside it; what earlier ones
+                               left alive counts in neither */
+    dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
+    dao_iteration_stats_t all;    /**< of all iterations since the start */
+} dao_serving_stats_t;
+
+/**
+ * Reads how a place is served.
+ *
+ * @param out_stats  Written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; as dao_serving_enable().
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_stats_get(dao_place_t place, dao_serving_stats_t *out_stats);
+
+/** A buffer as it was recorded in the latest iteration that has ended. Times count allocations. */
+typedef struct dao_serving_lifetime {
+    uint64_t size_bytes;
+    uint64_t key;
+    uint64_t begin; /**< so many allocations were made before it */
+    uint64_t
+        end; /**< and so many before its free; those of the next iteration are counted on; UINT64_MAX: not freed */
+    uint64_t begin_ns; /**< of the clock of dao_memory_event_t; 0 unless records_time is set */
+    uint64_t end_ns;
+    uint32_t lane; /**< which thread it was, in the order in which they came */
+} dao_serving_lifetime_t;
+
+/** Sees one lifetime. No lock is held that the library's calls need, but for those that begin and end iterations. */
+typedef void (*dao_serving_visit_t)(const dao_serving_lifetime_t *lifetime, void *user);
+
+/**
+ * Shows the lifetimes of the latest iteration that has ended, in order.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY in an iteration; as dao_serving_enable().
+ *
+ * Threads: any. Waits: never. Cost: O(allocations).
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_serving_walk(dao_place_t place, dao_serving_visit_t visit, void *user);
+
+#ifndef __cplusplus
+#define dao_iteration_begin(place) dao_iteration_begin(dao_place_of(place))
+#define dao_iteration_end(place)   dao_iteration_end(dao_place_of(place))
+#endif
+
+DAO_END_DECLS
+
+#endif

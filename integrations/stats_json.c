@@ -1,0 +1,41 @@
+#include "integrations/stats_json.h"
+
+#include <dao/observe.h>
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Text that goes on although there is no more room, to find out how long it is. */
+typedef struct text {
+    char *bytes;
+    size_t room;
+    size_t length;
+} text_t;
+
+DAO_PRINTF(2, 3) static void text_add(text_t *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    size_t left = text->length < text->room ? text->room - text->length : 0;
+    int length = vsnprintf(left > 0 ? text->bytes + text->length : NULL, left, format, arguments);
+    va_end(arguments);
+    text->length += length > 0 ? (size_t)length : 0;
+}
+
+static void add_figure(const char *name, uint64_t value, void *user)
+{
+    text_t *text = user;
+    text_add(text, "%s\"%s\": %" PRIu64, text->length > 1 ? ", " : "", name, value);
+}
+
+size_t stats_json_write(dao_place_t place, char *out_text, size_t text_bytes)
+{
+    text_t text = {.bytes = out_text, .room = out_text != NULL ? text_bytes : 0};
+    text_add(&text, "{");
+    if (dao_stats_tree_walk(place, add_figure, &text) != DAO_OK) {
+        return 0;
+    }
+    text_add(&text, "}");
+    return text.length + 1;
+}

@@ -1,0 +1,15 @@
+/* The figures of a place as JSON, for callers that have no functions to hand over, such as Python's ctypes. */
+#ifndef DAO_INTEGRATIONS_STATS_JSON_H
+#define DAO_INTEGRATIONS_STATS_JSON_H
+
+#include <dao/place.h>
+
+DAO_BEGIN_DECLS
+
+/* Writes the figures of dao_stats_tree_walk() as one object. Gives the bytes that the whole text takes, the closing zero
+   included, of which at most text_bytes are written; 0 if there are no figures, with dao_last_status(). */
+size_t stats_json_write(dao_place_t place, char *out_text, size_t text_bytes);
+
+DAO_END_DECLS
+
+#endif

@@ -1,0 +1,96 @@
+/* PyTorch's allocator of the CPU over libdao's host place. */
+#include "integrations/torch/dao_torch_cpu.h"
+
+#include "integrations/stats_json.h"
+
+#include <dao/dao.hpp>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+
+#include <pthread.h>
+
+namespace
+{
+
+/* A data loader's workers are children of a process that has the library started: there all of it is refused, and PyTorch's own
+   allocator goes on. */
+std::atomic<bool> is_child{false};
+
+void note_fork()
+{
+    is_child = true;
+}
+
+/* Frees what host_allocator gave. PyTorch calls it from any thread, up to the end of the process. */
+void host_delete(void *address)
+{
+    if (address == nullptr || is_child) {
+        return; /* in a child the block is the parent's */
+    }
+    if (c10::memoryProfilingEnabled()) {
+        c10::profiledCPUMemoryReporter().Delete(address);
+    }
+    if (::dao_free(dao::place_of(dao::cpu_place{}), address) != DAO_OK) {
+        TORCH_WARN("libdao: ", ::dao_last_message());
+    }
+}
+
+struct host_allocator final : c10::Allocator {
+    c10::DataPtr allocate(std::size_t size_bytes) const override
+    {
+        if (is_child) {
+            return c10::GetDefaultCPUAllocator()->allocate(size_bytes);
+        }
+        void *address = nullptr;
+        if (size_bytes > 0) {
+            address = ::dao_alloc(dao::place_of(dao::cpu_place{}), size_bytes);
+            TORCH_CHECK(address != nullptr, "libdao: ", ::dao_last_message());
+            if (c10::memoryProfilingEnabled()) {
+                c10::profiledCPUMemoryReporter().New(address, size_bytes);
+            }
+        }
+        return {address, address, &host_delete, c10::Device(c10::DeviceType::CPU)};
+    }
+
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return &host_delete; /* in a child a raw block stays, as there is one deleter for all */
+    }
+};
+
+/* PyTorch's own allocator has the lowest. */
+constexpr std::uint8_t priority = 1;
+
+} // namespace
+
+int dao_torch_cpu_install()
+{
+    static host_allocator allocator;
+    dao_status_t status = ::dao_init(nullptr);
+    if (status == DAO_OK) {
+        static const bool is_told = pthread_atfork(nullptr, nullptr, note_fork) == 0;
+        if (!is_told) {
+            return static_cast<int>(DAO_ERR_NO_HOST_MEMORY);
+        }
+        c10::SetCPUAllocator(&allocator, priority);
+    }
+    return static_cast<int>(status);
+}
+
+int dao_torch_cpu_limit(std::size_t limit_bytes)
+{
+    return static_cast<int>(::dao_limit_set(dao::place_of(dao::cpu_place{}), limit_bytes));
+}
+
+std::size_t dao_torch_cpu_memory_stats(char *out_text, std::size_t text_bytes)
+{
+    return stats_json_write(dao::place_of(dao::cpu_place{}), out_text, text_bytes);
+}
+
+const char *dao_torch_cpu_last_message()
+{
+    return ::dao_last_message();
+}

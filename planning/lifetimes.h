@@ -1,0 +1,69 @@
+/* The lifetimes of one iteration: what was asked for, in order, and when it was freed. Times count allocations: the n-th
+   begins at n, and one that is freed after m allocations ends at m, so that what was recorded does not depend on clocks.
+   An allocation that is freed in the next iteration ends at the number of all allocations + those of the next one so far.
+
+   Not thread-safe: the owner locks. All memory is taken when a recording is made; what does not fit is counted and left
+   out. */
+#ifndef DAO_PLANNING_LIFETIMES_H
+#define DAO_PLANNING_LIFETIMES_H
+
+#include <dao/serving.h>
+
+/* As an end: not freed so far. */
+#define DAO_LIFETIME_OPEN UINT32_MAX
+
+/* As an index: none. */
+#define DAO_LIFETIME_NONE UINT32_MAX
+
+/* Threads that are told apart; all others share the last number. */
+#define DAO_LIFETIME_LANE_COUNT 16u
+
+/* Most allocations of an iteration. Twice as many still are a time below DAO_LIFETIME_OPEN. */
+#define DAO_LIFETIME_COUNT_MAX DAO_SERVING_ALLOCATION_COUNT_MAX
+
+/* One allocation; it begins at its index. */
+typedef struct dao_lifetime {
+    uint64_t size_bytes;  /* as asked for */
+    uint64_t key;         /* who asked; 0: nobody said */
+    uint64_t begin_ticks; /* dao_ticks(), or 0 if no wall time is recorded */
+    uint64_t end_ticks;
+    uint32_t end; /* in allocations, or DAO_LIFETIME_OPEN */
+    uint16_t lane;
+    uint8_t alignment_shift; /* 2^n bytes; 0: the place's own */
+} dao_lifetime_t;
+
+/* All zero is an empty one without room. */
+typedef struct dao_lifetimes {
+    dao_lifetime_t *items;
+    uint32_t capacity;
+    uint32_t count;         /* that are in `items` */
+    uint32_t dropped_count; /* for which there was no room */
+    uint32_t carried_count; /* that ended in the next iteration */
+    uint32_t serial;        /* of the iteration; the owner's */
+    uint64_t bound_bytes;   /* most bytes alive at one time, those from before included */
+} dao_lifetimes_t;
+
+/* Makes room. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_lifetimes_init(dao_lifetimes_t *lifetimes, uint32_t capacity);
+void dao_lifetimes_finish(dao_lifetimes_t *lifetimes); /* zeroed memory is allowed */
+
+/* Forgets everything. */
+void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial);
+
+/* Gives an allocation's index; DAO_LIFETIME_NONE if there is no room: it is counted as dropped. O(1). */
+uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime);
+
+/* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way. O(1). */
+void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index, bool is_carried, uint32_t after);
+
+/* Sizes are rounded up so far before they are compared: what takes the same memory is the same. */
+#define DAO_LIFETIME_UNIT_BYTES 256u
+
+static inline uint64_t dao_lifetime_units(uint64_t size_bytes)
+{
+    return size_bytes / DAO_LIFETIME_UNIT_BYTES + (size_bytes % DAO_LIFETIME_UNIT_BYTES != 0);
+}
+
+bool dao_lifetimes_is_valid(const dao_lifetimes_t *lifetimes);
+
+#endif

@@ -1,0 +1,423 @@
+/* Tries variants and keeps the best plan.
+
+       variant  --choose-->  who leaves  --cycle-->  the same in every step  --tiers, time-->  a step that repeats
+                                                                                    |
+       C too small for the addresses: again with less  <--  arena > C  <--  layout  +--> the best ones first
+                                                                 |
+                                                                 v arena <= C
+                                             emit (copies and fences)  --replay-->  the plan's time
+
+   All variants are timed with the whole capacity first, as if memory had no addresses. Then the best of them get addresses;
+   where those need more than the capacity, the variant is timed once more for as much less, so that what holes cost is paid by
+   a little more swapping. Copies in take their room as early as they can for robustness, or as late as they may where only
+   that fits. If nothing fits, tensors come and go with each kernel, which always does. */
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "planning/swap_choose.h"
+#include "planning/swap_cycle.h"
+#include "planning/swap_emit.h"
+#include "planning/swap_layout.h"
+#include "planning/swap_replay.h"
+#include "planning/swap_tiers.h"
+#include "planning/swap_timing.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAIN_COUNT         2u /* whole tensors, parts */
+#define CHOOSE_STEP_COUNT   4u
+#define REPLAY_STEP_COUNT   8u
+#define CANDIDATE_COUNT_MAX 4u /* variants that are given addresses */
+#define SHRINK_ROUND_MAX    6u /* capacities that are tried for one */
+#define SHRINK_LEAST        0.995
+#define CAPACITY_PARTS      64u
+#define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
+
+struct dao_swap_plan {
+    dao_swap_program_t program;
+    uint32_t kernel_count;
+    uint64_t *kernel_times_ns;
+    dao_swap_tier_t host, file;
+};
+
+static const dao_swap_variant_t variants[] = {
+    {.choice_count = 1, .lead_kernels = 0},
+    {.choice_count = 1, .lead_kernels = 4},
+    {.choice_count = 1, .lead_kernels = 32},
+    {.choice_count = 1, .lead_kernels = UINT32_MAX},
+    {.choice_count = 64, .lead_kernels = 0},
+    {.choice_count = 64, .lead_kernels = 4},
+    {.choice_count = 64, .lead_kernels = 32},
+    {.choice_count = 64, .lead_kernels = UINT32_MAX},
+    {.choice_count = UINT32_MAX, .lead_kernels = 0},
+    {.choice_count = UINT32_MAX, .lead_kernels = 4},
+    {.choice_count = UINT32_MAX, .lead_kernels = 32},
+    {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
+};
+
+#define VARIANT_COUNT (sizeof(variants) / sizeof(variants[0]))
+
+/* A grain with what its variants are worked out in. */
+typedef struct grain {
+    dao_swap_parts_t parts;
+    dao_swap_gap_t *gaps;
+    dao_swap_timing_t timing;
+} grain_t;
+
+/* A variant that was timed. */
+typedef struct candidate {
+    grain_t *grain;
+    uint32_t variant;
+    uint64_t step_ns;
+} candidate_t;
+
+typedef struct search {
+    const dao_swap_step_t *step;
+    uint64_t capacity_bytes, least_bytes;
+    grain_t grains[GRAIN_COUNT];
+    uint32_t grain_count;
+    candidate_t candidates[GRAIN_COUNT * VARIANT_COUNT];
+    uint32_t candidate_count;
+    uint64_t fluid_step_ns;
+    dao_swap_program_t best;
+    bool has_best;
+} search_t;
+
+static dao_status_t grain_init(grain_t *grain, const dao_swap_step_t *step, uint64_t part_bytes)
+{
+    *grain = (grain_t){0};
+    dao_status_t status = dao_swap_parts_init(&grain->parts, step, part_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_swap_timing_init(&grain->timing, &grain->parts);
+    grain->gaps = dao_host_calloc((size_t)grain->parts.gap_count + 1, sizeof(*grain->gaps));
+    if (status == DAO_OK && grain->gaps == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+    }
+    return status;
+}
+
+static void grain_finish(grain_t *grain)
+{
+    dao_swap_timing_finish(&grain->timing);
+    dao_host_free(grain->gaps);
+    dao_swap_parts_finish(&grain->parts);
+}
+
+static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_config_t *config)
+{
+    uint64_t size = config->part_bytes;
+    if (size == 0) {
+        size = step->problem->capacity_bytes / CAPACITY_PARTS;
+        size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
+    }
+    return (size + step->alignment_bytes - 1) / step->alignment_bytes * step->alignment_bytes;
+}
+
+static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
+                                const dao_swap_plan_config_t *config)
+{
+    dao_status_t status = DAO_OK;
+    *search = (search_t){
+        .step = step, .capacity_bytes = step->problem->capacity_bytes, .fluid_step_ns = UINT64_MAX};
+    search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
+    if (config->grain != DAO_SWAP_GRAIN_PARTS) {
+        status = grain_init(&search->grains[search->grain_count++], step, 0);
+    }
+    if (config->grain != DAO_SWAP_GRAIN_WHOLE && status == DAO_OK) {
+        status = grain_init(&search->grains[search->grain_count++], step, part_size(step, config));
+    }
+    return status;
+}
+
+static void search_finish(search_t *search)
+{
+    for (uint32_t i = 0; i < search->grain_count; i++) {
+        grain_finish(&search->grains[i]);
+    }
+    dao_swap_program_finish(&search->best);
+}
+
+/* Works a variant out for a capacity, into its grain. */
+static dao_status_t time_variant(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+{
+    uint64_t step_ns;
+    dao_status_t status = dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant],
+                                          CHOOSE_STEP_COUNT, grain->gaps, &step_ns);
+    status = status == DAO_OK ? dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps) : status;
+    status = status == DAO_OK ? dao_swap_tiers(&grain->parts, grain->gaps) : status;
+    return status == DAO_OK ? dao_swap_time(&grain->parts, capacity_bytes, grain->gaps, &grain->timing)
+                            : status;
+}
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate_t *a = left, *b = right;
+    if (a->step_ns != b->step_ns) {
+        return a->step_ns < b->step_ns ? -1 : 1;
+    }
+    return a->variant < b->variant ? -1 : a->variant > b->variant;
+}
+
+/* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they hold drop out. */
+static dao_status_t time_variants(search_t *search)
+{
+    dao_status_t status = DAO_OK, refused = DAO_OK;
+    for (uint32_t g = 0; g < search->grain_count; g++) {
+        for (uint32_t v = 0; v < VARIANT_COUNT && status == DAO_OK; v++) {
+            grain_t *grain = &search->grains[g];
+            status = time_variant(grain, v, search->capacity_bytes);
+            if (status == DAO_ERR_HOST_FULL) {
+                refused = status;
+                status = DAO_OK;
+                continue;
+            }
+            search->candidates[search->candidate_count++] = (candidate_t){grain, v, grain->timing.step_ns};
+        }
+    }
+    if (status != DAO_OK || search->candidate_count == 0) {
+        return status != DAO_OK ? status : refused;
+    }
+    qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
+    search->fluid_step_ns = search->candidates[0].step_ns;
+    return DAO_OK;
+}
+
+/* Writes a plan down and keeps it if it is the best. */
+static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_layout_t *layout)
+{
+    dao_swap_program_t program;
+    dao_status_t status = dao_swap_emit(&grain->parts, grain->gaps, &grain->timing, layout, &program);
+    if (status != DAO_OK) {
+        return status;
+    }
+    program.schedule.part_bytes = grain->parts.part_bytes;
+    program.schedule.step_ns = grain->timing.step_ns;
+    dao_swap_program_finish(&search->best);
+    search->best = program;
+    search->has_best = true;
+    return DAO_OK;
+}
+
+/* Finds addresses for a variant whose copies in are delayed by `delay` of DELAY_PARTS. `early` are its times without. */
+static dao_status_t place_delayed(grain_t *grain, const dao_swap_timing_t *early, uint32_t delay,
+                                  dao_swap_layout_t *layout)
+{
+    dao_swap_timing_copy(&grain->timing, early, &grain->parts);
+    dao_status_t status = dao_swap_delay(&grain->parts, grain->gaps, delay, DELAY_PARTS, &grain->timing);
+    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, grain->gaps, &grain->timing)
+                            : status;
+}
+
+/* Looks for addresses within the capacity: first with all copies in as late as they may be; while that fits, earlier. Keeps
+   the plan that fits. */
+static dao_status_t place(search_t *search, grain_t *grain, uint64_t *out_arena_bytes)
+{
+    dao_swap_timing_t early;
+    dao_status_t status = dao_swap_timing_init(&early, &grain->parts);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_timing_copy(&early, &grain->timing, &grain->parts);
+    *out_arena_bytes = UINT64_MAX;
+    bool fits = true;
+    for (uint32_t delay = DELAY_PARTS + 1; delay-- > 0 && fits && status == DAO_OK;) {
+        dao_swap_layout_t layout = {0};
+        status = place_delayed(grain, &early, delay, &layout);
+        fits = status == DAO_OK && layout.arena_bytes <= search->capacity_bytes;
+        if (fits) {
+            status = keep(search, grain, &layout);
+        }
+        if (fits || delay == DELAY_PARTS) {
+            *out_arena_bytes = layout.arena_bytes;
+        }
+        dao_swap_layout_finish(&layout);
+    }
+    dao_swap_timing_finish(&early);
+    return status;
+}
+
+/* Gives a variant addresses, with as much less of the capacity as they need. */
+static dao_status_t place_candidate(search_t *search, const candidate_t *candidate)
+{
+    grain_t *grain = candidate->grain;
+    uint64_t capacity = search->capacity_bytes;
+    dao_status_t status = DAO_OK;
+    for (uint32_t round = 0; round < SHRINK_ROUND_MAX; round++) {
+        uint64_t arena_bytes = 0;
+        status = time_variant(grain, candidate->variant, capacity);
+        if (status != DAO_OK ||
+            (search->has_best && grain->timing.step_ns >= search->best.schedule.step_ns)) {
+            break;
+        }
+        status = place(search, grain, &arena_bytes);
+        if (status != DAO_OK || arena_bytes <= search->capacity_bytes || capacity == search->least_bytes) {
+            break;
+        }
+        double share = (double)search->capacity_bytes / (double)arena_bytes;
+        share = share < SHRINK_LEAST ? share : SHRINK_LEAST;
+        uint64_t less = (uint64_t)((double)capacity * share);
+        capacity = less > search->least_bytes ? less : search->least_bytes;
+    }
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
+/* Lets tensors come and go with each kernel. */
+static dao_status_t place_serially(search_t *search)
+{
+    grain_t grain;
+    dao_swap_layout_t layout = {0};
+    dao_status_t status = grain_init(&grain, search->step, 0);
+    if (status == DAO_OK) {
+        for (uint32_t t = 0; t < search->step->touch_count; t++) {
+            grain.gaps[t] = (dao_swap_gap_t){.is_away = search->step->touches[t].gap_is_live};
+        }
+        status = dao_swap_tiers(&grain.parts, grain.gaps);
+        status = status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.gaps, &grain.timing) : status;
+        status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
+        status = status == DAO_OK ? keep(search, &grain, &layout) : status;
+        dao_swap_layout_finish(&layout);
+    }
+    grain_finish(&grain);
+    return status;
+}
+
+static dao_status_t run_search(search_t *search)
+{
+    dao_status_t status = time_variants(search);
+    for (uint32_t i = 0; i < search->candidate_count && i < CANDIDATE_COUNT_MAX && status == DAO_OK; i++) {
+        status = place_candidate(search, &search->candidates[i]);
+    }
+    return status == DAO_OK && !search->has_best ? place_serially(search) : status;
+}
+
+/* Makes a plan of the best program, and measures it by its fences. */
+static dao_status_t finish_plan(search_t *search, dao_swap_plan_t *plan)
+{
+    const dao_swap_problem_t *problem = search->step->problem;
+    plan->kernel_count = problem->kernel_count;
+    plan->kernel_times_ns = dao_host_calloc(problem->kernel_count, sizeof(*plan->kernel_times_ns));
+    if (plan->kernel_times_ns == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        plan->kernel_times_ns[k] = problem->kernels[k].time_ns;
+    }
+    plan->host = problem->host;
+    plan->file = problem->file;
+    plan->program = search->best;
+    search->best = (dao_swap_program_t){0};
+    dao_swap_schedule_t *schedule = &plan->program.schedule;
+    schedule->variants_tried = search->candidate_count;
+    schedule->fluid_step_ns = search->fluid_step_ns;
+    dao_swap_replay_t replay;
+    dao_status_t status = dao_swap_plan_replay(plan, NULL, &replay);
+    schedule->step_ns = status == DAO_OK ? replay.step_ns : schedule->step_ns;
+    return status;
+}
+
+static dao_status_t check_config(const dao_swap_plan_config_t *config)
+{
+    if (config->grain < DAO_SWAP_GRAIN_BEST || config->grain > DAO_SWAP_GRAIN_PARTS) {
+        return dao_error(DAO_ERR_INVALID, "there is no grain %d", (int)config->grain);
+    }
+    if (config->part_bytes > DAO_SWAP_SIZE_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "parts of %" PRIu64 " bytes: at most %" PRIu64, config->part_bytes,
+                         DAO_SWAP_SIZE_MAX);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                dao_swap_plan_t **out_plan)
+{
+    static const dao_swap_plan_config_t defaults = {0};
+    if (problem == NULL || out_plan == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL");
+    }
+    dao_swap_step_t step;
+    config = config != NULL ? config : &defaults;
+    dao_status_t status = check_config(config);
+    status = status == DAO_OK ? dao_swap_step_init(&step, problem) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_plan_t *plan = NULL;
+    status = dao_swap_step_check_capacity(&step, problem->capacity_bytes);
+    if (status == DAO_OK) {
+        search_t search;
+        status = search_init(&search, &step, config);
+        status = status == DAO_OK ? run_search(&search) : status;
+        if (status == DAO_OK && (plan = dao_host_calloc(1, sizeof(*plan))) == NULL) {
+            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
+        }
+        status = status == DAO_OK ? finish_plan(&search, plan) : status;
+        search_finish(&search);
+    }
+    dao_swap_step_finish(&step);
+    if (status != DAO_OK) {
+        dao_swap_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+void dao_swap_plan_destroy(dao_swap_plan_t *plan)
+{
+    if (plan != NULL) {
+        dao_swap_program_finish(&plan->program);
+        dao_host_free(plan->kernel_times_ns);
+        dao_host_free(plan);
+    }
+}
+
+const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t *plan)
+{
+    return plan != NULL ? &plan->program.schedule : NULL;
+}
+
+/* A tier that stands in for the plan's own has to be of its kind. */
+static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier, const dao_swap_tier_t *own)
+{
+    if (tier != NULL && tier->duplex != own->duplex) {
+        return dao_error(DAO_ERR_INVALID, "%s tier: the plan is for duplex %d, not %d", name,
+                         (int)own->duplex, (int)tier->duplex);
+    }
+    if (tier != NULL && own->in_bytes_per_s != 0 && tier->in_bytes_per_s == 0) {
+        return dao_error(DAO_ERR_INVALID, "%s tier: its link has no speed", name);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_swap_plan_replay(const dao_swap_plan_t *plan, const dao_swap_replay_config_t *config,
+                                  dao_swap_replay_t *out_replay)
+{
+    static const dao_swap_replay_config_t defaults = {0};
+    config = config != NULL ? config : &defaults;
+    if (plan == NULL || out_replay == NULL || config->step_count == 1) {
+        return dao_error(DAO_ERR_INVALID,
+                         "the plan or the place for its time is NULL, or one step is to be played");
+    }
+    dao_status_t status = check_tier("host", config->host, &plan->host);
+    status = status == DAO_OK ? check_tier("file", config->file, &plan->file) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    const dao_swap_play_t play = {
+        .schedule = &plan->program.schedule,
+        .kernel_count = plan->kernel_count,
+        .step_count = config->step_count != 0 ? config->step_count : REPLAY_STEP_COUNT,
+        .kernel_times_ns = config->kernel_times_ns != NULL ? config->kernel_times_ns : plan->kernel_times_ns,
+        .has_all_times = config->kernel_times_ns != NULL,
+        .host = config->host != NULL ? config->host : &plan->host,
+        .file = config->file != NULL ? config->file : &plan->file,
+        .stalls = config->out_stalls,
+    };
+    bool ends = dao_swap_replay(&play, out_replay);
+    DAO_ASSERT(ends);
+    return ends ? DAO_OK : dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");
+}

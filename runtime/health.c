@@ -1,0 +1,46 @@
+/* Devices that are lost: an error after which a device answers nothing else, such as an illegal address in a kernel or a card
+   that fell off the bus. From the first call on that said so
+
+       what needs the device     is refused at once, with the first answer: no driver is asked again and again
+       what frees                is done in the books alone
+       all other places          go on
+
+   until the library is finalized and started anew. */
+#include <dao/context.h>
+
+#include "runtime/context_internal.h"
+#include "runtime/detours.h"
+
+#include <inttypes.h>
+
+void dao_runtime_lose(dao_runtime_t *runtime)
+{
+    int none = DAO_LOSS_NONE;
+    if (!atomic_compare_exchange_strong(&runtime->loss, &none, DAO_LOSS_NOTED)) {
+        return;
+    }
+    dao_error_save(&runtime->loss_error, DAO_ERR_DEVICE_LOST);
+    atomic_store_explicit(&runtime->loss, DAO_LOSS_TOLD, memory_order_release);
+    dao_detours_begin(); /* until the runtime ends: the shortest way of dao_alloc() does not look here */
+}
+
+dao_status_t dao_runtime_health(const dao_runtime_t *runtime, const char *function)
+{
+    if (!dao_runtime_is_lost(runtime)) {
+        return DAO_OK;
+    }
+    return dao_error_vendor(DAO_ERR_DEVICE_LOST, runtime->loss_error.vendor_code,
+                            "%s: device:%" PRId32 " is lost until the library is started anew, since: %s",
+                            function, runtime->device_index, runtime->loss_error.message);
+}
+
+dao_status_t dao_device_health(int32_t device_index)
+{
+    dao_core_t *core;
+    dao_status_t status = dao_context_enter(&core);
+    if (status == DAO_OK) {
+        status = dao_place_check(core, (dao_place_t){DAO_PLACE_KIND_DEVICE, device_index});
+    }
+    dao_runtime_t *runtime = status == DAO_OK ? dao_runtime_started(device_index) : NULL;
+    return runtime != NULL ? dao_runtime_health(runtime, "dao_device_health") : status;
+}

@@ -1,0 +1,174 @@
+/* The fuzz target of the readers of lifetimes. The first byte of an input tells what the others are: the bytes of a file; or
+   words of one, a byte each, so that what looks like a file is found soon.
+
+   What is read has to be whole: the planner finds nothing wrong with it but what a file may say, the allocations and frees
+   that it is are as many as there have to be, and written as a plan and read again it is the same. What is refused has a
+   message. */
+#define _GNU_SOURCE
+#include "base/host.h"
+#include "tests/fuzz/fuzz.h"
+#include "tools/plan_write.h"
+#include "tools/read_lifetimes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { WORDS_BYTES = 1 << 15, PATH_BYTES = 64 };
+
+static const char *const words[] = {
+    "id,lower,upper,size",
+    "id,lower,upper,size,alignment,offset,gaps",
+    "buffer_id,start,end,size",
+    "time_ns,event,id,bytes,op",
+    ",alloc,",
+    ",free,",
+    ",step,",
+    "{\"a\": {\"alloc\": 1, \"free\": 4, \"size\": 8}",
+    "\"b\": {\"size\": 9, \"free\": ",
+    "\"alloc\": ",
+    "}",
+    "{",
+    ",",
+    "\n",
+    "\n",
+    " ",
+    "-",
+    "@",
+    ":",
+    "a",
+    "b",
+    "c",
+    "0",
+    "1",
+    "2",
+    "4",
+    "8",
+    "16",
+    "9",
+    "281474976710656",
+    "18446744073709551615",
+    "\x1f\x8b",
+};
+
+enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
+
+/* A file in memory, which is known by a path. */
+typedef struct memory_file {
+    int descriptor;
+    char path[PATH_BYTES];
+} memory_file_t;
+
+static memory_file_t make_file(void)
+{
+    memory_file_t file = {.descriptor = memfd_create("lifetimes", MFD_CLOEXEC)};
+    FUZZ_REQUIRE(file.descriptor >= 0);
+    (void)snprintf(file.path, sizeof(file.path), "/proc/self/fd/%d", file.descriptor);
+    return file;
+}
+
+static void put(const memory_file_t *file, const void *bytes, size_t size_bytes)
+{
+    FUZZ_REQUIRE(write(file->descriptor, bytes, size_bytes) == (ssize_t)size_bytes);
+}
+
+static void put_words(const memory_file_t *file, fuzz_input_t *input)
+{
+    size_t left = WORDS_BYTES;
+    while (input->left > 0) {
+        const char *word = words[fuzz_byte(input) % WORD_COUNT];
+        if (strlen(word) > left) {
+            break;
+        }
+        left -= strlen(word);
+        put(file, word, strlen(word));
+    }
+}
+
+/* Gives the plan that leaves fixed buffers where they are and places no others; NULL if fixed ones overlap or break a rule. */
+static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
+{
+    dao_plan_problem_t problem = {.buffers = lifetimes->buffers,
+                                  .buffer_count = lifetimes->buffer_count,
+                                  .gaps = lifetimes->gaps,
+                                  .gap_count = lifetimes->gap_count};
+    dao_plan_t *plan = NULL;
+    uint64_t *offsets = dao_host_calloc(lifetimes->buffer_count, sizeof(*offsets));
+    bool has_fixed = false;
+    FUZZ_REQUIRE(offsets != NULL);
+    for (size_t i = 0; i < lifetimes->buffer_count; i++) {
+        offsets[i] = lifetimes->buffers[i].fixed_offset;
+        has_fixed = has_fixed || offsets[i] != DAO_PLAN_NOWHERE;
+    }
+    dao_status_t status = dao_plan_create(&problem, offsets, NULL, &plan);
+    FUZZ_REQUIRE(status == DAO_OK || has_fixed || status == DAO_ERR_OVERFLOW);
+    dao_host_free(offsets);
+    return plan;
+}
+
+static void require_equal(const dao_plan_input_t *left, const dao_plan_input_t *right)
+{
+    FUZZ_REQUIRE(left->buffer_count == right->buffer_count && left->gap_count == right->gap_count);
+    FUZZ_REQUIRE(memcmp(left->buffers, right->buffers, left->buffer_count * sizeof(*left->buffers)) == 0);
+    FUZZ_REQUIRE(left->gap_count == 0 ||
+                 memcmp(left->gaps, right->gaps, left->gap_count * sizeof(*left->gaps)) == 0);
+    for (size_t i = 0; i < left->buffer_count; i++) {
+        char number[2][DAO_PLAN_INPUT_NUMBER_BYTES];
+        FUZZ_REQUIRE(strcmp(dao_plan_input_id(left, i, number[0]), dao_plan_input_id(right, i, number[1])) ==
+                     0);
+    }
+}
+
+/* Writes what was read, and reads it again. An id with a comma cannot be written. */
+static void write_and_read(const dao_plan_input_t *lifetimes, const dao_plan_t *plan)
+{
+    memory_file_t file = make_file();
+    dao_plan_input_t again;
+    dao_status_t status = dao_plan_write(file.path, lifetimes, plan);
+    FUZZ_REQUIRE(status == DAO_OK || status == DAO_ERR_INVALID);
+    if (status == DAO_OK) {
+        FUZZ_REQUIRE(dao_read_lifetimes(file.path, NULL, &again) == DAO_OK);
+        require_equal(lifetimes, &again);
+        dao_plan_input_finish(&again);
+    }
+    (void)close(file.descriptor);
+}
+
+static void check_lifetimes(const dao_plan_input_t *lifetimes)
+{
+    dao_alloc_trace_t trace;
+    FUZZ_REQUIRE(lifetimes->buffer_count > 0);
+    dao_status_t status = dao_plan_input_replay(lifetimes, false, &trace);
+    FUZZ_REQUIRE(status == DAO_OK || status == DAO_ERR_OVERFLOW);
+    if (status == DAO_OK) {
+        FUZZ_REQUIRE(trace.event_count == 2 * lifetimes->buffer_count && dao_alloc_trace_is_valid(&trace));
+        dao_alloc_trace_finish(&trace);
+    }
+    dao_plan_t *plan = plan_fixed(lifetimes);
+    if (plan != NULL) {
+        write_and_read(lifetimes, plan);
+        dao_plan_release(plan);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    fuzz_input_t input = {.next = data, .left = size_bytes};
+    memory_file_t file = make_file();
+    dao_plan_input_t lifetimes;
+    if (fuzz_byte(&input) % 2 == 0) {
+        put(&file, input.next, input.left);
+    } else {
+        put_words(&file, &input);
+    }
+    dao_status_t status = dao_read_lifetimes(file.path, NULL, &lifetimes);
+    if (status == DAO_OK) {
+        check_lifetimes(&lifetimes);
+        dao_plan_input_finish(&lifetimes);
+    } else {
+        FUZZ_REQUIRE(strlen(dao_last_message()) > 0);
+    }
+    (void)close(file.descriptor);
+    return 0;
+}

@@ -1,0 +1,463 @@
+/* The calls of a vendor's runtime: memory, streams, events, work. */
+#include "tests/loopback/driver.h"
+
+#include "backends/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const dao_backend_ops_t *const cpu = &dao_cpu_backend_ops;
+
+/* What an event's handle points to. */
+#define OBJECT(handle) ((loopback_object_t *)(void *)(handle))
+
+/* A call on a stream or an event: it is alive, and its device is current. */
+static vendorError_t begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind)
+{
+    if (!loopback_object_check(object, kind, call)) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    return loopback_begin(call, object->device);
+}
+
+/* ---- the driver ---- */
+
+static const struct {
+    vendorError_t error;
+    const char *name;
+    const char *text;
+} errors[] = {
+#define ERROR_ROW(error, text)                                                                               \
+    {                                                                                                        \
+        error, ERROR_NAME(error), text                                                                       \
+    }
+#define ERROR_NAME(error)      ERROR_NAME_TEXT(error)
+#define ERROR_NAME_TEXT(error) #error
+    ERROR_ROW(vendorErrorMemoryAllocation, "out of memory"),
+    ERROR_ROW(vendorErrorInsufficientDriver, "the driver is too old"),
+    ERROR_ROW(vendorErrorNoDevice, "no device"),
+    ERROR_ROW(vendorErrorInvalidDevice, "no such device"),
+    ERROR_ROW(vendorErrorNotReady, "not ready"),
+};
+
+const char *vendorGetErrorName(vendorError_t error)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        if (errors[i].error == error) {
+            return errors[i].name;
+        }
+    }
+    return "error";
+}
+
+const char *vendorGetErrorString(vendorError_t error)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        if (errors[i].error == error) {
+            return errors[i].text;
+        }
+    }
+    return "something failed";
+}
+
+vendorError_t vendorDriverGetVersion(int *out_version)
+{
+    *out_version = loopback_driver.settings.driver_version;
+    return vendorSuccess;
+}
+
+vendorError_t vendorRuntimeGetVersion(int *out_version)
+{
+    *out_version = loopback_driver.settings.runtime_version;
+    return vendorSuccess;
+}
+
+vendorError_t vendorGetDeviceCount(int *out_count)
+{
+    vendorError_t error = loopback_begin("get device count", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess && loopback_driver.settings.has_no_driver) {
+        error = loopback_error(vendorErrorInsufficientDriver);
+    }
+    if (error == vendorSuccess) {
+        int shown = loopback_driver.settings.device_count;
+        *out_count = shown == 0 ? (int)loopback_driver.device_count : shown > 0 ? shown : 0;
+    }
+    return error;
+}
+
+vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int device)
+{
+    vendorError_t error = loopback_begin("get device properties", device);
+    dao_device_info_t info;
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->device_query(loopback_device(), &info));
+    }
+    if (error != vendorSuccess) {
+        return error;
+    }
+    memset(out_properties, 0, sizeof(*out_properties));
+    if (loopback_driver.settings.has_long_names) {
+        memset(out_properties->name, 'x', sizeof(out_properties->name) - 1);
+    } else {
+        (void)snprintf(out_properties->name, sizeof(out_properties->name), "%s", info.name);
+    }
+    return vendorSuccess;
+}
+
+vendorError_t vendorDeviceSynchronize(void)
+{
+    vendorError_t error = loopback_begin("device synchronize", LOOPBACK_NO_DEVICE);
+    return error != vendorSuccess ? error : loopback_from(cpu->device_synchronize(loopback_device()));
+}
+
+vendorError_t vendorMemGetInfo(size_t *out_free, size_t *out_total)
+{
+    vendorError_t error = loopback_begin("memory info", LOOPBACK_NO_DEVICE);
+    dao_device_info_t info;
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->device_query(loopback_device(), &info));
+    }
+    if (error == vendorSuccess) {
+        *out_free = (size_t)info.free_bytes;
+        *out_total = (size_t)info.total_bytes;
+    }
+    return error;
+}
+
+/* ---- memory ---- */
+
+static vendorError_t take(const char *call, void **out_address, size_t size_bytes, bool is_pinned)
+{
+    vendorError_t error = loopback_begin(call, LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    void *address = NULL;
+    dao_status_t status = is_pinned ? cpu->pinned_alloc(loopback_device(), size_bytes, &address)
+                                    : cpu->memory_alloc(loopback_device(), size_bytes, &address);
+    if (status != DAO_OK) {
+        return loopback_from(status);
+    }
+    loopback_span_t span = {.begin = address,
+                            .size_bytes = size_bytes,
+                            .device = loopback_current_device(),
+                            .is_pinned = is_pinned};
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_spans_add(&loopback_driver.memory, span);
+    dao_mutex_unlock(&loopback_driver.lock);
+    *out_address = address;
+    return vendorSuccess;
+}
+
+/* Takes an allocation out of the books. False, a breach, if there is none of that kind. */
+static bool forget(const char *call, void *address, bool is_pinned, loopback_span_t *out_span)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
+    bool is_known = span != NULL && span->is_pinned == is_pinned;
+    if (is_known) {
+        *out_span = *span;
+        loopback_spans_remove(&loopback_driver.memory, span);
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (!is_known) {
+        (void)loopback_breach(LOOPBACK_RULE_UNKNOWN, call);
+    }
+    return is_known;
+}
+
+vendorError_t vendorMalloc(void **out_address, size_t size_bytes)
+{
+    return take("malloc", out_address, size_bytes, false);
+}
+
+vendorError_t vendorHostAlloc(void **out_address, size_t size_bytes, unsigned flags)
+{
+    return flags == vendorHostAllocPortable ? take("host alloc", out_address, size_bytes, true)
+                                            : loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host alloc");
+}
+
+vendorError_t vendorFree(void *address)
+{
+    vendorError_t error = loopback_begin("free", LOOPBACK_NO_DEVICE);
+    loopback_span_t span;
+    if (error != vendorSuccess || address == NULL) {
+        return error;
+    }
+    if (!forget("free", address, false, &span)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
+    }
+    if (span.device != loopback_current_device()) {
+        (void)loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "free");
+    }
+    return loopback_from(cpu->memory_free(loopback_driver.devices[span.device], address, span.size_bytes));
+}
+
+vendorError_t vendorFreeHost(void *address)
+{
+    vendorError_t error = loopback_begin("free host", LOOPBACK_NO_DEVICE);
+    loopback_span_t span;
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (!forget("free host", address, true, &span)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
+    }
+    return loopback_from(cpu->pinned_free(loopback_driver.devices[span.device], address, span.size_bytes));
+}
+
+/* ---- streams ---- */
+
+vendorError_t vendorStreamCreateWithFlags(vendorStream_t *out_stream, unsigned flags)
+{
+    if (flags != vendorStreamNonBlocking) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "stream create");
+    }
+    dao_backend_stream_t *inner = NULL;
+    vendorError_t error = loopback_begin("stream create", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->stream_create(loopback_device(), &inner));
+    }
+    if (error == vendorSuccess) {
+        *out_stream = (vendorStream_t)(void *)loopback_object_add(LOOPBACK_KIND_STREAM, inner, 0);
+    }
+    return error;
+}
+
+/* As with a real vendor, a failing destroy reports older work: the stream goes all the same. */
+vendorError_t vendorStreamDestroy(vendorStream_t stream)
+{
+    if (!loopback_object_check(loopback_stream(stream), LOOPBACK_KIND_STREAM, "stream destroy")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    vendorError_t error = loopback_begin("stream destroy", loopback_stream(stream)->device);
+    loopback_object_remove(loopback_stream(stream));
+    cpu->stream_destroy(loopback_stream(stream)->inner);
+    return error;
+}
+
+vendorError_t vendorStreamSynchronize(vendorStream_t stream)
+{
+    vendorError_t error = begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    return error != vendorSuccess ? error
+                                  : loopback_from(cpu->stream_synchronize(loopback_stream(stream)->inner));
+}
+
+vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, unsigned flags)
+{
+    vendorError_t error = begin_on("stream wait event", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (flags != 0) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "stream wait event");
+    }
+    if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "stream wait event")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    return error != vendorSuccess
+               ? error
+               : loopback_from(cpu->stream_wait_event(loopback_stream(stream)->inner, OBJECT(event)->inner));
+}
+
+/* ---- events ---- */
+
+vendorError_t vendorEventCreateWithFlags(vendorEvent_t *out_event, unsigned flags)
+{
+    if (flags != vendorEventDefault) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "event create");
+    }
+    dao_backend_event_t *inner = NULL;
+    vendorError_t error = loopback_begin("event create", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->event_create(loopback_device(), &inner));
+    }
+    if (error == vendorSuccess) {
+        *out_event = (vendorEvent_t)(void *)loopback_object_add(LOOPBACK_KIND_EVENT, inner, 0);
+    }
+    return error;
+}
+
+vendorError_t vendorEventDestroy(vendorEvent_t event)
+{
+    if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "event destroy")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    vendorError_t error = loopback_begin("event destroy", OBJECT(event)->device);
+    loopback_object_remove(OBJECT(event));
+    cpu->event_destroy(OBJECT(event)->inner);
+    return error;
+}
+
+vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
+{
+    vendorError_t error = begin_on("event record", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "event record")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    if (OBJECT(event)->device != loopback_stream(stream)->device) {
+        return loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "event record");
+    }
+    return error != vendorSuccess
+               ? error
+               : loopback_from(cpu->event_record(OBJECT(event)->inner, loopback_stream(stream)->inner));
+}
+
+vendorError_t vendorEventQuery(vendorEvent_t event)
+{
+    vendorError_t error = begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
+    return error != vendorSuccess ? error : loopback_from(cpu->event_query(OBJECT(event)->inner));
+}
+
+vendorError_t vendorEventSynchronize(vendorEvent_t event)
+{
+    vendorError_t error = begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
+    return error != vendorSuccess ? error : loopback_from(cpu->event_synchronize(OBJECT(event)->inner));
+}
+
+vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorEvent_t end)
+{
+    vendorError_t error = begin_on("event elapsed time", OBJECT(end), LOOPBACK_KIND_EVENT);
+    if (!loopback_object_check(OBJECT(begin), LOOPBACK_KIND_EVENT, "event elapsed time")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    int64_t elapsed_ns = 0;
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->event_elapsed(OBJECT(begin)->inner, OBJECT(end)->inner, &elapsed_ns));
+    }
+    if (error == vendorSuccess) {
+        *out_ms = (float)((double)elapsed_ns / 1e6);
+    }
+    return error;
+}
+
+/* ---- work ---- */
+
+/* Tells whether a range is the device's, and may be touched by it. */
+static bool check_device_range(const char *call, int device, const void *address, size_t size_bytes)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    const char *at = address;
+    const char *end = at + size_bytes;
+    bool is_allowed = true;
+    dao_mutex_lock(&driver->lock);
+    const loopback_span_t *span = loopback_spans_in(&driver->memory, address, size_bytes);
+    if (span != NULL) {
+        bool is_inside = !span->is_pinned && span->device == device && span->begin <= at &&
+                         span->begin + span->size_bytes >= end;
+        at = is_inside ? end : at;
+    } else {
+        size_t i = loopback_spans_from(&driver->mapped, address);
+        while (at < end && i < driver->mapped.count && driver->mapped.items[i].begin <= at &&
+               driver->mapped.items[i].device == device) {
+            is_allowed = is_allowed && driver->mapped.items[i].is_allowed;
+            at = driver->mapped.items[i].begin + driver->mapped.items[i].size_bytes;
+            i++;
+        }
+    }
+    dao_mutex_unlock(&driver->lock);
+    if (at < end) {
+        (void)loopback_breach(LOOPBACK_RULE_BAD_RANGE, call);
+    } else if (!is_allowed) {
+        (void)loopback_breach(LOOPBACK_RULE_NOT_ALLOWED, call);
+    }
+    return at >= end && is_allowed;
+}
+
+/* Tells whether a range has no byte of a device, and lies within pinned memory if it touches any. */
+static bool check_host_range(const char *call, const void *address, size_t size_bytes)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    dao_mutex_lock(&driver->lock);
+    const loopback_span_t *span = loopback_spans_in(&driver->memory, address, size_bytes);
+    bool is_host = loopback_spans_in(&driver->reserved, address, size_bytes) == NULL &&
+                   (span == NULL || (span->is_pinned && span->begin <= (const char *)address &&
+                                     span->begin + span->size_bytes >= (const char *)address + size_bytes));
+    dao_mutex_unlock(&driver->lock);
+    if (!is_host) {
+        (void)loopback_breach(LOOPBACK_RULE_BAD_RANGE, call);
+    }
+    return is_host;
+}
+
+vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
+                                vendorStream_t stream)
+{
+    vendorError_t error = begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
+    bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
+    int device = loopback_stream(stream)->device;
+    bool is_right = to_device || from_device;
+    is_right = is_right && (to_device ? check_device_range("memcpy to", device, dst, size_bytes)
+                                      : check_host_range("memcpy to", dst, size_bytes));
+    is_right = is_right && (from_device ? check_device_range("memcpy from", device, src, size_bytes)
+                                        : check_host_range("memcpy from", src, size_bytes));
+    if (!is_right) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
+                          : to_device  ? DAO_COPY_KIND_D2D
+                                       : DAO_COPY_KIND_D2H;
+    return loopback_from(cpu->copy(loopback_stream(stream)->inner, way, dst, src, size_bytes));
+}
+
+vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
+                                    size_t size_bytes, vendorStream_t stream)
+{
+    vendorError_t error = begin_on("memcpy peer", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (!check_device_range("memcpy peer to", dst_device, dst, size_bytes) ||
+        !check_device_range("memcpy peer from", src_device, src, size_bytes)) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    return loopback_from(cpu->copy_peer(loopback_stream(stream)->inner, loopback_driver.devices[dst_device],
+                                        dst, loopback_driver.devices[src_device], src, size_bytes));
+}
+
+vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorStream_t stream)
+{
+    vendorError_t error = begin_on("memset", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (!check_device_range("memset", loopback_stream(stream)->device, dst, size_bytes)) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    return loopback_from(cpu->fill(loopback_stream(stream)->inner, dst, (uint8_t)value, size_bytes));
+}
+
+/* ---- host functions ---- */
+
+typedef struct box {
+    void (*function)(void *);
+    void *user;
+} box_t;
+
+static void run_box(void *user)
+{
+    box_t box = *(box_t *)user;
+    free(user);
+    loopback_run_host_func(box.function, box.user);
+}
+
+vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
+                                 void *user)
+{
+    vendorError_t error = begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    box_t *box = calloc(1, sizeof(*box));
+    if (box == NULL) {
+        abort(); /* the test machine is full */
+    }
+    *box = (box_t){.function = function, .user = user};
+    dao_status_t status = cpu->host_func(loopback_stream(stream)->inner, run_box, box);
+    if (status != DAO_OK) {
+        free(box);
+    }
+    return loopback_from(status);
+}

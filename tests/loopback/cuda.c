@@ -1,0 +1,151 @@
+/* What CUDA alone has: the driver's entry points, looked up through the runtime, and the virtual memory behind them. */
+#include "tests/loopback/driver.h"
+#include "tests/loopback/vmm.h"
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <string.h>
+
+vendorError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
+{
+    return loopback_host_func("launch host function", stream, function, user);
+}
+
+static CUresult device_get(CUdevice *out_device, int index)
+{
+    *out_device = index;
+    return CUDA_SUCCESS;
+}
+
+static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribute, CUdevice device)
+{
+    size_t page_bytes = 0;
+    if (attribute != CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = (CUresult)loopback_vmm_granularity(&page_bytes, device);
+    *out_value = page_bytes != 0;
+    return result;
+}
+
+/* The one kind of memory that the library asks for. */
+static bool is_right(const CUmemAllocationProp *memory)
+{
+    return memory->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+           memory->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult get_granularity(size_t *out_bytes, const CUmemAllocationProp *memory,
+                                CUmemAllocationGranularity_flags option)
+{
+    return !is_right(memory) || option != CU_MEM_ALLOC_GRANULARITY_MINIMUM
+               ? CUDA_ERROR_INVALID_VALUE
+               : (CUresult)loopback_vmm_granularity(out_bytes, memory->location.id);
+}
+
+static CUresult address_reserve(CUdeviceptr *out_address, size_t size_bytes, size_t alignment,
+                                CUdeviceptr wish, unsigned long long flags)
+{
+    void *address = NULL;
+    if (alignment != 0 || wish != 0 || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = (CUresult)loopback_vmm_reserve(&address, size_bytes);
+    if (result == CUDA_SUCCESS) {
+        *out_address = (CUdeviceptr)(uintptr_t)address;
+    }
+    return result;
+}
+
+static CUresult address_free(CUdeviceptr address, size_t size_bytes)
+{
+    return (CUresult)loopback_vmm_release((void *)(uintptr_t)address, size_bytes);
+}
+
+static CUresult create(CUmemGenericAllocationHandle *out_handle, size_t size_bytes,
+                       const CUmemAllocationProp *memory, unsigned long long flags)
+{
+    void *handle = NULL;
+    if (!is_right(memory) || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = (CUresult)loopback_vmm_create(&handle, size_bytes, memory->location.id);
+    if (result == CUDA_SUCCESS) {
+        *out_handle = (CUmemGenericAllocationHandle)(uintptr_t)handle;
+    }
+    return result;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+    return (CUresult)loopback_vmm_destroy((void *)(uintptr_t)handle);
+}
+
+static CUresult map(CUdeviceptr address, size_t size_bytes, size_t offset,
+                    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    return offset != 0 || flags != 0 ? CUDA_ERROR_INVALID_VALUE
+                                     : (CUresult)loopback_vmm_map((void *)(uintptr_t)address, size_bytes,
+                                                                  (void *)(uintptr_t)handle);
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size_bytes)
+{
+    return (CUresult)loopback_vmm_unmap((void *)(uintptr_t)address, size_bytes);
+}
+
+static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAccessDesc *access,
+                           size_t count)
+{
+    return count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+                   access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+               ? CUDA_ERROR_INVALID_VALUE
+               : (CUresult)loopback_vmm_allow((void *)(uintptr_t)address, size_bytes, access->location.id);
+}
+
+/* Names, and calls of the versions that the typed pointers below have. */
+#define ENTRY_LIST(X)                                                                                        \
+    X("cuDeviceGet", PFN_cuDeviceGet_v2000, device_get)                                                      \
+    X("cuDeviceGetAttribute", PFN_cuDeviceGetAttribute_v2000, device_get_attribute)                          \
+    X("cuMemGetAllocationGranularity", PFN_cuMemGetAllocationGranularity_v10020, get_granularity)            \
+    X("cuMemAddressReserve", PFN_cuMemAddressReserve_v10020, address_reserve)                                \
+    X("cuMemAddressFree", PFN_cuMemAddressFree_v10020, address_free)                                         \
+    X("cuMemCreate", PFN_cuMemCreate_v10020, create)                                                         \
+    X("cuMemRelease", PFN_cuMemRelease_v10020, release)                                                      \
+    X("cuMemMap", PFN_cuMemMap_v10020, map)                                                                  \
+    X("cuMemUnmap", PFN_cuMemUnmap_v10020, unmap)                                                            \
+    X("cuMemSetAccess", PFN_cuMemSetAccess_v10020, set_access)
+
+static cudaError_t find_entry(const char *name, void **out_entry,
+                              enum cudaDriverEntryPointQueryResult *out_result)
+{
+#define ENTRY_FIND(entry_name, type, function)                                                               \
+    if (strcmp(name, entry_name) == 0) {                                                                     \
+        type typed = function;                                                                               \
+        *out_entry = (void *)(uintptr_t)typed;                                                               \
+        *out_result = cudaDriverEntryPointSuccess;                                                           \
+        return cudaSuccess;                                                                                  \
+    }
+    ENTRY_LIST(ENTRY_FIND)
+#undef ENTRY_FIND
+    *out_result = cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
+}
+
+#if CUDART_VERSION >= 12050
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out_entry, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *out_result)
+{
+    (void)version;
+    (void)flags;
+    return find_entry(name, out_entry, out_result);
+}
+#else
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **out_entry, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *out_result)
+{
+    (void)flags;
+    return find_entry(name, out_entry, out_result);
+}
+#endif

@@ -1,0 +1,427 @@
+/* The driver's life, and what every call has to pass. */
+#include "tests/loopback/driver.h"
+
+#include "backends/cpu/cpu.h"
+#include "backends/vendor/vendor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .calls_until_fail = -1};
+
+static _Thread_local int current_device;
+static _Thread_local vendorError_t last_error;
+static _Thread_local bool is_in_host_func;
+
+static const char *const rule_texts[] = {
+#define LOOPBACK_RULE_TEXT(name, text) text,
+    LOOPBACK_RULE_LIST(LOOPBACK_RULE_TEXT)
+#undef LOOPBACK_RULE_TEXT
+};
+
+/* ---- what every call does ---- */
+
+/* With the lock held. */
+static void breach_locked(loopback_rule_t rule, const char *call)
+{
+    loopback_driver.breach_counts[rule]++;
+    if (!loopback_driver.is_tolerant) {
+        (void)fprintf(stderr, "loopback driver: %s: %s\n", call, rule_texts[rule]);
+        abort();
+    }
+}
+
+vendorError_t loopback_error(vendorError_t error)
+{
+    if (error != vendorSuccess) {
+        last_error = error;
+    }
+    return error;
+}
+
+vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    breach_locked(rule, call);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+}
+
+static bool is_lost(vendorError_t error)
+{
+#define LOST_CASE(code) case code:
+    switch ((int)error) {
+        VENDOR_LOST_LIST(LOST_CASE)
+        return true;
+    default:
+        return false;
+    }
+#undef LOST_CASE
+}
+
+/* The failure that a test has asked for, if it is its turn. */
+static vendorError_t failure_locked(void)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    if (driver->calls_until_fail < 0 || driver->calls_until_fail-- > 0) {
+        return vendorSuccess;
+    }
+    driver->has_failed = true;
+    driver->failure_count++;
+    if (is_lost(driver->failure) && current_device < driver->device_count) {
+        driver->lost[current_device] = driver->failure;
+    }
+    return driver->failure;
+}
+
+static vendorError_t begin_locked(const char *call, int device)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    driver->call_count++;
+    if (is_in_host_func) {
+        breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, call);
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
+    }
+    if (driver->cpu == NULL) {
+        breach_locked(LOOPBACK_RULE_NOT_OPEN, call);
+        return vendorErrorNoDevice;
+    }
+    if (device != LOOPBACK_NO_DEVICE && device != current_device) {
+        breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
+    }
+    vendorError_t error = failure_locked();
+    return error != vendorSuccess ? error : driver->lost[current_device];
+}
+
+vendorError_t loopback_begin(const char *call, int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = begin_locked(call, device);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error(error);
+}
+
+vendorError_t loopback_from(dao_status_t status)
+{
+    switch (status) {
+    case DAO_OK:
+        return vendorSuccess;
+    case DAO_ERR_NO_DEVICE_MEMORY:
+    case DAO_ERR_NO_HOST_MEMORY:
+        return loopback_error(vendorErrorMemoryAllocation);
+    case DAO_ERR_NOT_READY:
+        return loopback_error(vendorErrorNotReady);
+    case DAO_ERR_NO_DEVICE:
+        return loopback_error(vendorErrorInvalidDevice);
+    default:
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+}
+
+dao_backend_device_t *loopback_device(void)
+{
+    return loopback_driver.devices[current_device];
+}
+
+void loopback_run_host_func(void (*function)(void *), void *user)
+{
+    is_in_host_func = true;
+    function(user);
+    is_in_host_func = false;
+}
+
+/* ---- objects ---- */
+
+loopback_object_t *loopback_stream(vendorStream_t stream)
+{
+    return stream != NULL ? (loopback_object_t *)(void *)stream
+                          : loopback_driver.default_streams[current_device];
+}
+
+static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_t size_bytes)
+{
+    loopback_object_t *object = calloc(1, sizeof(*object));
+    if (object == NULL) {
+        abort(); /* the test machine is full */
+    }
+    *object =
+        (loopback_object_t){.kind = kind, .device = current_device, .inner = inner, .size_bytes = size_bytes};
+    return object;
+}
+
+loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t size_bytes)
+{
+    loopback_object_t *object = object_create(kind, inner, size_bytes);
+    dao_mutex_lock(&loopback_driver.lock);
+    object->next = loopback_driver.objects;
+    loopback_driver.objects = object;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return object;
+}
+
+bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_alive = object != NULL && !object->is_gone && object->kind == kind;
+    if (!is_alive) {
+        breach_locked(LOOPBACK_RULE_UNKNOWN, call);
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_alive;
+}
+
+void loopback_object_remove(loopback_object_t *object)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    object->is_gone = true;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
+/* ---- the current device ---- */
+
+vendorError_t vendorGetDevice(int *out_device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = failure_locked(); /* a lost device can still be asked for */
+    if (is_in_host_func) {
+        breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, "get device");
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (error == vendorSuccess) {
+        *out_device = current_device;
+    }
+    return loopback_error(error);
+}
+
+/* It never fails by its number: nothing could mend it if the caller's device did not come back. */
+vendorError_t vendorSetDevice(int device)
+{
+    if (device < 0 || device >= loopback_driver.device_count ||
+        device + 1 == loopback_driver.settings.refused_device) {
+        return loopback_error(vendorErrorInvalidDevice);
+    }
+    current_device = device;
+    return vendorSuccess;
+}
+
+vendorError_t vendorGetLastError(void)
+{
+    vendorError_t error = last_error;
+    last_error = vendorSuccess;
+    return error;
+}
+
+/* ---- open and close ---- */
+
+/* The work of others that asked for NULL goes here. */
+static dao_status_t open_default_stream(loopback_driver_t *driver, int device)
+{
+    dao_backend_stream_t *inner = NULL;
+    dao_status_t status = dao_cpu_backend_ops.stream_create(driver->devices[device], &inner);
+    if (status == DAO_OK) {
+        loopback_object_t *stream = object_create(LOOPBACK_KIND_STREAM, inner, 0);
+        stream->device = device;
+        driver->default_streams[device] = stream;
+    }
+    return status;
+}
+
+static void close_cpu(loopback_driver_t *driver)
+{
+    for (int i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
+        if (driver->default_streams[i] != NULL) {
+            dao_cpu_backend_ops.stream_destroy(driver->default_streams[i]->inner);
+            free(driver->default_streams[i]);
+            driver->default_streams[i] = NULL;
+        }
+        if (driver->devices[i] != NULL) {
+            dao_cpu_backend_ops.device_close(driver->devices[i]);
+            driver->devices[i] = NULL;
+        }
+    }
+    if (driver->cpu != NULL) {
+        dao_cpu_backend_ops.close(driver->cpu);
+        driver->cpu = NULL;
+    }
+}
+
+static dao_status_t open_cpu(loopback_driver_t *driver, const dao_config_t *config)
+{
+    dao_status_t status = dao_cpu_backend_ops.open(config, &driver->cpu);
+    if (status == DAO_OK) {
+        status = dao_cpu_backend_ops.device_count(driver->cpu, &driver->device_count);
+    }
+    for (int i = 0; i < driver->device_count && status == DAO_OK; i++) {
+        driver->lost[i] = vendorSuccess;
+        status = dao_cpu_backend_ops.device_open(driver->cpu, i, &driver->devices[i]);
+        status = status == DAO_OK ? open_default_stream(driver, i) : status;
+    }
+    return status;
+}
+
+static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_backend)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    dao_status_t status = DAO_OK;
+    if (driver->open_count == 0) {
+        driver->device_count = 0;
+        driver->has_failed = false;
+        status = open_cpu(driver, config);
+    }
+    if (status == DAO_OK) {
+        status = dao_vendor_backend_ops.open(config, out_backend);
+    }
+    if (status == DAO_OK) {
+        driver->open_count++;
+    } else if (driver->open_count == 0) {
+        close_cpu(driver);
+    }
+    return status;
+}
+
+/* Gives back what callers have left, as the end of a process would. Streams first: their work uses the rest. */
+static void collect(loopback_driver_t *driver)
+{
+    const dao_backend_ops_t *cpu = &dao_cpu_backend_ops;
+    for (loopback_object_t *object = driver->objects; object != NULL; object = object->next) {
+        if (object->kind == LOOPBACK_KIND_STREAM && !object->is_gone) {
+            cpu->stream_destroy(object->inner);
+        }
+    }
+    loopback_object_t *next = NULL;
+    for (loopback_object_t *object = driver->objects; object != NULL; object = next) {
+        next = object->next;
+        if (object->kind == LOOPBACK_KIND_EVENT && !object->is_gone) {
+            cpu->event_destroy(object->inner);
+        } else if (object->kind == LOOPBACK_KIND_PAGES && !object->is_gone) {
+            if (object->mapped_at != NULL) {
+                (void)cpu->pages_unmap(driver->devices[object->device], object->inner, object->mapped_at);
+            }
+            (void)cpu->pages_destroy(driver->devices[object->device], object->inner);
+        }
+        free(object);
+    }
+    driver->objects = NULL;
+    for (size_t i = 0; i < driver->memory.count; i++) {
+        const loopback_span_t *span = &driver->memory.items[i];
+        dao_backend_device_t *device = driver->devices[span->device];
+        (void)(span->is_pinned ? cpu->pinned_free(device, span->begin, span->size_bytes)
+                               : cpu->memory_free(device, span->begin, span->size_bytes));
+    }
+    for (size_t i = 0; i < driver->reserved.count; i++) {
+        const loopback_span_t *span = &driver->reserved.items[i];
+        (void)cpu->address_release(driver->devices[span->device], span->begin, span->size_bytes);
+    }
+    loopback_spans_finish(&driver->memory);
+    loopback_spans_finish(&driver->reserved);
+    loopback_spans_finish(&driver->mapped);
+}
+
+static bool has_left(const loopback_driver_t *driver)
+{
+    for (const loopback_object_t *object = driver->objects; object != NULL; object = object->next) {
+        if (!object->is_gone) {
+            return true;
+        }
+    }
+    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0;
+}
+
+static void close_driver(dao_backend_t *backend)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    dao_vendor_backend_ops.close(backend);
+    if (--driver->open_count > 0) {
+        return;
+    }
+    if (has_left(driver) && !driver->has_failed) {
+        (void)loopback_breach(LOOPBACK_RULE_LEFT, "close");
+    }
+    collect(driver);
+    close_cpu(driver);
+}
+
+static void print_counts(void)
+{
+    (void)printf("loopback driver as %s: %" PRIu64 " calls checked, %" PRIu64 " failed on demand\n",
+                 VENDOR_BACKEND_NAME, loopback_driver.call_count, loopback_driver.failure_count);
+}
+
+const dao_backend_ops_t *loopback_ops(void)
+{
+    static dao_backend_ops_t ops;
+    if (ops.open == NULL) {
+        ops = dao_vendor_backend_ops;
+        ops.open = open_driver;
+        ops.close = close_driver;
+        (void)atexit(print_counts);
+    }
+    return &ops;
+}
+
+/* In the place of the one that comes with the cpu backend. */
+const dao_backend_ops_t *dao_backend_ops(void)
+{
+    return loopback_ops();
+}
+
+/* ---- what tests set and read ---- */
+
+void loopback_set(const loopback_settings_t *settings)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.settings = *settings;
+    loopback_driver.calls_until_fail = -1;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
+void loopback_fail(long calls, int error)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.calls_until_fail = calls;
+    loopback_driver.failure = (vendorError_t)error;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
+bool loopback_has_failed(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool has_failed = loopback_driver.has_failed;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return has_failed;
+}
+
+uint64_t loopback_call_count(void)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    uint64_t count = loopback_driver.call_count;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return count;
+}
+
+int loopback_last_error(void)
+{
+    return (int)last_error;
+}
+
+int loopback_current_device(void)
+{
+    return current_device;
+}
+
+void loopback_tolerate(bool is_tolerant)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.is_tolerant = is_tolerant;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
+long loopback_take_breaches(loopback_rule_t rule)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    long count = loopback_driver.breach_counts[rule];
+    loopback_driver.breach_counts[rule] = 0;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return count;
+}

@@ -1,0 +1,93 @@
+/* What the files of the loopback driver share: the driver, who is alive in it, and what every call does first. Included behind
+   the names of one vendor. */
+#ifndef DAO_TESTS_LOOPBACK_DRIVER_H
+#define DAO_TESTS_LOOPBACK_DRIVER_H
+
+#include DAO_VENDOR_NAMES
+
+#include "base/sync.h"
+#include "tests/loopback/loopback.h"
+#include "tests/loopback/spans.h"
+
+/* No device: the call is for none, or for whichever is current. */
+#define LOOPBACK_NO_DEVICE (-1)
+
+typedef enum loopback_kind {
+    LOOPBACK_KIND_STREAM,
+    LOOPBACK_KIND_EVENT,
+    LOOPBACK_KIND_PAGES,
+} loopback_kind_t;
+
+/* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is seen. */
+typedef struct loopback_object {
+    struct loopback_object *next;
+    loopback_kind_t kind;
+    int device;
+    bool is_gone;
+    void *inner; /* the cpu backend's */
+    size_t size_bytes;
+    char *mapped_at; /* pages; NULL: nowhere */
+} loopback_object_t;
+
+typedef struct loopback_driver {
+    dao_mutex_t lock; /* of all below; no call of the cpu backend is made under it, but to open and close */
+    int open_count; /* as a driver of a process, it is opened once for all who use it, with the first one's settings */
+    dao_backend_t *cpu;
+    dao_backend_device_t *devices[DAO_DEVICE_COUNT_MAX];
+    loopback_object_t
+        *default_streams[DAO_DEVICE_COUNT_MAX]; /* what NULL is for streams; not among the objects */
+    vendorError_t lost[DAO_DEVICE_COUNT_MAX];   /* vendorSuccess: it is not */
+    int32_t device_count;
+    loopback_object_t *objects;
+    loopback_spans_t memory;
+    loopback_spans_t reserved;
+    loopback_spans_t mapped;
+
+    loopback_settings_t settings;
+    long calls_until_fail; /* negative: none fails */
+    vendorError_t failure;
+    bool has_failed; /* since the driver was opened */
+    bool is_tolerant;
+    long breach_counts[LOOPBACK_RULE_COUNT];
+    uint64_t call_count;    /* of the process */
+    uint64_t failure_count; /* of the process */
+} loopback_driver_t;
+
+extern loopback_driver_t loopback_driver;
+
+/* Says that a caller broke a rule, and ends the program unless a test tolerates it. Gives the error to answer. */
+vendorError_t loopback_breach(loopback_rule_t rule, const char *call);
+
+/* What every call does first: counts it, fails it if it is its turn, and checks that it may be made. `device` is current if
+   the caller did right; LOOPBACK_NO_DEVICE: the call is for any. */
+vendorError_t loopback_begin(const char *call, int device);
+
+/* The device that is current in this thread. */
+dao_backend_device_t *loopback_device(void);
+
+/* Keeps an error as this thread's last one. Gives it. */
+vendorError_t loopback_error(vendorError_t error);
+
+/* What a vendor would answer where the cpu backend answers a status. */
+vendorError_t loopback_from(dao_status_t status);
+
+/* Runs a host function; the calls that it makes are breaches. */
+void loopback_run_host_func(void (*function)(void *), void *user);
+
+/* Queues a host function. */
+vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
+                                 void *user);
+
+/* The object of a stream's handle; NULL is the current device's default stream. */
+loopback_object_t *loopback_stream(vendorStream_t stream);
+
+/* Adds an object that was made, on the current device. */
+loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t size_bytes);
+
+/* Tells whether an object is alive, and of that kind; else that is a breach. */
+bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call);
+
+/* Takes an object off, before what is behind it goes. */
+void loopback_object_remove(loopback_object_t *object);
+
+#endif

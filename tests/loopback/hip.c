@@ -1,0 +1,100 @@
+/* What HIP spells in its own way: host functions are stream callbacks, and virtual memory is a part of the runtime. */
+#include "tests/loopback/driver.h"
+#include "tests/loopback/vmm.h"
+
+#include <stdlib.h>
+
+typedef struct callback {
+    hipStreamCallback_t function;
+    hipStream_t stream;
+    void *user;
+} callback_t;
+
+static void run_callback(void *user)
+{
+    callback_t callback = *(callback_t *)user;
+    free(user);
+    callback.function(callback.stream, hipSuccess, callback.user);
+}
+
+hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function, void *user, unsigned flags)
+{
+    callback_t *callback = calloc(1, sizeof(*callback));
+    if (callback == NULL) {
+        abort(); /* the test machine is full */
+    }
+    *callback = (callback_t){.function = function, .stream = stream, .user = user};
+    hipError_t error = flags != 0 ? loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "add callback")
+                                  : loopback_host_func("add callback", stream, run_callback, callback);
+    if (error != hipSuccess) {
+        free(callback);
+    }
+    return error;
+}
+
+/* The one kind of memory that the library asks for. */
+static bool is_right(const hipMemAllocationProp *memory)
+{
+    return memory->type == hipMemAllocationTypePinned && memory->location.type == hipMemLocationTypeDevice;
+}
+
+/* Where a device has no virtual memory this is refused. */
+hipError_t hipMemGetAllocationGranularity(size_t *out_bytes, const hipMemAllocationProp *memory,
+                                          hipMemAllocationGranularity_flags option)
+{
+    if (!is_right(memory) || option != hipMemAllocationGranularityMinimum) {
+        return hipErrorInvalidValue;
+    }
+    hipError_t error = loopback_vmm_granularity(out_bytes, memory->location.id);
+    return error == hipSuccess && *out_bytes == 0 ? loopback_error(hipErrorNotSupported) : error;
+}
+
+hipError_t hipMemAddressReserve(void **out_address, size_t size_bytes, size_t alignment, void *wish,
+                                unsigned long long flags)
+{
+    return alignment != 0 || wish != NULL || flags != 0 ? hipErrorInvalidValue
+                                                        : loopback_vmm_reserve(out_address, size_bytes);
+}
+
+hipError_t hipMemAddressFree(void *address, size_t size_bytes)
+{
+    return loopback_vmm_release(address, size_bytes);
+}
+
+hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes,
+                        const hipMemAllocationProp *memory, unsigned long long flags)
+{
+    void *handle = NULL;
+    if (!is_right(memory) || flags != 0) {
+        return hipErrorInvalidValue;
+    }
+    hipError_t error = loopback_vmm_create(&handle, size_bytes, memory->location.id);
+    if (error == hipSuccess) {
+        *out_handle = handle;
+    }
+    return error;
+}
+
+hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle)
+{
+    return loopback_vmm_destroy(handle);
+}
+
+hipError_t hipMemMap(void *address, size_t size_bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
+                     unsigned long long flags)
+{
+    return offset != 0 || flags != 0 ? hipErrorInvalidValue : loopback_vmm_map(address, size_bytes, handle);
+}
+
+hipError_t hipMemUnmap(void *address, size_t size_bytes)
+{
+    return loopback_vmm_unmap(address, size_bytes);
+}
+
+hipError_t hipMemSetAccess(void *address, size_t size_bytes, const hipMemAccessDesc *access, size_t count)
+{
+    return count != 1 || access->location.type != hipMemLocationTypeDevice ||
+                   access->flags != hipMemAccessFlagsProtReadWrite
+               ? hipErrorInvalidValue
+               : loopback_vmm_allow(address, size_bytes, access->location.id);
+}

@@ -1,0 +1,74 @@
+/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A program that links
+   it runs backends/vendor/ as if there were real devices, asynchronous and bounded, and every call is checked:
+
+       vendor.c, vendor_pages.c
+         |  cudaMalloc, hipMalloc, or in builds for cpu loopback_malloc ...    names of one vendor (DAO_VENDOR_NAMES)
+       loopback: is the device current? is the object alive? is it allowed here?
+         |
+       dao_cpu_backend_ops
+
+   The driver is opened with a configuration, by loopback_ops(), which is also what dao_backend_ops() gives in such a program.
+   A caller's breach of the rules ends the program with a message, unless a test tolerates it. */
+#ifndef DAO_TESTS_LOOPBACK_LOOPBACK_H
+#define DAO_TESTS_LOOPBACK_LOOPBACK_H
+
+#include "backends/backend.h"
+
+/* What callers can do wrong. */
+#define LOOPBACK_RULE_LIST(X)                                                                                \
+    X(WRONG_DEVICE, "another device is current than the one that the call is for")                           \
+    X(IN_HOST_FUNCTION, "a call from inside a host function")                                                \
+    X(NOT_OPEN, "a call before the driver is opened, or after it is closed")                                 \
+    X(UNKNOWN, "a stream, an event, pages or an address that never was, or is gone")                         \
+    X(BAD_RANGE, "bytes that are not within memory of the kind that the call says")                          \
+    X(NOT_ALLOWED, "bytes of pages to which access is not allowed")                                          \
+    X(MAPPED, "pages or addresses given back, or mapped again, while they are mapped")                       \
+    X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
+    X(LEFT, "objects that are left when the driver is closed, though no call has failed")
+
+typedef enum loopback_rule {
+#define LOOPBACK_RULE_ENUMERATOR(name, text) LOOPBACK_RULE_##name,
+    LOOPBACK_RULE_LIST(LOOPBACK_RULE_ENUMERATOR)
+#undef LOOPBACK_RULE_ENUMERATOR
+        LOOPBACK_RULE_COUNT,
+} loopback_rule_t;
+
+/* Errors that both vendors number alike. */
+#define LOOPBACK_INVALID_VALUE   1
+#define LOOPBACK_ILLEGAL_ADDRESS 700 /* the device is lost */
+
+/* What a test sets. All zero: the devices of the configuration, nothing fails. */
+typedef struct loopback_settings {
+    int device_count;   /* shown to the caller; 0: as many as there are, -1: none */
+    bool has_no_driver; /* asked for its devices, it answers that the driver is too old ... */
+    int driver_version; /* ... and this is its version; 0: there is none */
+    int runtime_version;
+    int refused_device;  /* its number + 1: it cannot be made current */
+    bool has_long_names; /* devices' names fill what the vendor has for them */
+} loopback_settings_t;
+
+/* The vendor's table; its open and close are the driver's, too. */
+const dao_backend_ops_t *loopback_ops(void);
+
+/* Sets how it behaves, and forgets failures that were asked for. */
+void loopback_set(const loopback_settings_t *settings);
+
+/* Lets `calls` calls succeed, then one fail with the vendor's error `error`; negative: none fails. After an error by which a
+   device is lost, all calls with that device current fail with it until the driver is closed. */
+void loopback_fail(long calls, int error);
+
+/* Tells whether the call that was to fail has come. */
+bool loopback_has_failed(void);
+
+/* Calls of the process so far, those that only ask which device is current left out. */
+uint64_t loopback_call_count(void);
+
+/* This thread's last error, which stays what it is, and its current device. */
+int loopback_last_error(void);
+int loopback_current_device(void);
+
+/* Breaches are counted instead of ending the program. Gives and forgets the number of one rule's. */
+void loopback_tolerate(bool is_tolerant);
+long loopback_take_breaches(loopback_rule_t rule);
+
+#endif

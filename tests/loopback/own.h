@@ -1,0 +1,70 @@
+/* The loopback driver as a vendor of its own: its types and calls in builds for cpu, where there is no vendor's header. The
+   calls mean what CUDA's of the same name mean. */
+#ifndef DAO_TESTS_LOOPBACK_OWN_H
+#define DAO_TESTS_LOOPBACK_OWN_H
+
+#include <stddef.h>
+
+#define LOOPBACK_HOST_ALLOC_PORTABLE 1u
+#define LOOPBACK_STREAM_NON_BLOCKING 1u
+#define LOOPBACK_EVENT_DEFAULT       0u
+
+/* Numbered as CUDA's and HIP's. */
+typedef enum loopback_error {
+    LOOPBACK_SUCCESS = 0,
+    LOOPBACK_ERROR_MEMORY_ALLOCATION = 2,
+    LOOPBACK_ERROR_INSUFFICIENT_DRIVER = 35,
+    LOOPBACK_ERROR_NO_DEVICE = 100,
+    LOOPBACK_ERROR_INVALID_DEVICE = 101,
+    LOOPBACK_ERROR_NOT_READY = 600,
+    LOOPBACK_ERROR_ILLEGAL_ADDRESS = 700,
+    LOOPBACK_ERROR_LAUNCH_TIMEOUT = 702,
+    LOOPBACK_ERROR_LAUNCH_FAILURE = 719,
+} loopback_error_t;
+
+typedef enum loopback_copy_kind {
+    LOOPBACK_HOST_TO_DEVICE = 1,
+    LOOPBACK_DEVICE_TO_HOST = 2,
+    LOOPBACK_DEVICE_TO_DEVICE = 3,
+} loopback_copy_kind_t;
+
+typedef struct loopback_device_prop {
+    char name[256];
+} loopback_device_prop_t;
+
+typedef struct loopback_stream *loopback_stream_t;
+typedef struct loopback_event *loopback_event_t;
+
+loopback_error_t loopback_device_synchronize(void);
+loopback_error_t loopback_driver_get_version(int *out_version);
+loopback_error_t loopback_event_create(loopback_event_t *out_event, unsigned flags);
+loopback_error_t loopback_event_destroy(loopback_event_t event);
+loopback_error_t loopback_event_elapsed_time(float *out_ms, loopback_event_t begin, loopback_event_t end);
+loopback_error_t loopback_event_query(loopback_event_t event);
+loopback_error_t loopback_event_record(loopback_event_t event, loopback_stream_t stream);
+loopback_error_t loopback_event_synchronize(loopback_event_t event);
+loopback_error_t loopback_free(void *address);
+loopback_error_t loopback_free_host(void *address);
+loopback_error_t loopback_get_device(int *out_device);
+loopback_error_t loopback_get_device_count(int *out_count);
+loopback_error_t loopback_get_device_properties(loopback_device_prop_t *out_properties, int device);
+const char *loopback_get_error_name(loopback_error_t error);
+const char *loopback_get_error_string(loopback_error_t error);
+loopback_error_t loopback_get_last_error(void);
+loopback_error_t loopback_host_alloc(void **out_address, size_t size_bytes, unsigned flags);
+loopback_error_t loopback_launch_host_func(loopback_stream_t stream, void (*function)(void *), void *user);
+loopback_error_t loopback_malloc(void **out_address, size_t size_bytes);
+loopback_error_t loopback_mem_get_info(size_t *out_free, size_t *out_total);
+loopback_error_t loopback_memcpy_async(void *dst, const void *src, size_t size_bytes,
+                                       loopback_copy_kind_t kind, loopback_stream_t stream);
+loopback_error_t loopback_memcpy_peer_async(void *dst, int dst_device, const void *src, int src_device,
+                                            size_t size_bytes, loopback_stream_t stream);
+loopback_error_t loopback_memset_async(void *dst, int value, size_t size_bytes, loopback_stream_t stream);
+loopback_error_t loopback_runtime_get_version(int *out_version);
+loopback_error_t loopback_set_device(int device);
+loopback_error_t loopback_stream_create(loopback_stream_t *out_stream, unsigned flags);
+loopback_error_t loopback_stream_destroy(loopback_stream_t stream);
+loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
+loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);
+
+#endif

@@ -1,0 +1,85 @@
+/* The loopback driver's own names for what backends/vendor/ calls; see backends/cuda/names.h. */
+#ifndef DAO_TESTS_LOOPBACK_OWN_NAMES_H
+#define DAO_TESTS_LOOPBACK_OWN_NAMES_H
+
+#include "tests/loopback/own.h"
+
+#define VENDOR_BACKEND_NAME     "loopback"
+#define VENDOR_NAME             "LOOPBACK"
+#define VENDOR_DRIVER           "the loopback driver"
+#define VENDOR_LIST_DEVICES     "loopback-list"
+#define VENDOR_VISIBLE_DEVICES  "LOOPBACK_VISIBLE_DEVICES"
+#define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
+#define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
+#define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev */
+#define VENDOR_DLPACK_MANAGED   0
+#define VENDOR_DLPACK_PINNED    1 /* kDLCPU */
+
+#define VENDOR_LOST_LIST(X)                                                                                  \
+    X(LOOPBACK_ERROR_ILLEGAL_ADDRESS)                                                                        \
+    X(LOOPBACK_ERROR_LAUNCH_TIMEOUT)                                                                         \
+    X(LOOPBACK_ERROR_LAUNCH_FAILURE)
+
+#define vendorError_t      loopback_error_t
+#define vendorStream_t     loopback_stream_t
+#define vendorEvent_t      loopback_event_t
+#define vendorDeviceProp_t loopback_device_prop_t
+#define vendorMemcpyKind_t loopback_copy_kind_t
+
+#define vendorSuccess                 LOOPBACK_SUCCESS
+#define vendorErrorMemoryAllocation   LOOPBACK_ERROR_MEMORY_ALLOCATION
+#define vendorErrorNotReady           LOOPBACK_ERROR_NOT_READY
+#define vendorErrorNoDevice           LOOPBACK_ERROR_NO_DEVICE
+#define vendorErrorInvalidDevice      LOOPBACK_ERROR_INVALID_DEVICE
+#define vendorErrorInsufficientDriver LOOPBACK_ERROR_INSUFFICIENT_DRIVER
+
+#define vendorHostAllocPortable    LOOPBACK_HOST_ALLOC_PORTABLE
+#define vendorStreamNonBlocking    LOOPBACK_STREAM_NON_BLOCKING
+#define vendorEventDefault         LOOPBACK_EVENT_DEFAULT
+#define vendorMemcpyHostToDevice   LOOPBACK_HOST_TO_DEVICE
+#define vendorMemcpyDeviceToHost   LOOPBACK_DEVICE_TO_HOST
+#define vendorMemcpyDeviceToDevice LOOPBACK_DEVICE_TO_DEVICE
+
+#define vendorDeviceSynchronize     loopback_device_synchronize
+#define vendorDriverGetVersion      loopback_driver_get_version
+#define vendorEventCreateWithFlags  loopback_event_create
+#define vendorEventDestroy          loopback_event_destroy
+#define vendorEventElapsedTime      loopback_event_elapsed_time
+#define vendorEventQuery            loopback_event_query
+#define vendorEventRecord           loopback_event_record
+#define vendorEventSynchronize      loopback_event_synchronize
+#define vendorFree                  loopback_free
+#define vendorFreeHost              loopback_free_host
+#define vendorGetDevice             loopback_get_device
+#define vendorGetDeviceCount        loopback_get_device_count
+#define vendorGetDeviceProperties   loopback_get_device_properties
+#define vendorGetErrorName          loopback_get_error_name
+#define vendorGetErrorString        loopback_get_error_string
+#define vendorGetLastError          loopback_get_last_error
+#define vendorHostAlloc             loopback_host_alloc
+#define vendorLaunchHostFunc        loopback_launch_host_func
+#define vendorMalloc                loopback_malloc
+#define vendorMemGetInfo            loopback_mem_get_info
+#define vendorMemcpyAsync           loopback_memcpy_async
+#define vendorMemcpyPeerAsync       loopback_memcpy_peer_async
+#define vendorMemsetAsync           loopback_memset_async
+#define vendorRuntimeGetVersion     loopback_runtime_get_version
+#define vendorSetDevice             loopback_set_device
+#define vendorStreamCreateWithFlags loopback_stream_create
+#define vendorStreamDestroy         loopback_stream_destroy
+#define vendorStreamSynchronize     loopback_stream_synchronize
+#define vendorStreamWaitEvent       loopback_stream_wait_event
+
+#define vendorVmm_t          void *
+#define vendorVmmAllow       loopback_vmm_allow
+#define vendorVmmCreate      loopback_vmm_create
+#define vendorVmmDestroy     loopback_vmm_destroy
+#define vendorVmmGranularity loopback_vmm_granularity
+#define vendorVmmMap         loopback_vmm_map
+#define vendorVmmRelease     loopback_vmm_release
+#define vendorVmmReserve     loopback_vmm_reserve
+#define vendorVmmUnmap       loopback_vmm_unmap
+
+#include "tests/loopback/vmm.h"
+
+#endif

@@ -1,0 +1,185 @@
+/* Virtual memory: pages of the cpu backend behind the calls of a vendor. */
+#include "tests/loopback/vmm.h"
+#include "tests/loopback/driver.h"
+
+#include "backends/cpu/cpu.h"
+
+static const dao_backend_ops_t *const cpu = &dao_cpu_backend_ops;
+
+static dao_backend_device_t *device_of(const loopback_object_t *pages)
+{
+    return loopback_driver.devices[pages->device];
+}
+
+vendorError_t loopback_vmm_granularity(size_t *out_bytes, int device)
+{
+    vendorError_t error = loopback_begin("granularity", device);
+    dao_device_info_t info;
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->device_query(loopback_device(), &info));
+    }
+    if (error == vendorSuccess) {
+        *out_bytes = (size_t)info.page_bytes;
+    }
+    return error;
+}
+
+/* ---- addresses ---- */
+
+vendorError_t loopback_vmm_reserve(void **out_address, size_t size_bytes)
+{
+    vendorError_t error = loopback_begin("reserve", LOOPBACK_NO_DEVICE);
+    void *address = NULL;
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->address_reserve(loopback_device(), size_bytes, &address));
+    }
+    if (error != vendorSuccess) {
+        return error;
+    }
+    loopback_span_t span = {.begin = address, .size_bytes = size_bytes, .device = loopback_current_device()};
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_spans_add(&loopback_driver.reserved, span);
+    dao_mutex_unlock(&loopback_driver.lock);
+    *out_address = address;
+    return vendorSuccess;
+}
+
+vendorError_t loopback_vmm_release(void *address, size_t size_bytes)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    vendorError_t error = loopback_begin("release", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    dao_mutex_lock(&driver->lock);
+    loopback_span_t *span = loopback_spans_at(&driver->reserved, address);
+    bool is_known = span != NULL && span->size_bytes == size_bytes;
+    bool is_mapped = loopback_spans_in(&driver->mapped, address, size_bytes) != NULL;
+    int device = is_known ? span->device : 0;
+    if (is_known && !is_mapped) {
+        loopback_spans_remove(&driver->reserved, span);
+    }
+    dao_mutex_unlock(&driver->lock);
+    if (!is_known || is_mapped) {
+        return loopback_breach(is_known ? LOOPBACK_RULE_MAPPED : LOOPBACK_RULE_UNKNOWN, "release");
+    }
+    return loopback_from(cpu->address_release(driver->devices[device], address, size_bytes));
+}
+
+/* ---- pages ---- */
+
+vendorError_t loopback_vmm_create(void **out_handle, size_t size_bytes, int device)
+{
+    dao_backend_pages_t *inner = NULL;
+    vendorError_t error = loopback_begin("create", device);
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->pages_create(loopback_device(), size_bytes, &inner));
+    }
+    if (error == vendorSuccess) {
+        *out_handle = loopback_object_add(LOOPBACK_KIND_PAGES, inner, size_bytes);
+    }
+    return error;
+}
+
+vendorError_t loopback_vmm_destroy(void *handle)
+{
+    loopback_object_t *pages = handle;
+    if (!loopback_object_check(pages, LOOPBACK_KIND_PAGES, "destroy")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    vendorError_t error = loopback_begin("destroy", pages->device);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (pages->mapped_at != NULL) {
+        return loopback_breach(LOOPBACK_RULE_MAPPED, "destroy");
+    }
+    loopback_object_remove(pages);
+    return loopback_from(cpu->pages_destroy(device_of(pages), pages->inner));
+}
+
+vendorError_t loopback_vmm_map(void *address, size_t size_bytes, void *handle)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    loopback_object_t *pages = handle;
+    if (!loopback_object_check(pages, LOOPBACK_KIND_PAGES, "map")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    vendorError_t error = loopback_begin("map", pages->device);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    dao_mutex_lock(&driver->lock);
+    const loopback_span_t *around = loopback_spans_in(&driver->reserved, address, size_bytes);
+    bool is_reserved = around != NULL && around->device == pages->device &&
+                       around->begin <= (char *)address &&
+                       around->begin + around->size_bytes >= (char *)address + size_bytes;
+    bool is_taken =
+        loopback_spans_in(&driver->mapped, address, size_bytes) != NULL || pages->mapped_at != NULL;
+    dao_mutex_unlock(&driver->lock);
+    if (!is_reserved || size_bytes != pages->size_bytes || is_taken) {
+        return loopback_breach(is_taken ? LOOPBACK_RULE_MAPPED : LOOPBACK_RULE_BAD_RANGE, "map");
+    }
+    error = loopback_from(cpu->pages_map(device_of(pages), pages->inner, address));
+    if (error == vendorSuccess) {
+        loopback_span_t span = {
+            .begin = address, .size_bytes = size_bytes, .owner = pages, .device = pages->device};
+        dao_mutex_lock(&driver->lock);
+        pages->mapped_at = address;
+        loopback_spans_add(&driver->mapped, span);
+        dao_mutex_unlock(&driver->lock);
+    }
+    return error;
+}
+
+/* What is mapped from `address` to the end of a range, all of it; NULL: less is. */
+static loopback_object_t *next_mapped(const char *call, char *address, const char *end)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    const loopback_span_t *span = loopback_spans_at(&loopback_driver.mapped, address);
+    loopback_object_t *pages = span != NULL && span->begin + span->size_bytes <= end ? span->owner : NULL;
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (pages == NULL) {
+        (void)loopback_breach(LOOPBACK_RULE_UNKNOWN, call);
+    }
+    return pages;
+}
+
+vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
+{
+    loopback_driver_t *driver = &loopback_driver;
+    vendorError_t error = loopback_begin("unmap", LOOPBACK_NO_DEVICE);
+    char *end = (char *)address + size_bytes;
+    for (char *at = address; at < end && error == vendorSuccess;) {
+        loopback_object_t *pages = next_mapped("unmap", at, end);
+        if (pages == NULL) {
+            return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+        }
+        error = loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, at));
+        if (error == vendorSuccess) {
+            dao_mutex_lock(&driver->lock);
+            pages->mapped_at = NULL;
+            loopback_spans_remove(&driver->mapped, loopback_spans_at(&driver->mapped, at));
+            dao_mutex_unlock(&driver->lock);
+            at += pages->size_bytes;
+        }
+    }
+    return error;
+}
+
+vendorError_t loopback_vmm_allow(void *address, size_t size_bytes, int device)
+{
+    vendorError_t error = loopback_begin("allow", device);
+    char *end = (char *)address + size_bytes;
+    for (char *at = address; at < end && error == vendorSuccess;) {
+        loopback_object_t *pages = next_mapped("allow", at, end);
+        if (pages == NULL) {
+            return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+        }
+        dao_mutex_lock(&loopback_driver.lock);
+        loopback_spans_at(&loopback_driver.mapped, at)->is_allowed = true;
+        dao_mutex_unlock(&loopback_driver.lock);
+        at += pages->size_bytes;
+    }
+    return error;
+}

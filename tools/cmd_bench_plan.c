@@ -1,0 +1,455 @@
+/* `dao bench plan`: takes the figures of plan_goals.c, each on its file or on what stands in for it. */
+#include "base/error.h"
+#include "base/measure.h"
+#include "tools/bench_plan.h"
+#include "tools/decimal.h"
+#include "tools/json_rows.h"
+#include "tools/options.h"
+#include "tools/plan_generate.h"
+#include "tools/read_lifetimes.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DATA_DEFAULT "../shared/data"
+
+enum { PATH_BYTES = 4096, TEXT_BYTES = 160, LINE_BYTES = 48, NANOSECOND_PLACES = 9 };
+
+typedef struct settings {
+    const char *figure;
+    const char *data;
+    const char *budget;
+    bool is_checked;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"figure", "F", offsetof(settings_t, figure), "one of those below (default: all)"},
+    {"data", "DIR", offsetof(settings_t, data),
+     "folder of instances (default: ../shared/data, if it is there)"},
+    {"budget", "S", offsetof(settings_t, budget), "at most so many seconds of processor time a figure"},
+    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
+    {NULL, NULL, 0, NULL},
+};
+
+typedef struct bench {
+    const settings_t *settings;
+    const char *data;
+    uint64_t budget_ns; /* 0: that of each goal */
+    double speed;       /* of dao_bench_plan_speed(); 0: no goal has needed it yet */
+    size_t row_count;
+    size_t breach_count;
+    dao_json_rows_t json;
+} bench_t;
+
+/* ---- speed ---- */
+
+/* Nanoseconds that the loop took on the machine of the peers' times, which was lent by a provider: one virtual processor of
+   an AMD EPYC. */
+#define SPEED_REFERENCE_NS 188e6
+
+enum { SPEED_WORD_COUNT = 1 << 14, SPEED_STEP_COUNT = 1 << 27, SPEED_TRY_COUNT = 3 };
+
+static uint64_t run_speed_loop(uint64_t *words)
+{
+    uint64_t state = 1, sum = 0;
+    memset(words, 0, SPEED_WORD_COUNT * sizeof(*words));
+    for (uint32_t i = 0; i < SPEED_STEP_COUNT; i++) {
+        state ^= state << 13; /* xorshift64 (Marsaglia, 2003) */
+        state ^= state >> 7;
+        state ^= state << 17;
+        uint64_t *word = &words[state % SPEED_WORD_COUNT];
+        if (*word < state >> 32) {
+            *word = state >> 32;
+        } else {
+            sum += *word;
+        }
+    }
+    return sum;
+}
+
+double dao_bench_plan_speed(void)
+{
+    static uint64_t words[SPEED_WORD_COUNT];
+    uint64_t least_ns = UINT64_MAX;
+    for (int i = 0; i < SPEED_TRY_COUNT; i++) {
+        uint64_t begin = dao_measure_thread_ns();
+        volatile uint64_t sum = run_speed_loop(words); /* so that the loop stays */
+        (void)sum;
+        uint64_t ns = dao_measure_thread_ns() - begin;
+        least_ns = ns < least_ns ? ns : least_ns;
+    }
+    return SPEED_REFERENCE_NS / (double)least_ns;
+}
+
+/* ---- limits ---- */
+
+/* Text that grows, each part behind a comma. */
+typedef struct list {
+    char *text;
+    size_t bytes;
+    size_t count;
+} list_t;
+
+static void add_part(list_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_part(list_t *list, const char *format, ...)
+{
+    size_t used = strlen(list->text);
+    va_list arguments;
+    va_start(arguments, format);
+    int length = snprintf(list->text + used, list->bytes - used, "%s", list->count > 0 ? ", " : "");
+    used += (size_t)length;
+    if (used < list->bytes) {
+        (void)vsnprintf(list->text + used, list->bytes - used, format, arguments);
+    }
+    va_end(arguments);
+    list->count++;
+}
+
+static list_t begin_list(char *text, size_t bytes)
+{
+    text[0] = '\0';
+    return (list_t){.text = text, .bytes = bytes};
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+/* The time that a goal allows for so many buffers; 0: no limit. */
+static double most_seconds(const dao_plan_result_t *result)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    if (goal->peer_s > 0) {
+        return result->is_file ? goal->peer_s * DAO_PLAN_PEER_PART / result->speed : 0;
+    }
+    return goal->most_s + goal->most_us_each * 1e-6 * (double)result->row.buffer_count;
+}
+
+static void judge_times(const dao_plan_result_t *result, list_t *list)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    const dao_plan_row_t *row = &result->row;
+    double most_s = most_seconds(result);
+    if (most_s > 0 && seconds(row->cpu_ns) > most_s) {
+        add_part(list, "time over %.3f s", most_s);
+    }
+    if (goal->first_most_s > 0 && seconds(row->first_cpu_ns) > goal->first_most_s) {
+        add_part(list, "first plan after %.3f s", seconds(row->first_cpu_ns));
+    }
+}
+
+size_t dao_plan_result_judge(const dao_plan_result_t *result, char *out_text, size_t text_bytes)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    const dao_plan_row_t *row = &result->row;
+    list_t list = begin_list(out_text, text_bytes);
+    if (!row->has_peak || row->unplaced_count > 0) {
+        add_part(&list, row->has_peak ? "it does not fit" : "no plan");
+        return list.count;
+    }
+    if (goal->ratio_most > 0 && result->ratio > goal->ratio_most) {
+        add_part(&list, "ratio over %.5f", goal->ratio_most);
+    }
+    if (goal->peak_most_bytes > 0 && result->is_file && row->peak_bytes > goal->peak_most_bytes) {
+        add_part(&list, "peak over %" PRIu64, goal->peak_most_bytes);
+    }
+    if (goal->needs_proof && !row->is_proved) {
+        add_part(&list, "no proof");
+    }
+    if (goal->first_ratio_most > 0 &&
+        (double)row->first_peak_bytes > goal->first_ratio_most * (double)row->bound_bytes) {
+        add_part(&list, "first plan over %.2f", goal->first_ratio_most);
+    }
+    if (goal->bytes_most > 0 && (double)row->memory_bytes > goal->bytes_most * (double)row->buffer_count) {
+        add_part(&list, "memory over %.0f B a buffer", goal->bytes_most);
+    }
+    judge_times(result, &list);
+    return list.count;
+}
+
+/* Writes what a result is held to. */
+static void describe_limits(const dao_plan_result_t *result, char *out_text, size_t text_bytes)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    list_t list = begin_list(out_text, text_bytes);
+    double most_s = most_seconds(result);
+    if (goal->ratio_most > 0) {
+        add_part(&list, "%.5f", goal->ratio_most);
+    }
+    if (goal->peak_most_bytes > 0 && result->is_file) {
+        add_part(&list, "%" PRIu64 " bytes", goal->peak_most_bytes);
+    }
+    if (goal->needs_proof) {
+        add_part(&list, "proved");
+    }
+    if (most_s > 0) {
+        add_part(&list, "%.3f s", most_s);
+    }
+    if (goal->first_most_s > 0) {
+        add_part(&list, "first plan %.2f in %.1f s", goal->first_ratio_most, goal->first_most_s);
+    }
+    if (goal->bytes_most > 0) {
+        add_part(&list, "%.0f B a buffer", goal->bytes_most);
+    }
+}
+
+/* ---- rows ---- */
+
+static void print_row(const bench_t *bench, const dao_plan_result_t *result, const char *limits,
+                      const char *breaches)
+{
+    const dao_plan_row_t *row = &result->row;
+    const char *slash = strrchr(result->instance, '/');
+    const char *name = slash == NULL ? result->instance : slash + 1;
+    char first[LINE_BYTES] = "";
+    if (bench->row_count == 0) {
+        (void)printf("%-10s %-26s %-7s %8s %12s %8s %-6s %9s %8s  %s\n", "figure", "instance", "method",
+                     "buffers", "peak bytes", "ratio", "proved", "CPU s", "B/buffer", "at most");
+    }
+    if (result->goal->first_most_s > 0 && row->has_peak) {
+        (void)snprintf(first, sizeof(first), "; first %.4f in %.3f s",
+                       (double)row->first_peak_bytes / (double)row->bound_bytes, seconds(row->first_cpu_ns));
+    }
+    (void)printf("%-10s %-26s %-7s %8zu %12" PRIu64 " %8.5f %-6s %9.4f %8.1f  %s%s%s%s%s\n",
+                 result->goal->figure, name, row->method, row->buffer_count, row->peak_bytes, result->ratio,
+                 row->is_proved ? "yes" : "no", seconds(row->cpu_ns),
+                 (double)row->memory_bytes / (double)row->buffer_count, limits, first,
+                 breaches[0] != '\0' ? " [" : "", breaches, breaches[0] != '\0' ? "]" : "");
+    dao_output_flush();
+}
+
+static void add_json(dao_json_rows_t *json, const dao_plan_result_t *result, const char *limits,
+                     const char *breaches)
+{
+    const dao_plan_row_t *row = &result->row;
+    dao_json_rows_begin(json);
+    dao_json_rows_text(json, "figure", result->goal->figure);
+    dao_json_rows_text(json, "instance", result->instance);
+    dao_json_rows_text(json, "method", row->method);
+    dao_json_rows_count(json, "buffers", row->buffer_count);
+    dao_json_rows_count(json, "peak_bytes", row->peak_bytes);
+    dao_json_rows_count(json, "bound_bytes", row->bound_bytes);
+    dao_json_rows_decimal(json, "ratio", result->ratio, 5);
+    dao_json_rows_flag(json, "proved", row->is_proved);
+    dao_json_rows_decimal(json, "cpu_s", seconds(row->cpu_ns), 6);
+    dao_json_rows_decimal(json, "bytes_per_buffer", (double)row->memory_bytes / (double)row->buffer_count, 1);
+    dao_json_rows_decimal(json, "first_ratio", (double)row->first_peak_bytes / (double)row->bound_bytes, 5);
+    dao_json_rows_decimal(json, "first_cpu_s", seconds(row->first_cpu_ns), 6);
+    dao_json_rows_text(json, "at_most", limits);
+    dao_json_rows_text(json, "over", breaches);
+}
+
+static void report(bench_t *bench, const dao_plan_result_t *result)
+{
+    char limits[TEXT_BYTES], breaches[TEXT_BYTES];
+    describe_limits(result, limits, sizeof(limits));
+    bench->breach_count += dao_plan_result_judge(result, breaches, sizeof(breaches)) > 0 ? 1 : 0;
+    if (bench->settings->is_json) {
+        add_json(&bench->json, result, limits, breaches);
+    } else {
+        print_row(bench, result, limits, breaches);
+    }
+    bench->row_count++;
+}
+
+/* ---- goals ---- */
+
+/* Finds what a goal is run on. False: nothing is here. */
+static bool find_instance(const bench_t *bench, const dao_plan_goal_t *goal, char out_path[PATH_BYTES],
+                          bool *out_is_file)
+{
+    int length = goal->file == NULL ? 0 : snprintf(out_path, PATH_BYTES, "%s/%s", bench->data, goal->file);
+    *out_is_file = length > 0 && length < PATH_BYTES && access(out_path, R_OK) == 0;
+    if (*out_is_file) {
+        return true;
+    }
+    (void)snprintf(out_path, PATH_BYTES, "%s", goal->stand_in != NULL ? goal->stand_in : "");
+    return goal->stand_in != NULL;
+}
+
+/* What is made is called KIND:COUNT:SEED, which no file here is. */
+static dao_status_t get_input(const char *instance, dao_plan_input_t *out_input)
+{
+    dao_plan_generate_config_t config;
+    if (strchr(instance, ':') == NULL) {
+        return dao_read_lifetimes(instance, NULL, out_input);
+    }
+    dao_status_t status = dao_plan_generate_parse(instance, &config);
+    return status == DAO_OK ? dao_plan_generate(&config, out_input) : status;
+}
+
+static dao_status_t run_method(dao_plan_contest_t *contest, const char *method, dao_plan_row_t *out_row)
+{
+    size_t way = 0;
+    if (!dao_plan_way_find(method, &way)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no method", method);
+    }
+    dao_status_t status = dao_plan_contest_run(contest, way, out_row);
+    if (status == DAO_OK && out_row->plan != NULL) {
+        status = dao_plan_check(&contest->problem, dao_plan_offsets(out_row->plan), NULL);
+        dao_plan_row_finish(out_row);
+    }
+    return status;
+}
+
+static dao_status_t run_methods(dao_plan_contest_t *contest, dao_plan_result_t *result)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    dao_plan_row_t rival;
+    dao_status_t status = run_method(contest, goal->method, &result->row);
+    result->ratio = dao_plan_row_ratio(&result->row);
+    if (status == DAO_OK && goal->rival != NULL) {
+        status = run_method(contest, goal->rival, &rival);
+    }
+    if (status == DAO_OK && goal->rival != NULL) {
+        result->ratio = (double)result->row.peak_bytes / (double)rival.peak_bytes;
+    }
+    return status;
+}
+
+static dao_status_t run_goal(bench_t *bench, const dao_plan_goal_t *goal, const char *path, bool is_file)
+{
+    dao_plan_pool_t pool = {.capacity_bytes = goal->capacity_bytes};
+    dao_plan_problem_t problem = {.pools = &pool, .pool_count = 1};
+    dao_plan_result_t result = {.goal = goal, .is_file = is_file};
+    dao_plan_input_t input;
+    dao_plan_contest_t contest;
+    uint64_t goal_ns = (uint64_t)(goal->budget_s * 1e9);
+    result.instance = is_file ? goal->file : path;
+    if (goal->peer_s > 0 && bench->speed == 0) {
+        bench->speed = dao_bench_plan_speed();
+    }
+    result.speed = bench->speed;
+    dao_status_t status = get_input(path, &input);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_plan_contest_init(&contest, &input, &problem);
+    if (status == DAO_OK) {
+        contest.budget_ns = bench->budget_ns > 0 && bench->budget_ns < goal_ns ? bench->budget_ns : goal_ns;
+        status = run_methods(&contest, &result);
+        dao_plan_contest_finish(&contest);
+    }
+    if (status == DAO_OK) {
+        report(bench, &result);
+    } else {
+        dao_error_prefix("%s: ", result.instance);
+    }
+    dao_plan_input_finish(&input);
+    return status;
+}
+
+static dao_status_t run_goals(bench_t *bench)
+{
+    const char *figure = bench->settings->figure;
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < dao_plan_goal_count && status == DAO_OK; i++) {
+        const dao_plan_goal_t *goal = &dao_plan_goals[i];
+        char path[PATH_BYTES];
+        bool is_file = false;
+        if ((figure == NULL || strcmp(figure, goal->figure) == 0) &&
+            find_instance(bench, goal, path, &is_file)) {
+            status = run_goal(bench, goal, path, is_file);
+        }
+    }
+    return status;
+}
+
+/* ---- the command ---- */
+
+static bool has_figure(const char *name)
+{
+    for (size_t i = 0; i < dao_plan_goal_count; i++) {
+        if (strcmp(dao_plan_goals[i].figure, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int read_settings(const dao_command_t *command, bench_t *bench)
+{
+    const settings_t *settings = bench->settings;
+    bench->data = settings->data != NULL ? settings->data : DATA_DEFAULT;
+    if (settings->figure != NULL && !has_figure(settings->figure)) {
+        return dao_usage_error(command->name, "--figure: \"%.40s\" is no figure", settings->figure);
+    }
+    if (settings->data != NULL && access(settings->data, R_OK) != 0) {
+        return dao_usage_error(command->name, "--data: \"%.200s\" cannot be read", settings->data);
+    }
+    if (settings->budget != NULL &&
+        (!dao_decimal_is_plain(settings->budget) ||
+         !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &bench->budget_ns) ||
+         bench->budget_ns == 0)) {
+        return dao_usage_error(command->name, "--budget: \"%.40s\" is no number of seconds",
+                               settings->budget);
+    }
+    return DAO_EXIT_OK;
+}
+
+static int finish(bench_t *bench, dao_status_t status)
+{
+    bool is_printed = true;
+    if (bench->settings->is_json) {
+        is_printed = status != DAO_OK || dao_json_rows_print(&bench->json);
+        dao_json_rows_finish(&bench->json);
+    } else if (status == DAO_OK) {
+        (void)printf("\n%zu figures, %zu over a limit\n", bench->row_count, bench->breach_count);
+        if (bench->speed > 0) {
+            (void)printf("this machine is %.2f times as fast as the one on which MiniMalloc was measured\n",
+                         bench->speed);
+        }
+    }
+    dao_output_flush();
+    if (status != DAO_OK) {
+        return dao_failure("bench plan");
+    }
+    return is_printed && (!bench->settings->is_checked || bench->breach_count == 0) ? DAO_EXIT_OK
+                                                                                    : DAO_EXIT_FAILED;
+}
+
+static int run_bench_plan(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    bench_t bench = {.settings = &settings};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+        return exit_code;
+    }
+    exit_code = read_settings(command, &bench);
+    if (exit_code != DAO_EXIT_OK) {
+        return exit_code;
+    }
+    if (settings.is_json) {
+        dao_json_rows_init(&bench.json);
+    }
+    return finish(&bench, run_goals(&bench));
+}
+
+const dao_command_t dao_command_bench_plan = {
+    .name = "bench plan",
+    .arguments = "",
+    .summary = "measure plans: peaks, times, memory",
+    .details = "Takes figures of the planner, each plan checked, and sets limits beside them:\n"
+               "  hard       optimal, and proved, without a capacity\n"
+               "  open       the best that is known, nobody has a proof\n"
+               "  capacity   found by exact search in a capacity, in a tenth of MiniMalloc's time\n"
+               "  recorded   the least there is, on recorded training steps\n"
+               "  public     steps of others\n"
+               "  synthetic  20,000 buffers that are made\n"
+               "  million    a million of them\n"
+               "  bins       against the bins of PRMalloc\n"
+               "Instances that are not there are left out, or others stand in for them.",
+    .options = options,
+    .least_arguments = 0,
+    .most_arguments = 0,
+    .run = run_bench_plan,
+};
