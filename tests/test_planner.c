@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The thread sanitizer looks at threads, which are tested elsewhere, and takes ten times as long. */
-#if defined(__SANITIZE_THREAD__)
-#define SMALL_ROUNDS  100u
+/* Sanitizers take three to ten times as long. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SMALL_ROUNDS  200u
 #define LARGER_ROUNDS 20u
 #define BOUND_BUFFERS 100000u
 #else
