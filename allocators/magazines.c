@@ -32,7 +32,7 @@ static dao_thread_table_t empty_table = {.own = {NONE_8, NONE_8, NONE_8, NONE_8,
 
 static_assert(DAO_MAGAZINES_OWNER_MAX == 16 * 8, "every pointer of the empty table is set");
 
-_Thread_local dao_thread_table_t *dao_thread_table = &empty_table;
+DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table = &empty_table;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_THREADS);
 

@@ -3,6 +3,8 @@
 #ifndef DAO_ALLOCATORS_MAGAZINES_H
 #define DAO_ALLOCATORS_MAGAZINES_H
 
+#include "base/thread_local.h"
+
 #include "allocators/slabs.h"
 
 #include <stdalign.h>
@@ -98,7 +100,7 @@ extern dao_magazines_t dao_magazines_none;
 
 /* The thread's table; before its first dao_magazines_create() one of dao_magazines_none alone. Eight bytes of what the
    loader keeps for such variables, so that reading it takes two instructions. */
-extern _Thread_local dao_thread_table_t *dao_thread_table __attribute__((tls_model("initial-exec")));
+extern DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table;
 
 /* Gives this thread's magazines of an owner, &dao_magazines_none if it has none. */
 static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)

@@ -7,6 +7,7 @@
 #include "allocators/segments.h"
 #include "base/assert.h"
 #include "base/sync.h"
+#include "base/thread_local.h"
 
 /* Every arena has a window. */
 static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
@@ -49,7 +50,7 @@ typedef struct paged {
 } paged_t;
 
 /* The arena of this thread among the shared ones, at every place that has so many. */
-extern _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t dao_paged_home_arena;
+extern DAO_FAST_THREAD_LOCAL uint32_t dao_paged_home_arena;
 
 /* ---- arenas and their locks: paged_arena.c ---- */
 

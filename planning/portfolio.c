@@ -1,9 +1,13 @@
-/* A portfolio has methods that build a plan, one after the other: the lowest segment first or greedy, with an order, or
-   bins. Then there is what improves on the best of them for as long as it is let: priority bumping.
+/* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with an order, or bins;
+   they come one after the other. Then the improvers take turns on the best plan, for as long as they are let: priority bumping
+   and the exact search. With few items most turns are the search's, with many the bumping's.
 
    Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the skyline sees
    each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
-   that the skyline gave. That is the settling. */
+   that the skyline gave. That is the settling.
+
+   The search looks only for what is better than the plan at its start. It raises the bound, too: then the best plan is
+   published once more, with the bound that it is known to have. */
 #include "planning/portfolio.h"
 
 #include "base/assert.h"
@@ -15,6 +19,21 @@
 #include "planning/greedy.h"
 #include "planning/lowest.h"
 #include "planning/plan.h"
+#include "planning/search.h"
+
+/* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so many steps, about a
+   minute. */
+#define SEARCH_WORK_MAX (UINT64_C(1) << 32)
+
+/* Up to so many items, greedy builders take part in `best`, and the search has most turns. */
+#define FEW_ITEMS 4096u
+
+/* Work of a turn of an improver: at least so much, and so much an item. */
+#define TURN_WORK      (UINT64_C(1) << 18)
+#define TURN_ITEM_WORK 16u
+
+/* Of so many turns, one belongs to the improver that has fewer. */
+#define TURN_CYCLE 4u
 
 typedef enum recipe_kind {
     RECIPE_NONE,
@@ -22,7 +41,8 @@ typedef enum recipe_kind {
     RECIPE_FIRST_FIT,
     RECIPE_BEST_FIT,
     RECIPE_BINS,
-    RECIPE_BUMPED
+    RECIPE_BUMPED,
+    RECIPE_SEARCH
 } recipe_kind_t;
 
 typedef struct recipe {
@@ -43,6 +63,7 @@ static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
     [DAO_PLAN_METHOD_DURATION_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_DURATION},
     [DAO_PLAN_METHOD_AREA_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_AREA},
     [DAO_PLAN_METHOD_AREA_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_AREA},
+    [DAO_PLAN_METHOD_SEARCH] = {RECIPE_SEARCH, DAO_PLAN_ORDER_AREA},
     [DAO_PLAN_METHOD_BINS] = {RECIPE_BINS, DAO_PLAN_ORDER_SIZE},
     [DAO_PLAN_METHOD_BREADTH_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_BREADTH},
     [DAO_PLAN_METHOD_BREADTH_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_BREADTH},
@@ -50,35 +71,49 @@ static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
 };
 
 /* What `best` builds first, the quick ones first. */
-static const dao_plan_method_t best_methods[] = {
+static const dao_plan_method_t best_builders[] = {
     DAO_PLAN_METHOD_LOWEST_START,   DAO_PLAN_METHOD_LOWEST_AREA,    DAO_PLAN_METHOD_LOWEST_DURATION,
     DAO_PLAN_METHOD_LOWEST_SIZE,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_BREADTH_BEST_FIT,
     DAO_PLAN_METHOD_AREA_FIRST_FIT,
 };
 
-#define BEST_METHOD_COUNT (sizeof(best_methods) / sizeof(best_methods[0]))
+/* The search alone begins below a plan, which stays where it finds none. */
+static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
 
-/* With more items `best` leaves greedy ones out: bumping gets further in their time. */
-#define GREEDY_ITEMS_MAX 4096u
+#define BEST_BUILDER_COUNT (sizeof(best_builders) / sizeof(best_builders[0]))
+
+/* Whose layout is at hand. */
+typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH } worker_t;
 
 struct dao_plan_portfolio {
     dao_plan_instance_t instance;
     dao_planner_config_t config;
-    size_t next;               /* of the methods that build */
-    dao_plan_method_t method;  /* whose layout is at hand */
-    dao_plan_lowest_t *lowest; /* what builds */
-    dao_plan_bins_t *bins;
-    dao_plan_greedy_t *greedy; /* what builds, or settles the ones above */
-    dao_plan_bump_t *bump;     /* what improves, once everything is built */
-    bool is_found;             /* the layout at hand waits to be compared */
+    const dao_plan_method_t *builders; /* what there is to build */
+    size_t builder_count;
+    size_t next;               /* of them */
+    dao_plan_method_t builder; /* the one at hand */
+    dao_plan_lowest_t *lowest; /* of the builder */
+    dao_plan_bins_t *bins;     /* of the builder */
+    dao_plan_greedy_t *greedy; /* of the builder, or what settles the ones above */
+    worker_t worker;
+    bool does_bump;
+    bool does_search;
+    dao_plan_bump_t *bump;
+    dao_plan_search_t *search;
+    uint64_t search_work;
+    uint64_t turn;        /* of the improvers */
+    uint64_t turn_left;   /* work of it */
+    bool is_found;        /* the layout at hand waits to be compared */
+    bool is_bound_raised; /* the best plan waits to be published once more */
     bool has_best;
     dao_plan_worth_t best;
+    dao_plan_t *best_plan; /* a reference */
     uint64_t version;
     uint64_t work;
     bool is_done;
 };
 
-/* ---- what builds ---- */
+/* ---- builders ---- */
 
 static bool is_building(const dao_plan_portfolio_t *portfolio)
 {
@@ -95,25 +130,10 @@ static void drop_builder(dao_plan_portfolio_t *portfolio)
     portfolio->bins = NULL;
 }
 
-/* Gives the next method that builds; DAO_PLAN_METHOD_COUNT: that was all. */
-static dao_plan_method_t next_builder(dao_plan_portfolio_t *portfolio)
-{
-    dao_plan_method_t only = portfolio->config.method;
-    if (only != DAO_PLAN_METHOD_BEST) {
-        bool is_next = portfolio->next == 0 && recipes[only].kind != RECIPE_BUMPED;
-        return is_next ? only : DAO_PLAN_METHOD_COUNT;
-    }
-    while (portfolio->next < BEST_METHOD_COUNT &&
-           recipes[best_methods[portfolio->next]].kind != RECIPE_LOWEST &&
-           portfolio->instance.item_count > GREEDY_ITEMS_MAX) {
-        portfolio->next++;
-    }
-    return portfolio->next < BEST_METHOD_COUNT ? best_methods[portfolio->next] : DAO_PLAN_METHOD_COUNT;
-}
-
-static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_method_t method)
+static dao_status_t start_builder(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
+    dao_plan_method_t method = portfolio->builders[portfolio->next];
     const recipe_t *recipe = &recipes[method];
     dao_status_t status = DAO_OK;
     if (recipe->kind == RECIPE_LOWEST) {
@@ -127,7 +147,8 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meth
         status = dao_plan_greedy_create(instance, &config, &portfolio->greedy);
     }
     if (status == DAO_OK) {
-        portfolio->method = method;
+        portfolio->worker = WORKER_BUILDER;
+        portfolio->builder = method;
         portfolio->next++;
     }
     return status;
@@ -135,14 +156,24 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meth
 
 static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
 {
-    if (portfolio->bump != NULL) {
+    if (portfolio->worker == WORKER_BUMP) {
         return dao_plan_bump_layout(portfolio->bump);
+    }
+    if (portfolio->worker == WORKER_SEARCH) {
+        return dao_plan_search_layout(portfolio->search);
     }
     if (portfolio->greedy != NULL) {
         return dao_plan_greedy_layout(portfolio->greedy);
     }
     return portfolio->lowest != NULL ? dao_plan_lowest_layout(portfolio->lowest)
                                      : dao_plan_bins_layout(portfolio->bins);
+}
+
+static dao_plan_method_t method_at_hand(const dao_plan_portfolio_t *portfolio)
+{
+    static const dao_plan_method_t improvers[] = {
+        [WORKER_BUMP] = DAO_PLAN_METHOD_LOWEST_BUMPED, [WORKER_SEARCH] = DAO_PLAN_METHOD_SEARCH};
+    return portfolio->worker == WORKER_BUILDER ? portfolio->builder : improvers[portfolio->worker];
 }
 
 /* Begins to place all once more, in the order of the offsets that there are. */
@@ -162,15 +193,9 @@ static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter
                                      : dao_plan_bins_step(portfolio->bins, meter, &portfolio->is_found);
 }
 
-/* ---- what improves ---- */
+/* ---- improvers ---- */
 
-static bool does_improve(const dao_plan_portfolio_t *portfolio)
-{
-    dao_plan_method_t only = portfolio->config.method;
-    return only == DAO_PLAN_METHOD_BEST || recipes[only].kind == RECIPE_BUMPED;
-}
-
-static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     if (portfolio->bump == NULL) {
         dao_status_t status =
@@ -178,17 +203,105 @@ static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_mete
         if (status != DAO_OK) {
             return status;
         }
-        portfolio->method = DAO_PLAN_METHOD_LOWEST_BUMPED;
-        if (portfolio->has_best) {
-            dao_plan_bump_set_best(portfolio->bump, &portfolio->best);
-        }
+    }
+    if (portfolio->has_best) {
+        dao_plan_bump_set_best(portfolio->bump, &portfolio->best);
     }
     dao_status_t status = dao_plan_bump_step(portfolio->bump, meter, &portfolio->is_found);
-    portfolio->is_done = !portfolio->is_found && dao_plan_bump_is_tired(portfolio->bump);
+    portfolio->does_bump = portfolio->is_found || !dao_plan_bump_is_tired(portfolio->bump);
+    return status;
+}
+
+/* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods. */
+static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
+{
+    uint64_t capacity_bytes = portfolio->instance.capacities[0];
+    uint64_t below_bytes = capacity_bytes == UINT64_MAX ? capacity_bytes : capacity_bytes + 1;
+    if (portfolio->has_best && portfolio->best.unplaced_count == 0 &&
+        portfolio->best.peak_bytes < below_bytes) {
+        below_bytes = portfolio->best.peak_bytes;
+    }
+    dao_status_t status =
+        dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->config.seed, &portfolio->search);
+    portfolio->does_search = status != DAO_ERR_UNSUPPORTED;
+    return status == DAO_ERR_UNSUPPORTED ? DAO_OK : status;
+}
+
+static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    if (portfolio->search == NULL) {
+        return start_search(portfolio);
+    }
+    dao_plan_search_event_t event = DAO_PLAN_SEARCH_OPEN;
+    uint64_t used_before = meter->used;
+    dao_status_t status = dao_plan_search_step(portfolio->search, meter, &event);
+    portfolio->search_work += meter->used - used_before;
+    portfolio->is_found = event == DAO_PLAN_SEARCH_BETTER;
+    uint64_t bound_bytes = dao_plan_search_bound(portfolio->search);
+    if (event == DAO_PLAN_SEARCH_BOUND && bound_bytes > portfolio->instance.bound_bytes) {
+        portfolio->instance.bound_bytes = bound_bytes;
+        portfolio->is_bound_raised = true;
+    }
+    bool is_over =
+        portfolio->config.method == DAO_PLAN_METHOD_BEST && portfolio->search_work >= SEARCH_WORK_MAX;
+    if (event == DAO_PLAN_SEARCH_DONE || (is_over && !portfolio->is_found)) {
+        dao_plan_search_destroy(portfolio->search);
+        portfolio->search = NULL;
+        portfolio->does_search = false;
+    }
+    return status;
+}
+
+/* Begins a turn; the search has the first one of few items, else bumping. */
+static void begin_turn(dao_plan_portfolio_t *portfolio)
+{
+    bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
+    bool is_rare = portfolio->turn++ % TURN_CYCLE == TURN_CYCLE - 1;
+    bool is_for_search = portfolio->does_search && (are_few != is_rare || !portfolio->does_bump);
+    portfolio->worker = is_for_search ? WORKER_SEARCH : WORKER_BUMP;
+    portfolio->turn_left = TURN_WORK + (uint64_t)TURN_ITEM_WORK * portfolio->instance.item_count;
+}
+
+static bool may_improve(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->worker == WORKER_SEARCH ? portfolio->does_search : portfolio->does_bump;
+}
+
+/* Goes on with the turn at hand, or with the next one. */
+static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    if (portfolio->turn_left == 0 || !may_improve(portfolio)) {
+        begin_turn(portfolio);
+    }
+    uint64_t left = meter->limit - meter->used;
+    dao_plan_meter_t turn = {.is_cancelled = meter->is_cancelled};
+    turn.limit = left < portfolio->turn_left ? left : portfolio->turn_left;
+    dao_status_t status =
+        portfolio->worker == WORKER_SEARCH ? step_search(portfolio, &turn) : step_bump(portfolio, &turn);
+    meter->used += turn.used;
+    portfolio->turn_left -= turn.used < portfolio->turn_left ? turn.used : portfolio->turn_left;
     return status;
 }
 
 /* ---- results ---- */
+
+static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter)
+{
+    dao_plan_report_t report = {.method = method_at_hand(portfolio), .version = portfolio->version + 1};
+    report.work = portfolio->work + meter->used;
+    report.memory_bytes = portfolio->instance.memory.most_bytes +
+                          2 * dao_plan_memory_of(&portfolio->instance); /* this plan and the one before */
+    return report;
+}
+
+/* Hands a new plan out, and keeps a reference. */
+static void hand_out(dao_plan_portfolio_t *portfolio, dao_plan_t *plan, dao_plan_t **out_plan)
+{
+    dao_plan_release(portfolio->best_plan);
+    portfolio->best_plan = dao_plan_retain(plan);
+    portfolio->version++;
+    *out_plan = plan;
+}
 
 /* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
 static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
@@ -202,20 +315,19 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_mete
         return DAO_OK;
     }
     DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false) != DAO_ERR_INVALID);
-    dao_plan_report_t report = {.method = portfolio->method, .version = portfolio->version + 1};
-    report.work = portfolio->work + meter->used;
-    report.memory_bytes =
-        instance->memory.most_bytes + 2 * dao_plan_memory_of(instance); /* this plan and the one before */
-    dao_status_t status = dao_plan_make_of(instance, layout, &report, out_plan);
-    if (status == DAO_OK && portfolio->bins != NULL) {
-        dao_plan_set_policy_bytes(*out_plan, dao_plan_bins_policy_bytes(portfolio->bins));
+    dao_plan_report_t report = report_of(portfolio, meter);
+    dao_plan_t *plan = NULL;
+    dao_status_t status = dao_plan_make_of(instance, layout, &report, &plan);
+    if (status != DAO_OK) {
+        return status;
     }
-    if (status == DAO_OK) {
-        portfolio->best = worth;
-        portfolio->has_best = true;
-        portfolio->version++;
+    if (portfolio->worker == WORKER_BUILDER && portfolio->bins != NULL) {
+        dao_plan_set_policy_bytes(plan, dao_plan_bins_policy_bytes(portfolio->bins));
     }
-    return status;
+    portfolio->best = worth;
+    portfolio->has_best = true;
+    hand_out(portfolio, plan, out_plan);
+    return DAO_OK;
 }
 
 static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
@@ -224,12 +336,12 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
            portfolio->best.peak_bytes == portfolio->instance.bound_bytes;
 }
 
-/* A layout waits: what builds is dropped, or settled. */
+/* A layout waits. An improver looks for more; what was built is dropped, or settled. */
 static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
                                 dao_plan_t **out_plan)
 {
     const dao_plan_instance_t *instance = &portfolio->instance;
-    bool is_first = is_building(portfolio) && portfolio->greedy == NULL; /* else it is exact */
+    bool is_first = portfolio->worker == WORKER_BUILDER && portfolio->greedy == NULL; /* else it is exact */
     bool is_order = is_first && portfolio->bins != NULL && !dao_plan_bins_is_exact(instance);
     bool is_rough = is_order || (is_first && !dao_plan_instance_is_plain(instance));
     dao_status_t status = is_order ? DAO_OK : compare(portfolio, meter, out_plan);
@@ -246,17 +358,35 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_
     return status;
 }
 
+/* The bound has risen: the best plan is published once more. */
+static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
+                               dao_plan_t **out_plan)
+{
+    dao_plan_report_t best_report;
+    dao_status_t status = dao_plan_report_get(portfolio->best_plan, &best_report);
+    DAO_ASSERT(status == DAO_OK); /* there is a plan before the search begins */
+    dao_plan_report_t report = report_of(portfolio, meter);
+    report.method = best_report.method;
+    dao_plan_t *plan = NULL;
+    status = dao_plan_make_again(&portfolio->instance, portfolio->best_plan, &report, &plan);
+    if (status == DAO_OK) {
+        portfolio->is_bound_raised = false;
+        portfolio->is_done = is_bound_met(portfolio);
+        hand_out(portfolio, plan, out_plan);
+    }
+    return status;
+}
+
 /* Goes on with what is at hand, or begins what comes next. */
 static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     if (is_building(portfolio)) {
         return step_builder(portfolio, meter);
     }
-    dao_plan_method_t next = next_builder(portfolio);
-    if (next != DAO_PLAN_METHOD_COUNT) {
-        return start_builder(portfolio, next);
+    if (portfolio->next < portfolio->builder_count) {
+        return start_builder(portfolio);
     }
-    if (does_improve(portfolio)) {
+    if (portfolio->does_bump || portfolio->does_search) {
         return step_improver(portfolio, meter);
     }
     portfolio->is_done = true;
@@ -270,7 +400,13 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
     dao_status_t status = DAO_OK;
     *out_plan = NULL;
     while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_meter_has(meter)) {
-        status = portfolio->is_found ? take_result(portfolio, meter, out_plan) : step_once(portfolio, meter);
+        if (portfolio->is_found) {
+            status = take_result(portfolio, meter, out_plan);
+        } else if (portfolio->is_bound_raised) {
+            status = take_bound(portfolio, meter, out_plan);
+        } else {
+            status = step_once(portfolio, meter);
+        }
         meter->used++;
     }
     portfolio->work += meter->used - used_before;
@@ -310,6 +446,26 @@ static dao_status_t check_fixed(dao_plan_instance_t *instance)
     return status;
 }
 
+/* Chooses who builds and who improves. */
+static void choose_workers(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_method_t method = portfolio->config.method;
+    portfolio->builders = &portfolio->config.method;
+    portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
+    portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
+    portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
+    if (method == DAO_PLAN_METHOD_BEST) {
+        bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
+        portfolio->builders = best_builders;
+        while (portfolio->builder_count < BEST_BUILDER_COUNT &&
+               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
+            portfolio->builder_count++;
+        }
+    } else if (portfolio->does_search) {
+        portfolio->builders = &search_builder;
+    }
+}
+
 dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const dao_planner_config_t *config,
                                        dao_plan_portfolio_t **out_portfolio)
 {
@@ -320,6 +476,7 @@ dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const 
     portfolio->config = *config;
     dao_status_t status = dao_plan_instance_init(&portfolio->instance, problem);
     if (status == DAO_OK) {
+        choose_workers(portfolio);
         status = check_fixed(&portfolio->instance);
     }
     if (status != DAO_OK) {
@@ -334,7 +491,9 @@ void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio)
 {
     if (portfolio != NULL) {
         drop_builder(portfolio);
+        dao_plan_search_destroy(portfolio->search);
         dao_plan_bump_destroy(portfolio->bump);
+        dao_plan_release(portfolio->best_plan);
         dao_plan_instance_finish(&portfolio->instance);
         dao_host_free(portfolio);
     }

@@ -48,7 +48,7 @@ struct dao_lease {
     uint64_t retained_bytes;
 };
 
-_Thread_local uint32_t dao_lease_count_of_thread;
+DAO_FAST_THREAD_LOCAL uint32_t dao_lease_count_of_thread;
 /* That a thread is inside of a lease. A list: an array for as many leases as there can be is too much for the thread-local room
    of a library that is loaded into a running program. */
 typedef struct stay {

@@ -2,13 +2,15 @@
 #ifndef DAO_RUNTIME_LEASE_INTERNAL_H
 #define DAO_RUNTIME_LEASE_INTERNAL_H
 
+#include "base/thread_local.h"
+
 #include "runtime/runtime_internal.h"
 
 #include <dao/lease.h>
 
 /* Number of leases that this thread allocates under, each at another place. Written by lease.c alone. Every allocation
    reads it, so it has a fixed place in the thread's own memory. */
-extern _Thread_local uint32_t dao_lease_count_of_thread __attribute__((tls_model("initial-exec")));
+extern DAO_FAST_THREAD_LOCAL uint32_t dao_lease_count_of_thread;
 
 /* Gives the number of the lease that this thread allocates under on a device; 0: none. */
 uint32_t dao_lease_find(const dao_runtime_t *runtime);

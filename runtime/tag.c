@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "runtime/pressure_internal.h"
 
-_Thread_local dao_tag_t dao_tag_of_thread;
+DAO_FAST_THREAD_LOCAL dao_tag_t dao_tag_of_thread;
 
 dao_status_t dao_tag_create(const char *name, dao_tag_t *out_tag)
 {

@@ -45,7 +45,7 @@ static struct {
     callback_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
 } watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
 
-_Thread_local bool dao_watch_callback_runs;
+DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
 
 static bool is_valid_locked(void)
 {

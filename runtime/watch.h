@@ -3,6 +3,8 @@
 #ifndef DAO_RUNTIME_WATCH_H
 #define DAO_RUNTIME_WATCH_H
 
+#include "base/thread_local.h"
+
 #include "backends/backend.h"
 
 #include <stdatomic.h>
@@ -25,11 +27,7 @@ static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
 }
 
 /* Whether this thread is inside of a segment callback: with an allocator's lock held. */
-#if defined(__GNUC__)
-extern _Thread_local bool dao_watch_callback_runs __attribute__((tls_model("initial-exec")));
-#else
-extern _Thread_local bool dao_watch_callback_runs;
-#endif
+extern DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
 
 /* DAO_ERR_REENTRANT, with a message. */
 dao_status_t dao_watch_reentrant_error(void);

@@ -239,6 +239,20 @@ expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $(
 [ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
 
+# Steps that are served from a plan: the recorded ones of the trace are all alike but for two requests.
+events="$trace/mobilenet_v2.4.events.csv"
+expect 0 "total/bound" replay "$events"
+expect 0 '"total_ratio"' replay "$events" --record 1 --serve 2.. --json
+for field in step served hits missed unplanned total_ratio minor_faults; do
+    has $field
+done
+expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 1 "none is left to be served" replay "$events" --record 1..9
+expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
+expect 2 "not A or A..B" replay "$events" --record 0
+expect 1 "no mode of serving" replay "$events" --mode fast
+expect 1 "No such file" replay "$folder/nothing.csv"
+
 # Where the step can be run: DAO_CLI_RUN is set by the build.
 if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     expect 0 '"mobilenet_v2"' run "$trace" --json --verify

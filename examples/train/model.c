@@ -385,11 +385,23 @@ static void push_layer_backward(model_t *model, const layer_t *layer)
     push_norm_backward(model, &layer->norm_1, layer->input);
 }
 
+/* Makes a gradient the mean of all workers': a kernel as any other, which happens to wait for them. */
+static void exchange_gradient(const sizes_t *sizes, void *const *operands)
+{
+    const model_exchange_t *exchange = sizes->others;
+    exchange->mean(operands[0], sizes->in_count, exchange->user);
+}
+
 static void push_updates(model_t *model)
 {
     for (size_t i = 0; i < model->parameter_count; i++) {
         const parameter_t *changed = &model->parameters[i];
-        sizes_t sizes = {.in_count = changed->float_count, .weight_decay = changed->weight_decay};
+        sizes_t sizes = {.in_count = changed->float_count,
+                         .weight_decay = changed->weight_decay,
+                         .others = &model->config.exchange};
+        if (model->config.exchange.mean != NULL) {
+            PUSH(model, exchange_gradient, &sizes, updates(changed->gradient));
+        }
         PUSH(model, adamw, &sizes, reads(model->schedule), reads(changed->gradient), updates(changed->value),
              updates(changed->mean), updates(changed->square));
         drop_content(model, changed->gradient);

@@ -19,6 +19,7 @@ typedef struct sizes {
     size_t in_count;    /* floats of a row that comes in; for adamw all floats */
     size_t out_count;   /* floats of a row that goes out, where it differs */
     float weight_decay; /* adamw alone */
+    const void *others; /* whom a gradient is exchanged with; of model.c alone */
 } sizes_t;
 
 typedef void (*operator_t)(const sizes_t *sizes, void *const *operands);
