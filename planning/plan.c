@@ -72,6 +72,11 @@ bool dao_plan_worth_is_better(const dao_plan_worth_t *left, const dao_plan_worth
 
 /* ---- plans ---- */
 
+static dao_status_t no_memory(const dao_plan_instance_t *instance)
+{
+    return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers", instance->item_count);
+}
+
 static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
 {
     dao_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
@@ -96,8 +101,7 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
 {
     dao_plan_t *plan = take_plan(instance);
     if (plan == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan of %u buffers",
-                         instance->item_count);
+        return no_memory(instance);
     }
     dao_plan_worth_t worth;
     dao_plan_layout_worth(instance, layout, &worth);
@@ -117,6 +121,33 @@ dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_pla
         }
     }
     *out_plan = plan;
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
+                                 const dao_plan_report_t *report, dao_plan_t **out_plan)
+{
+    dao_plan_t *again = take_plan(instance);
+    if (again == NULL) {
+        return no_memory(instance);
+    }
+    DAO_ASSERT(plan->count == again->count && plan->pool_count == again->pool_count);
+    if (plan->offsets != NULL) {
+        memcpy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets));
+    }
+    if (plan->pools != NULL) {
+        memcpy(again->pools, plan->pools, plan->count * sizeof(*plan->pools));
+    }
+    memcpy(again->pool_peaks, plan->pool_peaks, sizeof(plan->pool_peaks));
+    memcpy(again->policy_bytes, plan->policy_bytes, sizeof(plan->policy_bytes));
+    again->report = *report;
+    again->report.peak_bytes = plan->report.peak_bytes;
+    again->report.unplaced_bytes = plan->report.unplaced_bytes;
+    again->report.unplaced_count = plan->report.unplaced_count;
+    again->report.bound_bytes = instance->bound_bytes;
+    again->report.is_proved =
+        plan->report.unplaced_count == 0 && plan->report.peak_bytes == instance->bound_bytes;
+    *out_plan = again;
     return DAO_OK;
 }
 

@@ -24,6 +24,11 @@ DAO_NODISCARD dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance,
                                             const dao_plan_layout_t *layout, const dao_plan_report_t *report,
                                             dao_plan_t **out_plan);
 
+/* Makes a plan with one reference out of another one, with the instance's bound and the rest of `report`. Its peak and all
+   offsets stay. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
+                                               const dao_plan_report_t *report, dao_plan_t **out_plan);
+
 /* The host memory of a plan of so many buffers. */
 uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance);
 

@@ -90,7 +90,7 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc|plan is missing" bench
+expect 2 "is missing" bench
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -162,6 +162,11 @@ expect 0 "usage: dao bench plan" bench plan --help
 expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 "usage: dao bench gpu" bench gpu --help
+expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
+expect 2 '--device: "x" is no number from 0' bench gpu --device x
+expect 1 "device:63" bench gpu --device 63
+expect 0 '"reference":"a page is taken new"' bench gpu --copy 1 --json
 expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
 for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
     has $field
@@ -238,6 +243,20 @@ expect 1 "needs $smallest bytes at once" run "$trace" --capacity $((smallest - 1
 expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $((smallest - 1))
 [ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
+
+# Steps that are served from a plan: the recorded ones of the trace are all alike but for two requests.
+events="$trace/mobilenet_v2.4.events.csv"
+expect 0 "total/bound" replay "$events"
+expect 0 '"total_ratio"' replay "$events" --record 1 --serve 2.. --json
+for field in step served hits missed unplanned total_ratio minor_faults; do
+    has $field
+done
+expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 1 "none is left to be served" replay "$events" --record 1..9
+expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
+expect 2 "not A or A..B" replay "$events" --record 0
+expect 1 "no mode of serving" replay "$events" --mode fast
+expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Where the step can be run: DAO_CLI_RUN is set by the build.
 if [ "${DAO_CLI_RUN:-1}" = 1 ]; then

@@ -113,8 +113,9 @@ static void small_plans_are_judged_by_all_there_are(void)
             dao_plan_t *made = NULL;
             CU_ASSERT_EQUAL_FATAL(make_by((dao_plan_method_t)i, &made), DAO_OK);
             dao_plan_report_t report = check_plan(made, round);
-            CU_ASSERT_EQUAL(report.method, i);
-            CU_ASSERT_EQUAL(report.bound_bytes, best_report.bound_bytes);
+            CU_ASSERT((int)report.method == i ||
+                      i == DAO_PLAN_METHOD_SEARCH);                   /* which begins with another one's */
+            CU_ASSERT(report.bound_bytes <= best_report.bound_bytes); /* which a search may have raised */
             dao_plan_release(made);
         }
     }
@@ -212,14 +213,16 @@ static void plans_get_better_alone(void)
         dao_planner_t *planner = NULL;
         make_hard(seed);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
-        uint64_t peak_bytes = UINT64_MAX, version = 0;
+        uint64_t peak_bytes = UINT64_MAX, bound_bytes = 0, version = 0;
         bool is_done = false;
         for (uint32_t i = 0; i < 200 && !is_done; i++) {
             dao_plan_t *best = NULL;
             CU_ASSERT_EQUAL_FATAL(dao_planner_best(planner, &best), DAO_OK);
             dao_plan_report_t report = check_plan(best, i);
-            CU_ASSERT(report.version == version || report.peak_bytes < peak_bytes);
+            CU_ASSERT(report.version == version || report.peak_bytes < peak_bytes ||
+                      (report.peak_bytes == peak_bytes && report.bound_bytes > bound_bytes));
             peak_bytes = report.peak_bytes;
+            bound_bytes = report.bound_bytes;
             version = report.version;
             dao_plan_release(best);
             CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 500, &is_done), DAO_OK);

@@ -84,11 +84,11 @@ static dao_status_t find_bound(const dao_plan_problem_t *problem, uint64_t *out_
 dao_status_t dao_plan_contest_init(dao_plan_contest_t *contest, const dao_plan_input_t *input,
                                    const dao_plan_problem_t *problem)
 {
-    *contest = (dao_plan_contest_t){.input = input, .problem = *problem};
-    contest->problem.buffers = input->buffers;
-    contest->problem.buffer_count = input->buffer_count;
-    contest->problem.gaps = input->gaps;
-    contest->problem.gap_count = input->gap_count;
+    *contest = (dao_plan_contest_t){.input = input, .problem = dao_plan_input_problem(input)};
+    contest->problem.pools = problem->pools;
+    contest->problem.pool_count = problem->pool_count;
+    contest->problem.is_closed = problem->is_closed;
+    contest->problem.alignment_bytes = problem->alignment_bytes;
     return find_bound(&contest->problem, &contest->bound_bytes);
 }
 
@@ -123,6 +123,9 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, 
 static dao_status_t run_strategy(dao_plan_contest_t *contest, strategy_t strategy, dao_plan_row_t *row)
 {
     dao_status_t status = DAO_OK;
+    if (contest->problem.clock_count > 0) {
+        return DAO_OK; /* what comes after what is open */
+    }
     if (!contest->has_trace) {
         status = dao_plan_input_replay(contest->input, contest->problem.is_closed, &contest->trace);
         contest->has_trace = status == DAO_OK;

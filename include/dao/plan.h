@@ -103,6 +103,7 @@ typedef struct dao_plan_problem {
     X(10, DURATION_BEST_FIT, "duration_best_fit", "by duration, smallest hole")                              \
     X(11, AREA_FIRST_FIT, "area_first_fit", "by bytes times duration, lowest hole")                          \
     X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")                          \
+    X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives in the step")     \
     X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
     X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")

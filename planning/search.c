@@ -1,0 +1,265 @@
+/* The lowest peak lies between a lower bound and the best peak so far, and runs of the search for a fit (search_fit.h) close
+   in on it. A run at a capacity finds a layout, which lowers the upper end; or proves that there is none, which raises the
+   lower end; or reaches its limit of nodes, and teaches which sections are hard.
+
+       bound            lower                        capacity       upper
+       |................|----------------------------|-------------|          peak
+         proved: none     what is open                                         found
+
+   Time is far from monotone in the capacity: the tightest capacity prunes most, so that the optimum is often found faster
+   than something slightly above it, and most instances attain their bound. So half of the runs try the lower end at once, a
+   quarter just beats the best, the rest is spread in between, more of them near the top. Runs are short at first and drawn
+   anew, by turns with four orders of values with some noise, after Gomes, Selman and Kautz, "Boosting combinatorial search
+   through randomization" (AAAI 1998): one order may take a thousand times as long as the next. Limits grow geometrically, so
+   that a proof is found once it fits a run.
+
+   What holds: no layout has a peak below `lower`; the best one has `upper`, or what is looked for is below it. */
+#include "planning/search.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "planning/search_fit.h"
+
+/* The first limit of nodes, per item, and the growth of limits whenever all orders had their turn. */
+#define NODES_PER_ITEM 2.0
+#define NODES_GROWTH   1.1
+
+/* Values are multiplied by something from 1 - NOISE to 1 + NOISE, but for the first turn. */
+#define NOISE 0.1
+
+/* What comes first among items that may lie lowest: the largest value. */
+typedef enum value_kind {
+    VALUE_AREA,
+    VALUE_DURATION, /* then size */
+    VALUE_LOAD,     /* in the fullest section, then duration, then size */
+    VALUE_SIZE,     /* then duration */
+    VALUE_KIND_COUNT,
+} value_kind_t;
+
+struct dao_plan_search {
+    dao_plan_instance_t *instance;
+    dao_plan_search_model_t model;
+    dao_plan_fit_t *fit;
+    dao_plan_layout_t layout;
+    double *values;          /* of the run at hand */
+    dao_plan_units_t *loads; /* one an item: the largest total of its sections */
+    dao_plan_units_t lower;
+    dao_plan_units_t upper;
+    uint64_t random;
+    uint32_t turn;
+    double node_limit;
+    dao_plan_units_t capacity; /* of the run at hand */
+    bool is_running;
+};
+
+/* ---- what is drawn ---- */
+
+/* SplitMix64, of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014). */
+static uint64_t draw_bits(dao_plan_search_t *search)
+{
+    uint64_t bits = (search->random += UINT64_C(0x9E3779B97F4A7C15));
+    bits = (bits ^ (bits >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    bits = (bits ^ (bits >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return bits ^ (bits >> 31);
+}
+
+/* From 0 to 1, which is not included. */
+static double draw(dao_plan_search_t *search)
+{
+    return (double)(draw_bits(search) >> 11) * 0x1p-53;
+}
+
+/* A number in which the first one decides, unless two are as good as equal. */
+static double then(double first, double second)
+{
+    return first * 1e6 + second;
+}
+
+static double value_of(const dao_plan_search_t *search, value_kind_t kind, uint32_t item)
+{
+    const dao_plan_search_model_t *model = &search->model;
+    double duration = (double)(model->end_sections[item] - model->first_sections[item]);
+    double size = (double)model->sizes[item];
+    switch (kind) {
+    case VALUE_DURATION:
+        return then(duration, size);
+    case VALUE_LOAD:
+        return then((double)search->loads[item], duration * 1e3 + size);
+    case VALUE_SIZE:
+        return then(size, duration);
+    case VALUE_AREA:
+    case VALUE_KIND_COUNT:
+        break;
+    }
+    return duration * size;
+}
+
+static void draw_values(dao_plan_search_t *search)
+{
+    value_kind_t kind = (value_kind_t)(search->turn % VALUE_KIND_COUNT);
+    double noise = search->turn < VALUE_KIND_COUNT ? 0.0 : NOISE;
+    for (uint32_t i = 0; i < search->model.item_count; i++) {
+        search->values[i] = value_of(search, kind, i) * (1.0 + noise * (2.0 * draw(search) - 1.0));
+    }
+}
+
+static dao_plan_units_t draw_capacity(dao_plan_search_t *search)
+{
+    dao_plan_units_t highest = search->upper - 1;
+    double which = draw(search), depth = draw(search) * draw(search);
+    if (which < 0.5) {
+        return search->lower;
+    }
+    if (which < 0.75) {
+        return highest;
+    }
+    dao_plan_units_t capacity = highest - (dao_plan_units_t)(depth * (double)(highest - search->lower));
+    return capacity < search->lower ? search->lower : capacity;
+}
+
+/* ---- runs ---- */
+
+static void start_run(dao_plan_search_t *search)
+{
+    if (search->turn > 0 && search->turn % VALUE_KIND_COUNT == 0) {
+        search->node_limit *= NODES_GROWTH;
+    }
+    search->capacity = draw_capacity(search);
+    draw_values(search);
+    search->turn++;
+    uint64_t node_limit = search->node_limit < 0x1p63 ? (uint64_t)search->node_limit : UINT64_MAX;
+    dao_plan_fit_start(search->fit, search->capacity, node_limit, search->values);
+    search->is_running = true;
+}
+
+static void take_layout(dao_plan_search_t *search)
+{
+    const dao_plan_units_t *offsets = dao_plan_fit_offsets(search->fit);
+    dao_plan_units_t peak = 0;
+    for (uint32_t i = 0; i < search->model.item_count; i++) {
+        dao_plan_units_t top = offsets[i] + search->model.sizes[i];
+        peak = top > peak ? top : peak;
+        dao_plan_layout_put(&search->layout, i, (uint64_t)offsets[i] * search->model.unit_bytes, 0);
+    }
+    DAO_ASSERT(search->lower <= peak && peak <= search->capacity);
+    search->upper = peak;
+}
+
+static dao_plan_search_event_t end_run(dao_plan_search_t *search, dao_plan_fit_end_t end)
+{
+    search->is_running = end == DAO_PLAN_FIT_OPEN;
+    if (end == DAO_PLAN_FIT_FOUND) {
+        take_layout(search);
+        return DAO_PLAN_SEARCH_BETTER;
+    }
+    if (end == DAO_PLAN_FIT_NONE) {
+        search->lower = search->capacity + 1;
+        return DAO_PLAN_SEARCH_BOUND;
+    }
+    return DAO_PLAN_SEARCH_OPEN;
+}
+
+dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_meter_t *meter,
+                                  dao_plan_search_event_t *out_event)
+{
+    *out_event = search->lower < search->upper ? DAO_PLAN_SEARCH_OPEN : DAO_PLAN_SEARCH_DONE;
+    while (*out_event == DAO_PLAN_SEARCH_OPEN && dao_plan_meter_has(meter)) {
+        if (!search->is_running) {
+            start_run(search);
+            meter->used += search->model.item_count;
+        }
+        dao_plan_fit_end_t end = DAO_PLAN_FIT_OPEN;
+        dao_status_t status = dao_plan_fit_step(search->fit, meter, &end);
+        if (status != DAO_OK) {
+            return status;
+        }
+        *out_event = end_run(search, end);
+    }
+    return DAO_OK;
+}
+
+/* ---- start and end ---- */
+
+static void fill_loads(dao_plan_search_t *search)
+{
+    const dao_plan_search_model_t *model = &search->model;
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        for (uint32_t s = model->first_sections[i]; s < model->end_sections[i]; s++) {
+            search->loads[i] = model->totals[s] > search->loads[i] ? model->totals[s] : search->loads[i];
+        }
+    }
+}
+
+/* The units that hold so many bytes. */
+static dao_plan_units_t units_of(const dao_plan_search_t *search, uint64_t bytes)
+{
+    uint64_t unit = search->model.unit_bytes;
+    return bytes > DAO_PLAN_TOTAL_MAX ? DAO_PLAN_UNITS_NOWHERE
+                                      : (dao_plan_units_t)((bytes + unit - 1) / unit);
+}
+
+static dao_status_t take_parts(dao_plan_search_t *search)
+{
+    dao_plan_memory_t *memory = &search->instance->memory;
+    uint32_t count = search->instance->item_count;
+    dao_status_t status = dao_plan_search_model_init(&search->model, search->instance);
+    if (status == DAO_OK) {
+        status = dao_plan_fit_create(&search->model, &search->fit);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    search->values = dao_plan_take(memory, count, sizeof(*search->values));
+    search->loads = dao_plan_take(memory, count, sizeof(*search->loads));
+    if (search->values == NULL || search->loads == NULL ||
+        !dao_plan_layout_init(&search->layout, search->instance)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to search for offsets of %u buffers", count);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t below_bytes, uint64_t seed,
+                                    dao_plan_search_t **out_search)
+{
+    dao_plan_search_t *search = dao_plan_take(&instance->memory, 1, sizeof(*search));
+    if (search == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a search");
+    }
+    search->instance = instance;
+    dao_status_t status = take_parts(search);
+    if (status != DAO_OK) {
+        dao_plan_search_destroy(search);
+        return status;
+    }
+    fill_loads(search);
+    search->lower = units_of(search, instance->bound_bytes);
+    search->upper = units_of(search, below_bytes);
+    search->random = seed;
+    search->node_limit = NODES_PER_ITEM * instance->item_count;
+    *out_search = search;
+    return DAO_OK;
+}
+
+void dao_plan_search_destroy(dao_plan_search_t *search)
+{
+    if (search == NULL) {
+        return;
+    }
+    dao_plan_memory_t *memory = &search->instance->memory;
+    dao_plan_fit_destroy(search->fit);
+    dao_plan_give(memory, search->values);
+    dao_plan_give(memory, search->loads);
+    dao_plan_layout_finish(&search->layout, search->instance);
+    dao_plan_search_model_finish(&search->model);
+    dao_plan_give(memory, search);
+}
+
+dao_plan_layout_t *dao_plan_search_layout(dao_plan_search_t *search)
+{
+    return &search->layout;
+}
+
+uint64_t dao_plan_search_bound(const dao_plan_search_t *search)
+{
+    return (uint64_t)search->lower * search->model.unit_bytes;
+}
