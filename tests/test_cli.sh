@@ -93,6 +93,8 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
 done
 
 expect 2 "is missing" bench
+expect 2 '"some" is none of ours, g10 and all' bench swap --set some
+expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
