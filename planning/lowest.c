@@ -63,15 +63,15 @@ typedef struct class
 
 struct dao_plan_lowest {
     dao_plan_instance_t *instance;
-    dao_plan_order_t order;
+    dao_plan_lowest_config_t config;
     dao_plan_layout_t layout;
     uint32_t pool;       /* the one that is being filled */
     bool is_filling;     /* its classes and skyline are made */
     uint32_t left_count; /* items in its classes */
     uint32_t class_count;
     class_t classes[ALL_CLASS_COUNT];
-    uint32_t *items; /* at each place of the tree */
-    uint32_t *begins;
+    uint32_t *items;  /* at each place of the tree; NULL: item i is at place i */
+    uint32_t *begins; /* of the items; NULL as well */
     dao_plan_tree_t tree;
     uint32_t *table;
     run_t *runs;
@@ -220,12 +220,19 @@ static bool is_wanted(const dao_plan_lowest_t *lowest, uint32_t item)
            (items[item].pool == lowest->pool || items[item].pool == DAO_PLAN_ITEM_ANY_POOL);
 }
 
-static uint32_t class_of(const dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t most_bits)
+static double value_of(const dao_plan_lowest_t *lowest, uint32_t item)
 {
-    uint64_t below = (most_bits >> HALF_OCTAVE_SHIFT) -
-                     (bits_of(dao_plan_order_value(lowest->order, item)) >> HALF_OCTAVE_SHIFT);
+    double value = dao_plan_order_value(lowest->config.order, &lowest->instance->items[item]);
+    return lowest->config.weights == NULL ? value : value * (double)lowest->config.weights[item];
+}
+
+static uint32_t class_of(const dao_plan_lowest_t *lowest, uint32_t item, uint64_t most_bits)
+{
+    uint64_t below =
+        (most_bits >> HALF_OCTAVE_SHIFT) - (bits_of(value_of(lowest, item)) >> HALF_OCTAVE_SHIFT);
     uint32_t own = below < CLASS_COUNT ? (uint32_t)below : CLASS_COUNT - 1;
-    return item->pool == DAO_PLAN_ITEM_ANY_POOL ? CLASS_COUNT + own : own;
+    bool is_any = lowest->instance->items[item].pool == DAO_PLAN_ITEM_ANY_POOL;
+    return is_any ? CLASS_COUNT + own : own;
 }
 
 /* Counts each class's items into `counts`; gives the bits of the greatest value. */
@@ -234,13 +241,13 @@ static uint64_t count_classes(dao_plan_lowest_t *lowest, uint32_t *counts)
     const dao_plan_instance_t *instance = lowest->instance;
     double most = 1.0;
     for (uint32_t i = 0; i < instance->item_count; i++) {
-        double value = is_wanted(lowest, i) ? dao_plan_order_value(lowest->order, &instance->items[i]) : 0;
+        double value = is_wanted(lowest, i) ? value_of(lowest, i) : 0;
         most = value > most ? value : most;
     }
     memset(counts, 0, ALL_CLASS_COUNT * sizeof(*counts));
     for (uint32_t i = 0; i < instance->item_count; i++) {
         if (is_wanted(lowest, i)) {
-            counts[class_of(lowest, &instance->items[i], bits_of(most))]++;
+            counts[class_of(lowest, i, bits_of(most))]++;
         }
     }
     return bits_of(most);
@@ -268,15 +275,22 @@ static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *count
     return entry;
 }
 
+static uint32_t begin_at(const dao_plan_lowest_t *lowest, uint32_t place)
+{
+    return lowest->begins == NULL ? lowest->instance->items[place].begin : lowest->begins[place];
+}
+
 /* Puts the items into their classes, in the order of their begins. */
 static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits)
 {
     const dao_plan_item_t *items = lowest->instance->items;
     for (uint32_t i = 0; i < lowest->instance->item_count; i++) {
         if (is_wanted(lowest, i)) {
-            uint32_t place = lowest->classes[numbers[class_of(lowest, &items[i], most_bits)]].end++;
-            lowest->items[place] = i;
-            lowest->begins[place] = items[i].begin;
+            uint32_t place = lowest->classes[numbers[class_of(lowest, i, most_bits)]].end++;
+            if (lowest->items != NULL) {
+                lowest->items[place] = i;
+                lowest->begins[place] = items[i].begin;
+            }
             lowest->tree.levels[0][place] = items[i].end;
         }
     }
@@ -291,7 +305,7 @@ static void fill_tables(dao_plan_lowest_t *lowest)
         uint32_t entry_count = (lowest->instance->time_count >> class->table_shift) + 2;
         uint32_t place = class->first;
         for (uint32_t entry = 0; entry < entry_count; entry++) {
-            while (place < class->end && lowest->begins[place] < (uint64_t)entry << class->table_shift) {
+            while (place < class->end && begin_at(lowest, place) < (uint64_t)entry << class->table_shift) {
                 place++;
             }
             lowest->table[class->table + entry] = place;
@@ -315,10 +329,14 @@ static bool make_classes(dao_plan_lowest_t *lowest)
     uint32_t counts[ALL_CLASS_COUNT], numbers[ALL_CLASS_COUNT];
     uint64_t most_bits = count_classes(lowest, counts);
     uint32_t entry_count = lay_out_classes(lowest, counts, numbers);
-    lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
-    lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
+    bool are_in_order = lowest->class_count == 1 && lowest->left_count == lowest->instance->item_count;
+    if (!are_in_order) {
+        lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
+        lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
+    }
     lowest->table = dao_plan_take(memory, entry_count, sizeof(*lowest->table));
-    if (lowest->items == NULL || lowest->begins == NULL || lowest->table == NULL ||
+    bool is_complete = are_in_order || (lowest->items != NULL && lowest->begins != NULL);
+    if (!is_complete || lowest->table == NULL ||
         !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count)) {
         drop_classes(lowest);
         return false;
@@ -335,7 +353,7 @@ static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class
     uint32_t low = lowest->table[entry], high = class->table_shift == 0 ? low : lowest->table[entry + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (lowest->begins[middle] < begin) {
+        if (begin_at(lowest, middle) < begin) {
             low = middle + 1;
         } else {
             high = middle;
@@ -543,7 +561,7 @@ static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, ui
 static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
 {
     const dao_plan_instance_t *instance = lowest->instance;
-    uint32_t index = lowest->items[place];
+    uint32_t index = lowest->items == NULL ? place : lowest->items[place];
     const dao_plan_item_t *item = &instance->items[index];
     uint64_t height = lowest->runs[lowest->stack[lowest->stack_count - 1]].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
@@ -606,16 +624,16 @@ dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *m
 
 /* ---- start and end ---- */
 
-dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, dao_plan_order_t order,
+dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, const dao_plan_lowest_config_t *config,
                                     dao_plan_lowest_t **out_lowest)
 {
-    DAO_ASSERT(order != DAO_PLAN_ORDER_OFFSET);
+    DAO_ASSERT(config->order != DAO_PLAN_ORDER_OFFSET && config->order != DAO_PLAN_ORDER_BREADTH);
     dao_plan_lowest_t *lowest = dao_plan_take(&instance->memory, 1, sizeof(*lowest));
     if (lowest == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a skyline");
     }
     lowest->instance = instance;
-    lowest->order = order;
+    lowest->config = *config;
     lowest->spare_run = RUN_NONE;
     if (!dao_plan_layout_init(&lowest->layout, instance)) {
         dao_status_t status = no_memory(lowest);

@@ -71,6 +71,8 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
+expect 2 '"best" is no scheme: there are online and plan' run "$trace" --scheme best
+expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "TRACE is empty" run ""
 expect 2 "TRACE is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
@@ -90,7 +92,9 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc|plan is missing" bench
+expect 2 "is missing" bench
+expect 2 '"some" is none of ours, g10 and all' bench swap --set some
+expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -162,6 +166,11 @@ expect 0 "usage: dao bench plan" bench plan --help
 expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 "usage: dao bench gpu" bench gpu --help
+expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
+expect 2 '--device: "x" is no number from 0' bench gpu --device x
+expect 1 "device:63" bench gpu --device 63
+expect 0 '"reference":"a page is taken new"' bench gpu --copy 1 --json
 expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
 for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
     has $field
@@ -193,7 +202,7 @@ awk 'BEGIN {
     for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
 }' >"$small_step"
 gpt=${trace%/*}/gpt6.7b.tr
-expect 2 '"best" is no scheme: there are online' simulate "$gpt" --scheme best
+expect 2 '"best" is no scheme: there are plan' simulate "$gpt" --scheme best
 expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
@@ -239,6 +248,20 @@ expect 1 "needs $smallest bytes at once" run "$trace" --policy all --capacity $(
 [ ! -s "$folder/out" ] || fail "a table over a refusal"
 grep -q 'operator [0-9]* "' "$folder/err" || fail "the refusal names no operator"
 
+# Steps that are served from a plan: the recorded ones of the trace are all alike but for two requests.
+events="$trace/mobilenet_v2.4.events.csv"
+expect 0 "total/bound" replay "$events"
+expect 0 '"total_ratio"' replay "$events" --record 1 --serve 2.. --json
+for field in step served hits missed unplanned total_ratio minor_faults; do
+    has $field
+done
+expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 1 "none is left to be served" replay "$events" --record 1..9
+expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
+expect 2 "not A or A..B" replay "$events" --record 0
+expect 1 "no mode of serving" replay "$events" --mode fast
+expect 1 "No such file" replay "$folder/nothing.csv"
+
 # Where the step can be run: DAO_CLI_RUN is set by the build.
 if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     expect 0 '"mobilenet_v2"' run "$trace" --json --verify
@@ -269,6 +292,11 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
     expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
     [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
+    expect 0 '"mismatches":0' run "$folder/two.tr" --json --scheme plan --capacity 100% --link-in 1GB/s
+    for field in scheme step_ms forecast_ms bound_ms ratio forecast_ratio bytes_in bytes_out plan_ms; do
+        has $field
+    done
+    [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
 fi
 
 [ $failures -eq 0 ] && echo "all passed"

@@ -186,11 +186,11 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     dao_report_t row;
     dao_report_begin(&row, true);
     dao_report_count(&row, "step", NULL, step);
-    dao_report_ratio(&row, "served", NULL, served);
+    dao_report_number(&row, "served", served);
     dao_report_count(&row, "hits", NULL, counts->hit_count);
     dao_report_count(&row, "missed", NULL, counts->missed_count);
     dao_report_count(&row, "unplanned", NULL, counts->unplanned_count + counts->null_bin_count);
-    dao_report_ratio(&row, "total_ratio", NULL, ratio);
+    dao_report_number(&row, "total_ratio", ratio);
     dao_report_count(&row, "minor_faults", NULL, counts->minor_fault_count);
     if (row.has_failed || json_object_array_add(replay->rows, row.object) != 0) {
         (void)json_object_put(row.object);

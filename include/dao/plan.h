@@ -106,7 +106,9 @@ typedef struct dao_plan_problem {
     X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives in the step")     \
     X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
-    X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")
+    X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")    \
+    X(17, LOWEST_BUMPED, "lowest_bumped",                                                                    \
+      "fills the lowest place again and again; what was high comes sooner")
 
 typedef enum dao_plan_method {
 #define DAO_PLAN_METHOD_ENUMERATOR(number, name, text, description) DAO_PLAN_METHOD_##name = number,
@@ -331,7 +333,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
 
 /**
- * Ends the work: whoever does it returns within a millisecond of processor time. The best plan so far stays.
+ * Ends the work: whoever does it returns within a millisecond of processor time; of some hundred thousand buffers, where a
+ * pass over all of them takes longer, after that pass. The best plan so far stays.
  *
  * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.
  *
