@@ -137,28 +137,19 @@ static ON_THE_PATH void *take_plain(arena_t *arena, uint64_t size_bytes)
     return arena->segment.address + offset_bytes;
 }
 
-/* paged_alloc_plain() where the usual path finds no way. */
-static OFF_THE_PATH void *place_plain(paged_t *paged, size_t size_bytes)
-{
-    dao_block_request_t request = {.size_bytes = size_bytes};
-    dao_block_grant_t grant;
-    uint64_t block_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-    return place(paged, &request, block_bytes, &grant) == DAO_OK ? grant.address : NULL;
-}
-
 /* take_plain() in an arena whose lock is held, and which is unlocked behind it. */
-static ON_THE_PATH void *take_and_unlock(paged_t *paged, arena_t *arena, size_t size_bytes)
+static ON_THE_PATH void *take_and_unlock(arena_t *arena, size_t size_bytes)
 {
     void *address = take_plain(arena, size_bytes);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
     dao_spin_unlock(&arena->lock);
-    return __builtin_expect(address != NULL, true) ? address : place_plain(paged, size_bytes);
+    return address;
 }
 
 /* paged_alloc_plain() where this thread's arena is taken. */
 static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
-    return take_and_unlock(paged, dao_paged_enter_another(paged, arena), size_bytes);
+    return take_and_unlock(dao_paged_enter_another(paged, arena), size_bytes);
 }
 
 /* For good fit. */
@@ -169,7 +160,7 @@ static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
         return NULL;
     }
     arena_t *arena = dao_paged_home(paged);
-    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(paged, arena, size_bytes)
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(arena, size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);
 }
 

@@ -91,6 +91,8 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
 done
 
 expect 2 "is missing" bench
+expect 2 '"some" is none of ours, g10 and all' bench swap --set some
+expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -198,7 +200,7 @@ awk 'BEGIN {
     for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
 }' >"$small_step"
 gpt=${trace%/*}/gpt6.7b.tr
-expect 2 '"best" is no scheme: there are online' simulate "$gpt" --scheme best
+expect 2 '"best" is no scheme: there are plan' simulate "$gpt" --scheme best
 expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0

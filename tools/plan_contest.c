@@ -183,20 +183,26 @@ static bool has_time(const dao_plan_contest_t *contest, uint64_t begin)
     return contest->budget_ns == 0 || dao_measure_thread_ns() - begin < contest->budget_ns;
 }
 
+/* Tells whether there is the plan that was asked for, so that a better one is not. */
+static bool is_decided(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
+{
+    return contest->is_decision && row->has_peak && row->unplaced_count == 0;
+}
+
 static dao_status_t work(const dao_plan_contest_t *contest, dao_planner_t *planner, uint64_t begin,
                          dao_plan_row_t *row)
 {
     bool is_done = false;
     dao_status_t status = take_best(planner, row);
     note_first(row, begin);
-    while (status == DAO_OK && !is_done && has_time(contest, begin)) {
+    while (status == DAO_OK && !is_done && !is_decided(contest, row) && has_time(contest, begin)) {
         status = dao_planner_work(planner, SLICE_WORK, &is_done);
-        if (status == DAO_OK && !row->has_peak) {
+        if (status == DAO_OK) {
             status = take_best(planner, row);
             note_first(row, begin);
         }
     }
-    return status == DAO_OK ? take_best(planner, row) : status;
+    return status;
 }
 
 static dao_status_t run_method(const dao_plan_contest_t *contest, dao_plan_method_t method,

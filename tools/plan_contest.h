@@ -19,6 +19,7 @@ typedef struct dao_plan_contest {
     dao_plan_problem_t problem;    /* of that input; its pools are borrowed, too */
     uint64_t budget_ns;            /* processor time a method; 0: no limit */
     uint64_t work_limit;           /* steps a method; 0: no limit */
+    bool is_decision;              /* a method ends as soon as it has placed all buffers */
     uint64_t bound_bytes;          /* of the problem */
     bool has_trace;                /* of the strategies: made when the first one needs it */
     dao_alloc_trace_t trace;
