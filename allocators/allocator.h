@@ -66,7 +66,7 @@ typedef struct dao_allocator_ops {
                           dao_block_grant_t *out_grant);
 
     /* The shortest way to a block, for a request that has a size alone: its address, or NULL if alloc is to be asked, which
-       knows more ways. NULL is no failure: it is not counted as one, and nothing is changed. */
+       knows more ways, or if the size is 0. NULL is no failure: it is not counted as one, and nothing is changed. */
     void *(*alloc_plain)(dao_allocator_t *allocator, size_t size_bytes);
 
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE

@@ -124,11 +124,11 @@ static ON_THE_PATH void *take_plain(arena_t *arena, uint64_t size_bytes)
     if (hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE) {
         return NULL;
     }
-    uint64_t offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
+    uint64_t offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
     if (!dao_paged_is_mapped(arena, offset_bytes, size_units << UNIT_SHIFT)) {
         return NULL;
     }
-    if (range->nodes[hole].size_units == size_units) {
+    if (dao_range_at(range, hole)->size_units == size_units) {
         dao_range_take_whole(range, hole, size_bytes);
     } else {
         (void)dao_range_take_front(range, hole, size_units, size_bytes);
@@ -137,40 +137,30 @@ static ON_THE_PATH void *take_plain(arena_t *arena, uint64_t size_bytes)
     return arena->segment.address + offset_bytes;
 }
 
-/* paged_alloc_plain() where the usual path finds no way. */
-static OFF_THE_PATH void *place_plain(paged_t *paged, size_t size_bytes)
-{
-    dao_block_request_t request = {.size_bytes = size_bytes};
-    dao_block_grant_t grant;
-    uint64_t block_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-    return place(paged, &request, block_bytes, &grant) == DAO_OK ? grant.address : NULL;
-}
-
 /* take_plain() in an arena whose lock is held, and which is unlocked behind it. */
-static ON_THE_PATH void *take_and_unlock(paged_t *paged, arena_t *arena, size_t size_bytes)
+static ON_THE_PATH void *take_and_unlock(arena_t *arena, size_t size_bytes)
 {
     void *address = take_plain(arena, size_bytes);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
     dao_spin_unlock(&arena->lock);
-    return __builtin_expect(address != NULL, true) ? address : place_plain(paged, size_bytes);
+    return address;
 }
 
 /* paged_alloc_plain() where this thread's arena is taken. */
 static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
-    return take_and_unlock(paged, dao_paged_enter_another(paged, arena), size_bytes);
+    return take_and_unlock(dao_paged_enter_another(paged, arena), size_bytes);
 }
 
 /* For good fit. */
 static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     paged_t *paged = paged_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
-    if (__builtin_expect(size_bytes > paged->window_bytes, false)) {
+    if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
         return NULL;
     }
     arena_t *arena = dao_paged_home(paged);
-    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(paged, arena, size_bytes)
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(arena, size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);
 }
 
@@ -194,21 +184,18 @@ static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *addr
 }
 
 /* Frees a block that nobody holds and no tag is charged for: free_generally() for most blocks. False: nothing was done. */
-static ON_THE_PATH bool free_plain(arena_t *arena, const void *address)
+static ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
-    uint64_t offset_bytes = dao_arena_offset(arena, address);
-    uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
-    uint32_t index = dao_range_find_start(range, offset_units);
-    const dao_range_node_t *node = &range->nodes[index];
-    uint64_t word = range->users[index];
-    if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_plain(word) ||
-        offset_bytes % DAO_RANGE_GRANULE != 0) {
+    uint32_t link = dao_range_find_start(range, offset_units);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    uint64_t word = node->user;
+    if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_plain(word)) {
         return false;
     }
     dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
-    dao_range_leave_used(range, index);
-    dao_range_make_free(range, index);
+    dao_range_leave_used(range, link);
+    dao_range_make_free(range, link);
     return true;
 }
 
@@ -217,10 +204,13 @@ static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_ho
 {
     paged_t *paged = paged_of(allocator);
     arena_t *arena = dao_paged_home(paged);
-    if (hold != NULL || dao_arena_offset(arena, address) >= paged->window_bytes || !dao_arena_try(arena)) {
+    uint64_t offset_bytes = dao_arena_offset(arena, address);
+    uint64_t offset_units = offset_bytes >> UNIT_SHIFT | offset_bytes
+                                                             << (64 - UNIT_SHIFT); /* huge within a unit */
+    if (hold != NULL || offset_units >= paged->window_units || !dao_arena_try(arena)) {
         return free_generally(paged, address, hold);
     }
-    bool is_done = free_plain(arena, address);
+    bool is_done = free_plain(arena, address, (uint32_t)offset_units);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
     dao_spin_unlock(&arena->lock);
     return __builtin_expect(is_done, true) ? DAO_OK : free_generally(paged, address, NULL);
@@ -432,6 +422,7 @@ static dao_status_t create_pages(paged_t *paged, const dao_caching_config_t *con
     uint64_t place_count = page_count * RESERVATION_FACTOR;
     place_count = place_count > most_places ? most_places : place_count;
     paged->window_bytes = place_count * paged->page_bytes;
+    paged->window_units = paged->window_bytes >> UNIT_SHIFT;
     dao_pages_config_t pages = {.ops = config->ops,
                                 .device = config->device,
                                 .page_bytes = paged->page_bytes,

@@ -8,7 +8,7 @@
 /* Times that threads found an arena taken before there is one more. */
 #define WAITS_PER_ARENA 32u
 
-DAO_FAST_THREAD_LOCAL uint32_t dao_paged_home_arena;
+DAO_FAST_THREAD_LOCAL size_t dao_paged_home_arena;
 
 /* ---- locks ---- */
 

@@ -43,6 +43,7 @@ typedef struct paged {
     dao_holds_t *holds;                    /* borrowed; NULL: no streams */
     uint64_t page_bytes;
     uint64_t window_bytes;
+    uint64_t window_units; /* the same, in units of a range */
     dao_range_fit_t fit;
     dao_allocator_ops_t ops; /* what is said of alloc_plain goes for good fit */
     /* guarded by the world's locks */
@@ -52,7 +53,7 @@ typedef struct paged {
 } paged_t;
 
 /* The arena of this thread among the shared ones, at every place that has so many. */
-extern DAO_FAST_THREAD_LOCAL uint32_t dao_paged_home_arena;
+extern DAO_FAST_THREAD_LOCAL size_t dao_paged_home_arena;
 
 /* ---- arenas and their locks: paged_arena.c ---- */
 
@@ -77,7 +78,7 @@ DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted);
 
 /* Gives one of the shared arenas, for a place below DAO_PAGED_ARENA_MAX. */
-static inline arena_t *dao_paged_shared(const paged_t *paged, uint32_t place)
+static inline arena_t *dao_paged_shared(const paged_t *paged, size_t place)
 {
     return atomic_load_explicit(&paged->shared[place], memory_order_acquire);
 }

@@ -54,7 +54,7 @@ static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *reques
         return dao_paged_leased(paged, request->lease);
     }
     uint32_t count = dao_paged_shared_count(paged);
-    uint32_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
+    size_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
     return dao_paged_shared(paged, (home + place) % count);
 }
 

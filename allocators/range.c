@@ -1,15 +1,14 @@
 /* Divides offsets [0, capacity) into free and used blocks, in units of 256 bytes.
 
-   nodes     a block each, 32 bytes; indices for links. Neighbours by address:
+   nodes     a block each, 32 bytes, in one table; links are places in it, in bytes. Neighbours by address:
 
                  border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
 
              Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are chained through
              bin_after, from `unused`.
-   users     the owner's number of each used node; holds the streams that hold each node. Apart, so that merging and
-             searching touch them only where there is something in them.
-   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that is not empty, bin_summary a
-             bit a word that is not 0.
+   holds     the streams that hold each node. Apart, so that merging and searching touch them only where there is something
+             in them.
+   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that may have nodes.
    starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its start, with a step or
              two where blocks are smaller than that.
    firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where page_words has the
@@ -50,38 +49,52 @@ static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *
     return ((range->base_units + node->offset_units + mask) & ~mask) - range->base_units;
 }
 
-static bool is_allowed(const dao_range_t *range, uint32_t index, const wish_t *wish)
+static bool is_allowed(const dao_range_t *range, uint32_t link, const wish_t *wish)
 {
-    return range->nodes[index].state == NODE_FREE || wish->takes_held ||
-           dao_hold_is_own(&range->holds[index], wish->stream);
+    return dao_range_at(range, link)->state == NODE_FREE || wish->takes_held ||
+           dao_hold_is_own(dao_range_hold(range, link), wish->stream);
 }
 
-static bool fits(const dao_range_t *range, uint32_t index, const wish_t *wish)
+static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
 {
-    const dao_range_node_t *node = &range->nodes[index];
+    const dao_range_node_t *node = dao_range_at(range, link);
     uint64_t end_units = node->offset_units + node->size_units;
     uint64_t start_units = aligned_start(range, node, wish);
     return wish->size_units <= node->size_units && start_units <= end_units - wish->size_units &&
-           is_allowed(range, index, wish);
+           is_allowed(range, link, wish);
 }
 
-static bool is_better(const dao_range_t *range, uint32_t index, uint32_t best, const wish_t *wish)
+static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, const wish_t *wish)
 {
-    const dao_range_node_t *node = &range->nodes[index];
+    const dao_range_node_t *node = dao_range_at(range, link);
     if (best == NONE) {
         return true;
     }
-    if (wish->is_best && node->size_units != range->nodes[best].size_units) {
-        return node->size_units < range->nodes[best].size_units;
+    if (wish->is_best && node->size_units != dao_range_at(range, best)->size_units) {
+        return node->size_units < dao_range_at(range, best)->size_units;
     }
-    return node->offset_units < range->nodes[best].offset_units;
+    return node->offset_units < dao_range_at(range, best)->offset_units;
+}
+
+uint32_t dao_range_find_in(const dao_range_t *range, uint32_t bin, uint64_t size_units)
+{
+    uint32_t best = NONE;
+    for (uint32_t i = dao_range_bin_first(range, bin); i != NONE; i = dao_range_at(range, i)->bin_after) {
+        const dao_range_node_t *node = dao_range_at(range, i);
+        if (node->size_units >= size_units &&
+            (best == NONE || node->offset_units < dao_range_at(range, best)->offset_units)) {
+            best = i;
+        }
+    }
+    return best;
 }
 
 /* As dao_range_look(), for all that a request may ask for. */
 static uint32_t look_carefully(const dao_range_t *range, uint32_t bin, const wish_t *wish, uint32_t depth)
 {
     uint32_t best = NONE;
-    for (uint32_t i = range->bins[bin]; i != NONE && depth > 0; i = range->nodes[i].bin_after, depth--) {
+    for (uint32_t i = dao_range_bin_first(range, bin); i != NONE && depth > 0;
+         i = dao_range_at(range, i)->bin_after, depth--) {
         if (fits(range, i, wish) && is_better(range, i, best, wish)) {
             best = i;
         }
@@ -112,19 +125,20 @@ static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
 static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units)
 {
     uint32_t back = dao_range_node_take(range);
-    dao_range_node_t *front = &range->nodes[hole];
-    range->nodes[back] = (dao_range_node_t){.size_units = front->size_units - size_units,
-                                            .offset_units = (uint32_t)(front->offset_units + size_units),
-                                            .before = hole,
-                                            .after = front->after,
-                                            .state = front->state};
-    range->holds[back] = range->holds[hole];
+    dao_range_node_t *front = dao_range_at(range, hole);
+    *dao_range_at(range, back) =
+        (dao_range_node_t){.size_units = front->size_units - size_units,
+                           .offset_units = (uint32_t)(front->offset_units + size_units),
+                           .before = hole,
+                           .after = front->after,
+                           .state = front->state};
+    *dao_range_hold(range, back) = *dao_range_hold(range, hole);
     range->held_count += front->state == NODE_HELD;
-    range->nodes[front->after].before = back;
+    dao_range_at(range, front->after)->before = back;
     front->after = back;
     front->size_units = size_units;
     dao_range_bin_again(range, hole);
-    dao_range_bin_insert(range, back, dao_range_bin_of(range->nodes[back].size_units));
+    dao_range_bin_insert(range, back, dao_range_bin_of(dao_range_at(range, back)->size_units));
     if (range->firsts != NULL) {
         dao_range_index_add(range, back);
     }
@@ -134,11 +148,11 @@ static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units
 /* Takes [start, start + size) out of any hole. Room has been made. */
 static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint64_t size_units, uint64_t user)
 {
-    if (start_units > range->nodes[hole].offset_units) {
-        hole = cut_front(range, hole, start_units - range->nodes[hole].offset_units);
+    if (start_units > dao_range_at(range, hole)->offset_units) {
+        hole = cut_front(range, hole, start_units - dao_range_at(range, hole)->offset_units);
     }
-    if (range->nodes[hole].size_units == size_units) {
-        range->held_count -= range->nodes[hole].state == NODE_HELD;
+    if (dao_range_at(range, hole)->size_units == size_units) {
+        range->held_count -= dao_range_at(range, hole)->state == NODE_HELD;
         dao_range_take_whole(range, hole, user);
         return;
     }
@@ -172,8 +186,9 @@ static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_
     if (status != DAO_OK) {
         return status;
     }
-    out_grant->hold = range->nodes[hole].state == NODE_HELD ? range->holds[hole] : (dao_hold_t){0};
-    uint64_t start_units = aligned_start(range, &range->nodes[hole], &wish);
+    out_grant->hold =
+        dao_range_at(range, hole)->state == NODE_HELD ? *dao_range_hold(range, hole) : (dao_hold_t){0};
+    uint64_t start_units = aligned_start(range, dao_range_at(range, hole), &wish);
     carve(range, hole, start_units, size_units, request->user);
     out_grant->offset_bytes = start_units << UNIT_SHIFT;
     return DAO_OK;
@@ -201,9 +216,9 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
             return status;
         }
     }
-    out_grant->offset_bytes = (uint64_t)range->nodes[hole].offset_units << UNIT_SHIFT;
+    out_grant->offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
     out_grant->hold = (dao_hold_t){0};
-    if (range->nodes[hole].size_units == size_units) {
+    if (dao_range_at(range, hole)->size_units == size_units) {
         dao_range_take_whole(range, hole, request->user);
     } else {
         dao_range_take_front(range, hole, size_units, request->user);
@@ -219,7 +234,7 @@ dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset
     DAO_ASSERT(offset_bytes % DAO_RANGE_GRANULE == 0 && size_bytes % DAO_RANGE_GRANULE == 0);
     uint64_t start_units = offset_bytes >> UNIT_SHIFT;
     uint64_t size_units = size_bytes >> UNIT_SHIFT;
-    const dao_range_node_t *node = &range->nodes[id];
+    const dao_range_node_t *node = dao_range_at(range, id);
     if (node->state != NODE_FREE || start_units < node->offset_units ||
         start_units + size_units > node->offset_units + node->size_units) {
         return DAO_ERR_LIMIT;
@@ -244,53 +259,54 @@ dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint6
 
 /* ---- giving back ---- */
 
-/* Joins the free node behind `index` to it; what holds either holds both. Neither is put into a bin here. */
-static void absorb_after(dao_range_t *range, uint32_t index)
+/* Joins the free node behind `link` to it; what holds either holds both. Neither is put into a bin here. */
+static void absorb_after(dao_range_t *range, uint32_t link)
 {
-    uint32_t after = range->nodes[index].after;
+    uint32_t after = dao_range_at(range, link)->after;
     if (range->firsts != NULL) {
         dao_range_index_drop(range, after);
     }
-    if (range->nodes[after].state == NODE_HELD) {
-        if (range->nodes[index].state == NODE_FREE) {
-            range->holds[index] = (dao_hold_t){0};
-            range->nodes[index].state = NODE_HELD;
+    if (dao_range_at(range, after)->state == NODE_HELD) {
+        if (dao_range_at(range, link)->state == NODE_FREE) {
+            *dao_range_hold(range, link) = (dao_hold_t){0};
+            dao_range_at(range, link)->state = NODE_HELD;
         } else {
             range->held_count--;
         }
-        dao_hold_join(&range->holds[index], &range->holds[after]);
+        dao_hold_join(dao_range_hold(range, link), dao_range_hold(range, after));
     }
-    dao_range_join_before(range, index, after);
+    dao_range_join_nodes(range, link, after);
+    dao_range_node_give(range, after);
 }
 
 /* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams hold. */
-static void make_free_carefully(dao_range_t *range, uint32_t index)
+static void make_free_carefully(dao_range_t *range, uint32_t link)
 {
-    uint32_t after = range->nodes[index].after;
-    if (dao_range_are_alike(range, index, after)) {
+    uint32_t after = dao_range_at(range, link)->after;
+    if (dao_range_are_alike(range, link, after)) {
         dao_range_bin_remove(range, after);
-        absorb_after(range, index);
+        absorb_after(range, link);
     }
-    uint32_t before = range->nodes[index].before;
-    if (dao_range_are_alike(range, before, index)) {
+    uint32_t before = dao_range_at(range, link)->before;
+    if (dao_range_are_alike(range, before, link)) {
         absorb_after(range, before);
         dao_range_bin_again(range, before);
     } else {
-        dao_range_bin_insert(range, index, dao_range_bin_of(range->nodes[index].size_units));
+        dao_range_bin_insert(range, link, dao_range_bin_of(dao_range_at(range, link)->size_units));
     }
 }
 
 /* Gives a node that is being freed its hold: what is handed in and what was marked. */
-static void set_hold(dao_range_t *range, uint32_t index, dao_hold_t *hold)
+static void set_hold(dao_range_t *range, uint32_t link, dao_hold_t *hold)
 {
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     if (hold != NULL && node->state == NODE_MARKED) {
-        hold->streams |= range->holds[index].streams;
+        hold->streams |= dao_range_hold(range, link)->streams;
     }
     bool is_held = hold != NULL && !dao_hold_is_empty(hold);
     node->state = is_held ? NODE_HELD : NODE_FREE;
     if (is_held) {
-        range->holds[index] = *hold;
+        *dao_range_hold(range, link) = *hold;
         range->held_count++;
     }
 }
@@ -302,7 +318,7 @@ static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
         return DAO_ERR_FOREIGN_POINTER;
     }
     uint32_t around = dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
-    if (range->nodes[around].state == NODE_GAP) {
+    if (dao_range_at(range, around)->state == NODE_GAP) {
         return DAO_ERR_FOREIGN_POINTER;
     }
     return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
@@ -312,21 +328,21 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
                             dao_range_block_t *out_block)
 {
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
-    uint32_t index = dao_range_find_used(range, offset_bytes);
-    if (index == NONE) {
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
         return free_error(range, offset_bytes);
     }
-    const dao_range_node_t *node = &range->nodes[index];
+    const dao_range_node_t *node = dao_range_at(range, link);
     out_block->offset_bytes = offset_bytes;
     out_block->size_bytes = node->size_units << UNIT_SHIFT;
-    out_block->user = range->users[index];
+    out_block->user = node->user;
     out_block->is_free = false;
-    dao_range_leave_used(range, index);
+    dao_range_leave_used(range, link);
     if (range->is_plain && hold == NULL && node->state == NODE_USED) {
-        dao_range_make_free(range, index);
+        dao_range_make_free(range, link);
     } else {
-        set_hold(range, index, hold);
-        make_free_carefully(range, index);
+        set_hold(range, link, hold);
+        make_free_carefully(range, link);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
@@ -337,9 +353,9 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
 /* Tells whether free parts that a request may have cover [the begin of `first`, end). */
 static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_units, const wish_t *wish)
 {
-    for (uint32_t index = first;; index = range->nodes[index].after) {
-        const dao_range_node_t *node = &range->nodes[index];
-        if (!dao_range_is_free(range, index) || !is_allowed(range, index, wish)) {
+    for (uint32_t link = first;; link = dao_range_at(range, link)->after) {
+        const dao_range_node_t *node = dao_range_at(range, link);
+        if (!dao_range_is_free(range, link) || !is_allowed(range, link, wish)) {
             return false;
         }
         if (node->offset_units + node->size_units >= end_units) {
@@ -351,12 +367,12 @@ static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_u
 /* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the part. */
 static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
 {
-    while (range->nodes[first].offset_units + range->nodes[first].size_units < end_units ||
-           dao_range_are_alike(range, first, range->nodes[first].after)) {
-        dao_range_bin_remove(range, range->nodes[first].after);
+    while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units ||
+           dao_range_are_alike(range, first, dao_range_at(range, first)->after)) {
+        dao_range_bin_remove(range, dao_range_at(range, first)->after);
         absorb_after(range, first);
     }
-    uint32_t before = range->nodes[first].before;
+    uint32_t before = dao_range_at(range, first)->before;
     if (dao_range_are_alike(range, before, first)) {
         dao_range_bin_remove(range, first);
         absorb_after(range, before);
@@ -386,10 +402,12 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
     if (status != DAO_OK) {
         return status;
     }
-    if (range->nodes[part].offset_units + range->nodes[part].size_units < start_units + size_units) {
+    if (dao_range_at(range, part)->offset_units + dao_range_at(range, part)->size_units <
+        start_units + size_units) {
         part = join_up_to(range, part, start_units + size_units);
     }
-    *out_hold = range->nodes[part].state == NODE_HELD ? range->holds[part] : (dao_hold_t){0};
+    *out_hold =
+        dao_range_at(range, part)->state == NODE_HELD ? *dao_range_hold(range, part) : (dao_hold_t){0};
     carve(range, part, start_units, size_units, request->user);
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return DAO_OK;
@@ -400,14 +418,15 @@ dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
 {
     DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
-    uint32_t index = dao_range_find_used(range, offset_bytes);
-    if (index == NONE) {
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
         return free_error(range, offset_bytes);
     }
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     dao_hold_t mark = {.streams = UINT64_C(1) << stream};
-    range->holds[index] = node->state == NODE_MARKED ? range->holds[index] : (dao_hold_t){0};
-    dao_hold_join(&range->holds[index], &mark);
+    *dao_range_hold(range, link) =
+        node->state == NODE_MARKED ? *dao_range_hold(range, link) : (dao_hold_t){0};
+    dao_hold_join(dao_range_hold(range, link), &mark);
     node->state = NODE_MARKED;
     return DAO_OK;
 }
@@ -420,21 +439,21 @@ bool dao_range_has_holds(const dao_range_t *range)
 /* Merges free neighbours, all of them or those that the same streams hold. */
 static void merge_all(dao_range_t *range, bool is_any_hold)
 {
-    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
         bool has_grown = false;
         for (;;) {
-            uint32_t after = range->nodes[index].after;
-            bool joins = is_any_hold ? dao_range_is_free(range, index) && dao_range_is_free(range, after)
-                                     : dao_range_are_alike(range, index, after);
+            uint32_t after = dao_range_at(range, link)->after;
+            bool joins = is_any_hold ? dao_range_is_free(range, link) && dao_range_is_free(range, after)
+                                     : dao_range_are_alike(range, link, after);
             if (!joins) {
                 break;
             }
             dao_range_bin_remove(range, after);
-            absorb_after(range, index);
+            absorb_after(range, link);
             has_grown = true;
         }
         if (has_grown) {
-            dao_range_bin_again(range, index);
+            dao_range_bin_again(range, link);
         }
     }
 }
@@ -444,9 +463,9 @@ void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *use
     if (range->held_count == 0) {
         return;
     }
-    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
-        dao_range_node_t *node = &range->nodes[index];
-        if (node->state == NODE_HELD && is_done(&range->holds[index], user)) {
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        dao_range_node_t *node = dao_range_at(range, link);
+        if (node->state == NODE_HELD && is_done(dao_range_hold(range, link), user)) {
             node->state = NODE_FREE;
             range->held_count--;
         }
@@ -466,9 +485,9 @@ void dao_range_join(dao_range_t *range)
 dao_hold_t dao_range_all_holds(const dao_range_t *range)
 {
     dao_hold_t all = {0};
-    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
-        if (range->nodes[index].state == NODE_HELD) {
-            dao_hold_join(&all, &range->holds[index]);
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        if (dao_range_at(range, link)->state == NODE_HELD) {
+            dao_hold_join(&all, dao_range_hold(range, link));
         }
     }
     return all;

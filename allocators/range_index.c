@@ -5,9 +5,9 @@
 
 /* ---- the index of first starts ---- */
 
-static uint32_t page_of(const dao_range_t *range, uint32_t index)
+static uint32_t page_of(const dao_range_t *range, uint32_t link)
 {
-    return range->nodes[index].offset_units >> PAGE_UNIT_SHIFT;
+    return dao_range_at(range, link)->offset_units >> PAGE_UNIT_SHIFT;
 }
 
 static bool page_has_start(const dao_range_t *range, uint32_t page)
@@ -15,23 +15,23 @@ static bool page_has_start(const dao_range_t *range, uint32_t page)
     return (range->page_words[page / WORD_BITS] >> page % WORD_BITS & 1) != 0;
 }
 
-void dao_range_index_add(dao_range_t *range, uint32_t index)
+void dao_range_index_add(dao_range_t *range, uint32_t link)
 {
-    uint32_t page = page_of(range, index);
+    uint32_t page = page_of(range, link);
     if (!page_has_start(range, page) ||
-        range->nodes[range->firsts[page]].offset_units > range->nodes[index].offset_units) {
-        range->firsts[page] = index;
+        dao_range_at(range, range->firsts[page])->offset_units > dao_range_at(range, link)->offset_units) {
+        range->firsts[page] = link;
         range->page_words[page / WORD_BITS] |= UINT64_C(1) << page % WORD_BITS;
     }
 }
 
-void dao_range_index_drop(dao_range_t *range, uint32_t index)
+void dao_range_index_drop(dao_range_t *range, uint32_t link)
 {
-    uint32_t page = page_of(range, index);
-    if (range->firsts[page] != index || !page_has_start(range, page)) {
+    uint32_t page = page_of(range, link);
+    if (range->firsts[page] != link || !page_has_start(range, page)) {
         return;
     }
-    uint32_t after = range->nodes[index].after;
+    uint32_t after = dao_range_at(range, link)->after;
     if (after != NONE && page_of(range, after) == page) {
         range->firsts[page] = after;
     } else {
@@ -53,32 +53,32 @@ static uint32_t page_with_start(const dao_range_t *range, uint32_t page)
 
 uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
 {
-    uint32_t index = dao_range_first(range);
+    uint32_t link = dao_range_first(range);
     if (range->firsts != NULL) {
-        index = range->firsts[page_with_start(range, offset_units >> PAGE_UNIT_SHIFT)];
-        if (range->nodes[index].offset_units > offset_units) {
-            return range->nodes[index].before;
+        link = range->firsts[page_with_start(range, offset_units >> PAGE_UNIT_SHIFT)];
+        if (dao_range_at(range, link)->offset_units > offset_units) {
+            return dao_range_at(range, link)->before;
         }
     }
-    while (offset_units - range->nodes[index].offset_units >= range->nodes[index].size_units) {
-        index = range->nodes[index].after;
+    while (offset_units - dao_range_at(range, link)->offset_units >= dao_range_at(range, link)->size_units) {
+        link = dao_range_at(range, link)->after;
     }
-    return index;
+    return link;
 }
 
 /* ---- looking ---- */
 
-dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t index)
+dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    bool is_free = dao_range_is_free(range, index);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    bool is_free = dao_range_is_free(range, link);
     bool has_hold = node->state == NODE_HELD || node->state == NODE_MARKED;
     return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
                                .size_bytes = node->size_units << UNIT_SHIFT,
-                               .user = is_free ? 0 : range->users[index],
-                               .id = index,
+                               .user = is_free ? 0 : node->user,
+                               .id = link,
                                .is_free = is_free,
-                               .hold = has_hold ? range->holds[index] : (dao_hold_t){0}};
+                               .hold = has_hold ? *dao_range_hold(range, link) : (dao_hold_t){0}};
 }
 
 dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
@@ -86,22 +86,22 @@ dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, da
     if (offset_bytes >= range->config.capacity_bytes) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    uint32_t index = dao_range_find_used(range, offset_bytes);
-    index = index != NONE ? index : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
-    if (range->nodes[index].state == NODE_GAP) {
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    link = link != NONE ? link : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (dao_range_at(range, link)->state == NODE_GAP) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    *out_block = dao_range_describe(range, index);
+    *out_block = dao_range_describe(range, link);
     return DAO_OK;
 }
 
 void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
-    for (uint32_t index = dao_range_first(range); index != NONE; index = range->nodes[index].after) {
-        if (range->nodes[index].state == NODE_GAP) {
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        if (dao_range_at(range, link)->state == NODE_GAP) {
             continue;
         }
-        dao_range_block_t block = dao_range_describe(range, index);
+        dao_range_block_t block = dao_range_describe(range, link);
         if (!visit(&block, user)) {
             return;
         }
@@ -112,8 +112,9 @@ void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, voi
 {
     for (uint32_t bin = dao_range_previous_bin(range, BIN_COUNT); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_previous_bin(range, bin)) {
-        for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
-            dao_range_block_t block = dao_range_describe(range, index);
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
             if (!visit(&block, user)) {
                 return;
             }
@@ -130,8 +131,9 @@ void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, d
     uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
     for (uint32_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_next_bin(range, bin + 1)) {
-        for (uint32_t index = range->bins[bin]; index != NONE; index = range->nodes[index].bin_after) {
-            dao_range_block_t block = dao_range_describe(range, index);
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
             if (block.size_bytes >= least_bytes && !visit(&block, user)) {
                 return;
             }
@@ -153,10 +155,10 @@ uint64_t dao_range_largest_hole(const dao_range_t *range)
 {
     uint64_t largest_units = 0;
     uint32_t bin = dao_range_previous_bin(range, BIN_COUNT);
-    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? range->bins[bin] : NONE; i != NONE;
-         i = range->nodes[i].bin_after) {
-        if (range->nodes[i].size_units > largest_units) {
-            largest_units = range->nodes[i].size_units;
+    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
+         i = dao_range_at(range, i)->bin_after) {
+        if (dao_range_at(range, i)->size_units > largest_units) {
+            largest_units = dao_range_at(range, i)->size_units;
         }
     }
     return largest_units << UNIT_SHIFT;

@@ -1,4 +1,4 @@
-/* The inside of a range, for the files range*.c: nodes, bins, map, index. What holds between calls is said in range.c. */
+/* The inside of a range, for the files range*.c: nodes, bins, map, link. What holds between calls is said in range.c. */
 #ifndef DAO_ALLOCATORS_RANGE_INTERNAL_H
 #define DAO_ALLOCATORS_RANGE_INTERNAL_H
 
@@ -7,15 +7,19 @@
 #include "base/assert.h"
 
 #include <assert.h>
+#include <stddef.h>
 
-/* No node: index 0 is the border, which comes before the first block and after the last one, begins behind all others and is
+/* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all others and is
    never free. */
 #define DAO_RANGE_NONE 0u
+
+/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define UNIT_SHIFT      8
 #define SUB_BIN_SHIFT   4
 #define SUB_BIN_COUNT   (1u << SUB_BIN_SHIFT)
-#define BIN_COUNT       (30u * SUB_BIN_COUNT) /* sizes of up to 2^33 - 1 units */
+#define BIN_COUNT       ((34u - SUB_BIN_SHIFT) * SUB_BIN_COUNT) /* sizes of up to 2^33 - 1 units */
 #define WORD_BITS       64u
 #define BIN_WORDS       (BIN_COUNT / WORD_BITS + 1)
 #define PAGE_UNIT_SHIFT 13 /* a page of the index is 2 MiB */
@@ -33,131 +37,143 @@ typedef enum dao_range_state {
     NODE_BORDER = 6,
 } dao_range_state_t;
 
+/* A link is the place of a node in the table, in bytes: so that going there takes one addition. */
 typedef struct dao_range_node {
     uint64_t size_units; /* 64 bits: the whole range may be 2^32 units */
     uint32_t offset_units;
     uint32_t before; /* neighbours by address, in a ring through the border */
     uint32_t after;
-    uint32_t bin_before; /* while free, or NONE; bin_after also chains unused nodes */
-    uint32_t bin_after;
     uint16_t bin; /* while free */
     uint16_t state;
+    union {
+        struct {
+            uint32_t bin_before; /* while free */
+            uint32_t bin_after;  /* also chains unused nodes */
+        };
+        uint64_t user; /* while used: the owner's own number */
+    };
 } dao_range_node_t;
 
 static_assert(sizeof(dao_range_node_t) == 32, "two nodes a cache line");
 
+/* Where the table has nodes behind the border and the bins. */
+#define NODES_BEGIN (sizeof(dao_range_node_t) + BIN_COUNT * sizeof(uint32_t))
+
+static_assert(NODES_BEGIN % sizeof(dao_range_node_t) == 0, "the bins take the room of so many nodes");
+
 struct dao_range {
     /* looked at by every call */
-    dao_range_node_t *nodes;
-    uint64_t *users;
-    uint32_t *starts; /* of each cell of addresses the first used node that begins there, or NONE */
+    unsigned char *table; /* the border, the first link of each bin, then the other nodes */
+    uint32_t *starts;     /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
     uint32_t unused;     /* the first of the unused nodes */
     uint32_t held_count; /* free nodes that are held */
-    uint32_t bin_summary;
-    bool is_plain; /* good fit without an index */
-
-    uint64_t bin_words[BIN_WORDS + 1]; /* the last one stays 0 */
-    uint32_t bins[BIN_COUNT];
+    uint64_t bin_words[BIN_WORDS];
 
     dao_range_config_t config;
     uint64_t capacity_units;
     uint64_t base_units;
+    bool is_plain;       /* good fit without an index */
     dao_hold_t *holds;   /* of each node */
-    uint32_t node_count; /* room in nodes, users and holds, the border included */
+    uint32_t node_count; /* room in the table and in holds, the border and that of the bins included */
     uint32_t gaps;       /* the first of the gaps, or NONE */
     uint32_t page_count;
     uint32_t *firsts; /* the index, or NULL */
     uint64_t *page_words;
 };
 
+static ALWAYS_INLINE dao_range_node_t *dao_range_at(const dao_range_t *range, uint32_t link)
+{
+    return (dao_range_node_t *)(void *)(range->table + link);
+}
+
+static inline dao_hold_t *dao_range_hold(const dao_range_t *range, uint32_t link)
+{
+    return &range->holds[link / sizeof(dao_range_node_t)];
+}
+
 /* ---- bins ---- */
 
 /* Sizes below SUB_BIN_COUNT units have a bin each; that is what the lowest bit that is set here makes of the formula. */
-static inline uint32_t dao_range_bin_of(uint64_t size_units)
+static ALWAYS_INLINE uint32_t dao_range_bin_of(uint64_t size_units)
 {
     uint32_t octave =
         63u ^ (uint32_t)__builtin_clzll(size_units | SUB_BIN_COUNT); /* an instruction where there is one */
     return ((octave - SUB_BIN_SHIFT) << SUB_BIN_SHIFT) + (uint32_t)(size_units >> (octave - SUB_BIN_SHIFT));
 }
 
-static inline void dao_range_bin_insert(dao_range_t *range, uint32_t index, uint32_t bin)
+/* Gives the place of a bin's first link, which stands in the table like the bin_after of a node before the first: so that
+   taking a node out is the same wherever it is in its bin. */
+static ALWAYS_INLINE uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
 {
-    dao_range_node_t *node = &range->nodes[index];
-    uint32_t head = range->bins[bin];
-    node->bin = (uint16_t)bin;
-    node->bin_before = DAO_RANGE_NONE;
-    node->bin_after = head;
-    range->bins[bin] = index;
-    range->nodes[head].bin_before = index; /* the border's is never read */
-    if (head == DAO_RANGE_NONE) {
-        range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
-        range->bin_summary |= 1u << bin / WORD_BITS;
-    }
+    return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
 }
 
-static inline void dao_range_bin_remove(dao_range_t *range, uint32_t index)
+/* Gives the link of that node which is none. */
+static ALWAYS_INLINE uint32_t dao_range_bin_link(uint32_t bin)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    range->nodes[node->bin_after].bin_before = node->bin_before; /* the border's is never read */
-    if (node->bin_before != DAO_RANGE_NONE) {
-        range->nodes[node->bin_before].bin_after = node->bin_after;
-        return;
-    }
-    uint32_t bin = node->bin;
-    range->bins[bin] = node->bin_after;
-    if (node->bin_after == DAO_RANGE_NONE) {
-        uint64_t bits = range->bin_words[bin / WORD_BITS] & ~(UINT64_C(1) << bin % WORD_BITS);
-        range->bin_words[bin / WORD_BITS] = bits;
-        if (bits == 0) {
-            range->bin_summary &= ~(1u << bin / WORD_BITS);
-        }
-    }
+    return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after)) +
+           bin * (uint32_t)sizeof(uint32_t);
+}
+
+/* Gives the first node of a bin, or NONE. */
+static ALWAYS_INLINE uint32_t dao_range_bin_first(const dao_range_t *range, uint32_t bin)
+{
+    return *dao_range_next_place(range, dao_range_bin_link(bin));
+}
+
+static ALWAYS_INLINE void dao_range_bin_insert(dao_range_t *range, uint32_t link, uint32_t bin)
+{
+    dao_range_node_t *node = dao_range_at(range, link);
+    uint32_t *first = dao_range_next_place(range, dao_range_bin_link(bin));
+    node->bin = (uint16_t)bin;
+    node->bin_before = dao_range_bin_link(bin);
+    node->bin_after = *first;
+    dao_range_at(range, *first)->bin_before = link; /* the border's is never read */
+    *first = link;
+    range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
+}
+
+/* The bit of a bin that gets empty stays: whoever comes by clears it. */
+static ALWAYS_INLINE void dao_range_bin_remove(dao_range_t *range, uint32_t link)
+{
+    const dao_range_node_t *node = dao_range_at(range, link);
+    dao_range_at(range, node->bin_after)->bin_before = node->bin_before; /* the border's is never read */
+    *dao_range_next_place(range, node->bin_before) = node->bin_after;
 }
 
 /* Puts a free node whose size has changed into its bin. */
-static inline void dao_range_bin_again(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_bin_again(dao_range_t *range, uint32_t link)
 {
-    uint32_t bin = dao_range_bin_of(range->nodes[index].size_units);
-    if (bin != range->nodes[index].bin) {
-        dao_range_bin_remove(range, index);
-        dao_range_bin_insert(range, index, bin);
+    uint32_t bin = dao_range_bin_of(dao_range_at(range, link)->size_units);
+    if (bin != dao_range_at(range, link)->bin) {
+        dao_range_bin_remove(range, link);
+        dao_range_bin_insert(range, link, bin);
     }
 }
 
 /* Bin 0 is always empty: no block has size 0. */
 #define DAO_RANGE_NO_BIN 0u
 
-/* Gives the first bin from `bin` on that is not empty, or NO_BIN; bins behind the last one are empty. */
+/* Gives the first bin from `bin` on that may have nodes, or NO_BIN. */
 static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin)
 {
     uint32_t word = bin / WORD_BITS;
-    DAO_ASSERT(word < BIN_WORDS);
-    uint64_t bits = range->bin_words[word] >> bin % WORD_BITS;
-    if (bits != 0) {
-        return bin + (uint32_t)__builtin_ctzll(bits);
+    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    while (bits == 0 && ++word < BIN_WORDS) {
+        bits = range->bin_words[word];
     }
-    uint32_t later = range->bin_summary & UINT32_MAX << (word + 1);
-    if (later == 0) {
-        return DAO_RANGE_NO_BIN;
-    }
-    word = (uint32_t)__builtin_ctz(later);
-    return word * WORD_BITS + (uint32_t)__builtin_ctzll(range->bin_words[word]);
+    return bits != 0 ? word * WORD_BITS + (uint32_t)__builtin_ctzll(bits) : DAO_RANGE_NO_BIN;
 }
 
-/* Gives the bits of 64 bins from `bin` on: set where one is not empty. */
-static inline uint64_t dao_range_bins_from(const dao_range_t *range, uint32_t bin)
-{
-    const uint64_t *words = &range->bin_words[bin / WORD_BITS];
-    return words[0] >> bin % WORD_BITS | words[1] << 1 << (WORD_BITS - 1 - bin % WORD_BITS);
-}
-
-/* Gives the last bin before `bin` that is not empty, or NO_BIN. */
+/* Gives the last bin before `bin` that has nodes, or NO_BIN. */
 static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t bin)
 {
     while (bin > 0) {
         bin--;
-        if ((range->bin_words[bin / WORD_BITS] >> bin % WORD_BITS & 1) != 0) {
+        uint64_t bits = range->bin_words[bin / WORD_BITS] << (WORD_BITS - 1 - bin % WORD_BITS);
+        bin -= bits != 0 ? (uint32_t)__builtin_clzll(bits) : bin % WORD_BITS;
+        if (dao_range_bin_first(range, bin) != DAO_RANGE_NONE) {
             return bin;
         }
     }
@@ -170,14 +186,13 @@ static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
 /* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
-static inline uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
+static ALWAYS_INLINE uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
 {
-    const dao_range_node_t *nodes = range->nodes;
-    uint32_t index = range->starts[offset_units >> CELL_UNIT_SHIFT];
-    while (nodes[index].offset_units < offset_units) {
-        index = nodes[index].after;
+    uint32_t link = range->starts[offset_units >> CELL_UNIT_SHIFT];
+    while (dao_range_at(range, link)->offset_units < offset_units) {
+        link = dao_range_at(range, link)->after;
     }
-    return index;
+    return link;
 }
 
 /* Gives the node of the used block that starts at an offset, or NONE. */
@@ -187,34 +202,39 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
         return DAO_RANGE_NONE;
     }
     uint32_t offset_units = (uint32_t)(offset_bytes >> UNIT_SHIFT);
-    uint32_t index = dao_range_find_start(range, offset_units);
-    const dao_range_node_t *node = &range->nodes[index];
-    return node->offset_units == offset_units && node->state >= NODE_USED ? index : DAO_RANGE_NONE;
+    uint32_t link = dao_range_find_start(range, offset_units);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    return node->offset_units == offset_units && node->state >= NODE_USED ? link : DAO_RANGE_NONE;
 }
 
 /* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
-static inline void dao_range_start_add(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link)
 {
-    uint32_t offset_units = range->nodes[index].offset_units;
+    uint32_t offset_units = dao_range_at(range, link)->offset_units;
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
-    if (range->nodes[*start].offset_units > offset_units || *start == DAO_RANGE_NONE) {
-        *start = index;
+    if (dao_range_at(range, *start)->offset_units >= offset_units) {
+        *start = link;
     }
 }
 
 /* Takes a used node out, which is still linked to its neighbours. */
-static inline void dao_range_start_drop(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_start_drop(dao_range_t *range, uint32_t link)
 {
-    const dao_range_node_t *nodes = range->nodes;
-    uint32_t cell = nodes[index].offset_units >> CELL_UNIT_SHIFT;
-    if (range->starts[cell] != index) {
+    const dao_range_node_t *node = dao_range_at(range, link);
+    uint32_t cell = node->offset_units >> CELL_UNIT_SHIFT;
+    if (range->starts[cell] != link) {
         return;
     }
-    uint32_t after = nodes[index].after;
-    while (nodes[after].state < NODE_USED && nodes[after].offset_units >> CELL_UNIT_SHIFT == cell) {
-        after = nodes[after].after;
+    if (node->size_units >> CELL_UNIT_SHIFT != 0) { /* what is behind it begins in another cell */
+        range->starts[cell] = DAO_RANGE_NONE;
+        return;
     }
-    range->starts[cell] = nodes[after].offset_units >> CELL_UNIT_SHIFT == cell ? after : DAO_RANGE_NONE;
+    uint32_t after = node->after;
+    while ((node = dao_range_at(range, after))->offset_units >> CELL_UNIT_SHIFT == cell &&
+           node->state < NODE_USED) {
+        after = node->after;
+    }
+    range->starts[cell] = node->offset_units >> CELL_UNIT_SHIFT == cell ? after : DAO_RANGE_NONE;
 }
 
 /* ---- nodes: range_table.c makes room for them ---- */
@@ -222,46 +242,47 @@ static inline void dao_range_start_drop(dao_range_t *range, uint32_t index)
 /* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 
-static inline uint32_t dao_range_node_take(dao_range_t *range)
+static ALWAYS_INLINE uint32_t dao_range_node_take(dao_range_t *range)
 {
-    uint32_t index = range->unused;
-    DAO_ASSERT(index != DAO_RANGE_NONE);
-    range->unused = range->nodes[index].bin_after;
-    return index;
+    uint32_t link = range->unused;
+    DAO_ASSERT(link != DAO_RANGE_NONE);
+    range->unused = dao_range_at(range, link)->bin_after;
+    return link;
 }
 
-static inline void dao_range_node_give(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_node_give(dao_range_t *range, uint32_t link)
 {
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_UNUSED;
     node->bin_after = range->unused;
-    range->unused = index;
+    range->unused = link;
 }
 
-static inline bool dao_range_is_free(const dao_range_t *range, uint32_t index)
+static inline bool dao_range_is_free(const dao_range_t *range, uint32_t link)
 {
-    return range->nodes[index].state == NODE_FREE || range->nodes[index].state == NODE_HELD;
+    return dao_range_at(range, link)->state == NODE_FREE || dao_range_at(range, link)->state == NODE_HELD;
 }
 
 /* Tells whether two nodes are free and held by the same streams, or by nobody. */
 static inline bool dao_range_are_alike(const dao_range_t *range, uint32_t a, uint32_t b)
 {
-    if (range->nodes[a].state != range->nodes[b].state) {
+    if (dao_range_at(range, a)->state != dao_range_at(range, b)->state) {
         return false;
     }
-    return range->nodes[a].state == NODE_FREE ||
-           (range->nodes[a].state == NODE_HELD && range->holds[a].streams == range->holds[b].streams);
+    return dao_range_at(range, a)->state == NODE_FREE ||
+           (dao_range_at(range, a)->state == NODE_HELD &&
+            dao_range_hold(range, a)->streams == dao_range_hold(range, b)->streams);
 }
 
 static inline uint32_t dao_range_first(const dao_range_t *range)
 {
-    return range->nodes[DAO_RANGE_NONE].after;
+    return dao_range_at(range, DAO_RANGE_NONE)->after;
 }
 
 /* ---- range_parts.c ---- */
 
 /* Makes a node that is in the chain a gap. */
-void dao_range_gap_insert(dao_range_t *range, uint32_t index);
+void dao_range_gap_insert(dao_range_t *range, uint32_t link);
 
 /* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
 
@@ -271,91 +292,124 @@ void dao_range_gap_insert(dao_range_t *range, uint32_t index);
 #define DAO_RANGE_SCAN_DEPTH 4u
 #define DAO_RANGE_NEAR_BINS  2u
 
-/* Looks at the first `depth` entries of a bin; gives the lowest of those that have least_units and of `best`. */
-static inline const dao_range_node_t *dao_range_look(const dao_range_t *range, uint32_t bin,
-                                                     uint64_t least_units, uint32_t depth,
-                                                     const dao_range_node_t *best)
+/* The lowest hole that was found. */
+typedef struct dao_range_find {
+    uint32_t link; /* NONE: nothing yet */
+    uint32_t offset_units;
+} dao_range_find_t;
+
+/* Looks at an entry of a bin: is it large enough and lower than what was found? Gives the next one. */
+static ALWAYS_INLINE uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link, uint64_t least_units,
+                                                dao_range_find_t *find)
 {
-    for (uint32_t i = range->bins[bin]; i != DAO_RANGE_NONE && depth > 0; depth--) {
-        const dao_range_node_t *node = &range->nodes[i];
-        i = node->bin_after;
-        if (node->size_units >= least_units) {
-            best = node->offset_units <= best->offset_units ? node : best;
-        }
+    const dao_range_node_t *node = dao_range_at(range, link);
+    if (node->size_units >= least_units) {
+        bool is_lower = node->offset_units <= find->offset_units;
+        find->offset_units = is_lower ? node->offset_units : find->offset_units;
+        find->link = is_lower ? link : find->link;
     }
-    return best;
+    return node->bin_after;
 }
 
-/* dao_range_find_good() where the bins nearby have nothing. */
-static inline const dao_range_node_t *dao_range_find_farther(const dao_range_t *range, uint32_t own_bin,
-                                                             uint64_t size_units)
+/* Looks at the first entries of a bin, from one that is there: a loop that is written out. */
+static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
+                                         dao_range_find_t *find)
 {
-    const dao_range_node_t *border = &range->nodes[DAO_RANGE_NONE];
-    uint32_t bin = dao_range_next_bin(range, own_bin + DAO_RANGE_NEAR_BINS + 1);
-    return bin != DAO_RANGE_NO_BIN ? dao_range_look(range, bin, 0, DAO_RANGE_SCAN_DEPTH, border)
-                                   : dao_range_look(range, own_bin, size_units, UINT32_MAX, border);
+    static_assert(DAO_RANGE_SCAN_DEPTH == 4, "as many looks as there are here");
+    link = dao_range_look_at(range, link, least_units, find);
+    if (link != DAO_RANGE_NONE) {
+        link = dao_range_look_at(range, link, least_units, find);
+    }
+    if (link != DAO_RANGE_NONE) {
+        link = dao_range_look_at(range, link, least_units, find);
+    }
+    if (link != DAO_RANGE_NONE) {
+        (void)dao_range_look_at(range, link, least_units, find);
+    }
 }
+
+/* Gives the lowest hole of a bin that is large enough, or NONE. */
+uint32_t dao_range_find_in(const dao_range_t *range, uint32_t bin, uint64_t size_units);
 
 /* Gives the hole for a request, or NONE. Any hole of a higher bin is large enough. */
-static inline uint32_t dao_range_find_good(const dao_range_t *range, uint64_t size_units)
+static ALWAYS_INLINE uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
-    const dao_range_node_t *border = &range->nodes[DAO_RANGE_NONE]; /* behind all others */
     uint32_t own_bin = dao_range_bin_of(size_units);
-    uint64_t near = dao_range_bins_from(range, own_bin) & ((2u << DAO_RANGE_NEAR_BINS) - 1);
-    const dao_range_node_t *best = border;
-    if ((near & 1) != 0) {
-        best = dao_range_look(range, own_bin, size_units, DAO_RANGE_SCAN_DEPTH, best);
+    uint32_t near_end = own_bin + DAO_RANGE_NEAR_BINS;
+    dao_range_find_t find = {.link = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
+    uint32_t own_first = dao_range_bin_first(range, own_bin);
+    if (own_first != DAO_RANGE_NONE) {
+        dao_range_look(range, own_first, size_units, &find);
     }
-    for (near &= ~UINT64_C(1); near != 0; near &= near - 1) {
-        uint32_t bin = own_bin + (uint32_t)__builtin_ctzll(near);
-        best = dao_range_look(range, bin, 0, DAO_RANGE_SCAN_DEPTH, best);
+    uint32_t word = own_bin / WORD_BITS;
+    uint64_t bits = range->bin_words[word] & (UINT64_MAX - 1)
+                                                 << own_bin % WORD_BITS; /* those of higher bins */
+    for (;; bits &= bits - 1) {
+        while (bits == 0) {
+            if (++word == BIN_WORDS) {
+                return find.link != DAO_RANGE_NONE ? find.link
+                                                   : dao_range_find_in(range, own_bin, size_units);
+            }
+            bits = range->bin_words[word];
+        }
+        uint32_t bin = word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
+        if (bin > near_end && find.link != DAO_RANGE_NONE) {
+            return find.link;
+        }
+        uint32_t first = dao_range_bin_first(range, bin);
+        if (first == DAO_RANGE_NONE) {
+            range->bin_words[word] ^= bits & -bits;
+            continue;
+        }
+        dao_range_look(range, first, 0, &find);
+        if (bin >= near_end) {
+            return find.link;
+        }
     }
-    best = best != border ? best : dao_range_find_farther(range, own_bin, size_units);
-    return (uint32_t)(best - border);
 }
 
 /* Tells whether two nodes can be taken. */
 static inline bool dao_range_has_room(const dao_range_t *range)
 {
-    return range->unused != DAO_RANGE_NONE && range->nodes[range->unused].bin_after != DAO_RANGE_NONE;
+    return range->unused != DAO_RANGE_NONE && dao_range_at(range, range->unused)->bin_after != DAO_RANGE_NONE;
 }
 
 /* Counts and enters a used block. */
-static inline void dao_range_enter_used(dao_range_t *range, uint32_t index, uint64_t user)
+static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link, uint64_t user)
 {
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_USED;
-    range->users[index] = user;
-    dao_range_start_add(range, index);
+    node->user = user;
+    dao_range_start_add(range, link);
     range->used_units += node->size_units;
 }
 
 /* Takes a used block out of the table and the count. */
-static inline void dao_range_leave_used(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_leave_used(dao_range_t *range, uint32_t link)
 {
-    dao_range_start_drop(range, index);
-    range->used_units -= range->nodes[index].size_units;
+    dao_range_start_drop(range, link);
+    range->used_units -= dao_range_at(range, link)->size_units;
 }
 
 /* Takes a whole hole. */
-static inline void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
+static ALWAYS_INLINE void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
     dao_range_bin_remove(range, hole);
     dao_range_enter_used(range, hole, user);
 }
 
 /* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
-static inline uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
-                                            uint64_t user)
+static ALWAYS_INLINE uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
+                                                   uint64_t user)
 {
     uint32_t taken = dao_range_node_take(range);
-    dao_range_node_t *rest = &range->nodes[hole];
-    dao_range_node_t *front = &range->nodes[taken];
+    dao_range_node_t *rest = dao_range_at(range, hole);
+    dao_range_node_t *front = dao_range_at(range, taken);
     front->size_units = size_units;
     front->offset_units = rest->offset_units;
     front->before = rest->before;
     front->after = hole;
-    range->nodes[rest->before].after = taken;
+    dao_range_at(range, rest->before)->after = taken;
     rest->before = taken;
     rest->offset_units += (uint32_t)size_units;
     rest->size_units -= size_units;
@@ -364,59 +418,64 @@ static inline uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, u
     return taken;
 }
 
-/* Joins a node to the one before it, which then stands for both. */
-static inline void dao_range_join_before(dao_range_t *range, uint32_t before, uint32_t index)
+/* Joins all nodes from `first` to `last`, neighbours, into the first one, which stays as it is otherwise. */
+static ALWAYS_INLINE void dao_range_join_nodes(dao_range_t *range, uint32_t first, uint32_t last)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    range->nodes[before].size_units += node->size_units;
-    range->nodes[before].after = node->after;
-    range->nodes[node->after].before = before;
-    dao_range_node_give(range, index);
+    dao_range_node_t *node = dao_range_at(range, first);
+    const dao_range_node_t *end = dao_range_at(range, last);
+    node->size_units = end->offset_units - node->offset_units + end->size_units;
+    node->after = end->after;
+    dao_range_at(range, end->after)->before = first;
 }
 
-/* Joins a node to the one behind it, which then stands for both. */
-static inline void dao_range_join_after(dao_range_t *range, uint32_t after, uint32_t index)
+/* Makes a node that is no longer used a part of the free one behind it. */
+static ALWAYS_INLINE void dao_range_join_after(dao_range_t *range, uint32_t link, uint32_t after)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    dao_range_node_t *rest = &range->nodes[after];
+    const dao_range_node_t *node = dao_range_at(range, link);
+    dao_range_node_t *rest = dao_range_at(range, after);
     rest->size_units += node->size_units;
     rest->offset_units = node->offset_units;
     rest->before = node->before;
-    range->nodes[node->before].after = after;
-    dao_range_node_give(range, index);
+    dao_range_at(range, node->before)->after = after;
 }
 
 /* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
-static inline void dao_range_make_free(dao_range_t *range, uint32_t index)
+static ALWAYS_INLINE void dao_range_make_free(dao_range_t *range, uint32_t link)
 {
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     uint32_t before = node->before, after = node->after;
-    bool joins_after = range->nodes[after].state == NODE_FREE;
-    if (range->nodes[before].state == NODE_FREE) {
+    bool joins_after = dao_range_at(range, after)->state == NODE_FREE;
+    if (dao_range_at(range, before)->state == NODE_FREE) {
+        uint32_t last = link;
         if (joins_after) {
             dao_range_bin_remove(range, after);
-            dao_range_join_before(range, index, after);
+            last = after;
         }
-        dao_range_join_before(range, before, index);
+        dao_range_join_nodes(range, before, last);
+        if (joins_after) {
+            dao_range_node_give(range, after);
+        }
+        dao_range_node_give(range, link);
         dao_range_bin_again(range, before);
     } else if (joins_after) {
-        dao_range_join_after(range, after, index);
+        dao_range_join_after(range, link, after);
+        dao_range_node_give(range, link);
         dao_range_bin_again(range, after);
     } else {
         node->state = NODE_FREE;
-        dao_range_bin_insert(range, index, dao_range_bin_of(node->size_units));
+        dao_range_bin_insert(range, link, dao_range_bin_of(node->size_units));
     }
 }
 
 /* ---- range_index.c ---- */
 
 /* Enters the start of a block into the index, and takes it out while the block is still linked to its neighbours. */
-void dao_range_index_add(dao_range_t *range, uint32_t index);
-void dao_range_index_drop(dao_range_t *range, uint32_t index);
+void dao_range_index_add(dao_range_t *range, uint32_t link);
+void dao_range_index_drop(dao_range_t *range, uint32_t link);
 
 /* Gives the block that an offset inside of the range lies in. */
 uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units);
 
-dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t index);
+dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link);
 
 #endif

@@ -11,22 +11,22 @@
 
 /* ---- gaps ---- */
 
-void dao_range_gap_insert(dao_range_t *range, uint32_t index)
+void dao_range_gap_insert(dao_range_t *range, uint32_t link)
 {
-    dao_range_node_t *node = &range->nodes[index];
+    dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_GAP;
     node->bin_before = NONE;
     node->bin_after = range->gaps;
-    range->nodes[range->gaps].bin_before = index; /* the border's is never read */
-    range->gaps = index;
+    dao_range_at(range, range->gaps)->bin_before = link; /* the border's is never read */
+    range->gaps = link;
 }
 
-static void gap_remove(dao_range_t *range, uint32_t index)
+static void gap_remove(dao_range_t *range, uint32_t link)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    range->nodes[node->bin_after].bin_before = node->bin_before;
+    const dao_range_node_t *node = dao_range_at(range, link);
+    dao_range_at(range, node->bin_after)->bin_before = node->bin_before;
     if (node->bin_before != NONE) {
-        range->nodes[node->bin_before].bin_after = node->bin_after;
+        dao_range_at(range, node->bin_before)->bin_after = node->bin_after;
     } else {
         range->gaps = node->bin_after;
     }
@@ -52,9 +52,9 @@ static bool gap_suffices(const dao_range_node_t *gap, uint64_t size_units)
 dao_status_t dao_range_part_find(dao_range_t *range, uint64_t size_bytes, dao_range_place_t *out_place)
 {
     uint32_t best = NONE;
-    for (uint32_t i = range->gaps; i != NONE; i = range->nodes[i].bin_after) {
-        const dao_range_node_t *gap = &range->nodes[i];
-        bool is_lower = best == NONE || gap->offset_units < range->nodes[best].offset_units;
+    for (uint32_t i = range->gaps; i != NONE; i = dao_range_at(range, i)->bin_after) {
+        const dao_range_node_t *gap = dao_range_at(range, i);
+        bool is_lower = best == NONE || gap->offset_units < dao_range_at(range, best)->offset_units;
         best = is_lower && gap_suffices(gap, size_bytes >> UNIT_SHIFT) ? i : best;
     }
     if (best == NONE) {
@@ -64,29 +64,29 @@ dao_status_t dao_range_part_find(dao_range_t *range, uint64_t size_bytes, dao_ra
     if (status != DAO_OK) {
         return status;
     }
-    *out_place =
-        (dao_range_place_t){.offset_bytes = first_start(&range->nodes[best]) << UNIT_SHIFT, .gap = best};
+    *out_place = (dao_range_place_t){.offset_bytes = first_start(dao_range_at(range, best)) << UNIT_SHIFT,
+                                     .gap = best};
     return DAO_OK;
 }
 
 /* ---- parts ---- */
 
 /* Puts a node before another one in the chain. */
-static void chain_before(dao_range_t *range, uint32_t next, uint32_t index)
+static void chain_before(dao_range_t *range, uint32_t next, uint32_t link)
 {
-    uint32_t before = range->nodes[next].before;
-    range->nodes[index].before = before;
-    range->nodes[index].after = next;
-    range->nodes[next].before = index;
-    range->nodes[before].after = index;
+    uint32_t before = dao_range_at(range, next)->before;
+    dao_range_at(range, link)->before = before;
+    dao_range_at(range, link)->after = next;
+    dao_range_at(range, next)->before = link;
+    dao_range_at(range, before)->after = link;
 }
 
-static void unchain(dao_range_t *range, uint32_t index)
+static void unchain(dao_range_t *range, uint32_t link)
 {
-    const dao_range_node_t *node = &range->nodes[index];
-    range->nodes[node->after].before = node->before;
-    range->nodes[node->before].after = node->after;
-    dao_range_node_give(range, index);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    dao_range_at(range, node->after)->before = node->before;
+    dao_range_at(range, node->before)->after = node->after;
+    dao_range_node_give(range, link);
 }
 
 uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, uint64_t size_bytes)
@@ -95,13 +95,14 @@ uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, 
     uint64_t start_units = place->offset_bytes >> UNIT_SHIFT;
     uint64_t size_units = size_bytes >> UNIT_SHIFT;
     uint32_t front = dao_range_node_take(range), part = dao_range_node_take(range);
-    dao_range_node_t *rest = &range->nodes[place->gap]; /* keeps its node: a part behind it has that id */
+    dao_range_node_t *rest =
+        dao_range_at(range, place->gap); /* keeps its node: a part behind it has that id */
     uint64_t end_units = rest->offset_units + rest->size_units;
     DAO_ASSERT(rest->state == NODE_GAP);
     DAO_ASSERT(start_units > rest->offset_units && start_units + size_units < end_units);
-    range->nodes[front] = (dao_range_node_t){.size_units = start_units - rest->offset_units,
-                                             .offset_units = rest->offset_units};
-    range->nodes[part] = (dao_range_node_t){
+    *dao_range_at(range, front) = (dao_range_node_t){.size_units = start_units - rest->offset_units,
+                                                     .offset_units = rest->offset_units};
+    *dao_range_at(range, part) = (dao_range_node_t){
         .size_units = size_units, .offset_units = (uint32_t)start_units, .state = NODE_FREE};
     rest->offset_units = (uint32_t)(start_units + size_units);
     rest->size_units = end_units - rest->offset_units;
@@ -115,18 +116,18 @@ uint32_t dao_range_part_add(dao_range_t *range, const dao_range_place_t *place, 
 
 bool dao_range_part_is_free(const dao_range_t *range, uint32_t part)
 {
-    DAO_ASSERT(range->nodes[part].state == NODE_GAP);
-    const dao_range_node_t *node = &range->nodes[range->nodes[part].after];
-    return node->state == NODE_FREE && range->nodes[node->after].state == NODE_GAP;
+    DAO_ASSERT(dao_range_at(range, part)->state == NODE_GAP);
+    const dao_range_node_t *node = dao_range_at(range, dao_range_at(range, part)->after);
+    return node->state == NODE_FREE && dao_range_at(range, node->after)->state == NODE_GAP;
 }
 
 void dao_range_part_remove(dao_range_t *range, uint32_t part)
 {
     DAO_ASSERT(dao_range_part_is_free(range, part));
-    uint32_t block = range->nodes[part].after;
-    dao_range_node_t *rest = &range->nodes[range->nodes[block].after];
-    rest->size_units += range->nodes[part].size_units + range->nodes[block].size_units;
-    rest->offset_units = range->nodes[part].offset_units;
+    uint32_t block = dao_range_at(range, part)->after;
+    dao_range_node_t *rest = dao_range_at(range, dao_range_at(range, block)->after);
+    rest->size_units += dao_range_at(range, part)->size_units + dao_range_at(range, block)->size_units;
+    rest->offset_units = dao_range_at(range, part)->offset_units;
     gap_remove(range, part);
     dao_range_bin_remove(range, block);
     unchain(range, part);
@@ -138,15 +139,15 @@ dao_status_t dao_range_part_query(const dao_range_t *range, uint32_t part, uint6
                                   dao_range_block_t *out_block)
 {
     uint32_t used = dao_range_find_used(range, offset_bytes);
-    uint32_t index = used != NONE ? used : range->nodes[part].after;
+    uint32_t link = used != NONE ? used : dao_range_at(range, part)->after;
     uint64_t offset_units = offset_bytes >> UNIT_SHIFT;
-    while (range->nodes[index].state != NODE_GAP &&
-           offset_units - range->nodes[index].offset_units >= range->nodes[index].size_units) {
-        index = range->nodes[index].after;
+    while (dao_range_at(range, link)->state != NODE_GAP &&
+           offset_units - dao_range_at(range, link)->offset_units >= dao_range_at(range, link)->size_units) {
+        link = dao_range_at(range, link)->after;
     }
-    if (range->nodes[index].state == NODE_GAP) {
+    if (dao_range_at(range, link)->state == NODE_GAP) {
         return DAO_ERR_FOREIGN_POINTER;
     }
-    *out_block = dao_range_describe(range, index);
+    *out_block = dao_range_describe(range, link);
     return DAO_OK;
 }

@@ -5,30 +5,36 @@
 #include "base/host.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+/* Of the first table, behind the border and the bins. */
 #define NODES_MIN 16u
+
+#define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
 /* Makes room for more nodes, and chains them as unused ones. */
 static bool nodes_grow(dao_range_t *range)
 {
-    if (range->node_count > UINT32_MAX / 4) {
-        return false;
+    uint32_t first_count = NODES_BEGIN / NODE_BYTES;
+    uint32_t count = range->node_count == 0 ? first_count + NODES_MIN : range->node_count * 2;
+    if (count > UINT32_MAX / NODE_BYTES) {
+        return false; /* a link has 32 bits */
     }
-    uint32_t count = range->node_count * 2 + NODES_MIN;
-    dao_range_node_t *nodes = dao_host_realloc(range->nodes, count, sizeof(*nodes));
-    range->nodes = nodes != NULL ? nodes : range->nodes;
-    uint64_t *users = nodes != NULL ? dao_host_realloc(range->users, count, sizeof(*users)) : NULL;
-    range->users = users != NULL ? users : range->users;
-    dao_hold_t *holds = users != NULL ? dao_host_realloc(range->holds, count, sizeof(*holds)) : NULL;
+    unsigned char *table = dao_host_realloc(range->table, count, sizeof(dao_range_node_t));
+    range->table = table != NULL ? table : range->table;
+    dao_hold_t *holds = table != NULL ? dao_host_realloc(range->holds, count, sizeof(*holds)) : NULL;
     range->holds = holds != NULL ? holds : range->holds;
     if (holds == NULL) {
         return false; /* some have more room than node_count says, which harms nothing */
     }
-    for (uint32_t index = count - 1; index >= range->node_count && index > DAO_RANGE_NONE; index--) {
-        dao_range_node_give(range, index);
-    }
     if (range->node_count == 0) {
-        range->nodes[DAO_RANGE_NONE] = (dao_range_node_t){.offset_units = UINT32_MAX, .state = NODE_BORDER};
+        memset(table, 0, NODES_BEGIN); /* all bins are empty */
+        *dao_range_at(range, DAO_RANGE_NONE) =
+            (dao_range_node_t){.offset_units = UINT32_MAX, .state = NODE_BORDER};
+        range->node_count = first_count;
+    }
+    for (uint32_t place = count; place > range->node_count; place--) {
+        dao_range_node_give(range, (place - 1) * NODE_BYTES);
     }
     range->node_count = count;
     return true;
@@ -75,9 +81,9 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
     }
     uint32_t all = dao_range_node_take(range);
-    range->nodes[all] = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
-    range->nodes[DAO_RANGE_NONE].before = all;
-    range->nodes[DAO_RANGE_NONE].after = all;
+    *dao_range_at(range, all) = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
+    dao_range_at(range, DAO_RANGE_NONE)->before = all;
+    dao_range_at(range, DAO_RANGE_NONE)->after = all;
     if (config->is_parts) {
         dao_range_gap_insert(range, all);
     } else {
@@ -98,8 +104,7 @@ void dao_range_destroy(dao_range_t *range)
     }
     dao_host_free(range->starts);
     dao_host_free(range->holds);
-    dao_host_free(range->users);
-    dao_host_free(range->nodes);
+    dao_host_free(range->table);
     dao_host_free(range->page_words);
     dao_host_free(range->firsts);
     dao_host_free(range);

@@ -404,8 +404,7 @@ static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_reque
 static void *slab_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
-    DAO_ASSERT(size_bytes > 0);
-    if (size_bytes > DAO_SLAB_OBJECT_BYTES_MAX) {
+    if (size_bytes - 1 >= DAO_SLAB_OBJECT_BYTES_MAX) { /* 0 is none of the sizes here */
         return front->inner->ops->alloc_plain(front->inner, size_bytes);
     }
     dao_magazines_t *own = dao_magazines_own(&front->owner);

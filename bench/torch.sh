@@ -21,5 +21,6 @@ for model in "--model mobilenet --batch 32 --side 96" "--model transformer --bat
         echo "MALLOC_CONF=$jemalloc_settings"
         LD_PRELOAD=$jemalloc MALLOC_CONF=$jemalloc_settings train $model
         train $model --plugin "$plugin"
+        train $model --plugin "$plugin" --serve
     }
 done

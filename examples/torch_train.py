@@ -1,7 +1,7 @@
 """A training loop of PyTorch on the CPU, with its own allocator or with libdao's host place.
 
     torch_train.py --model mobilenet --batch 32                           PyTorch's allocator; LD_PRELOAD gives another one
-    torch_train.py --model mobilenet --batch 32 --plugin libdao_torch_cpu.so
+    torch_train.py --model mobilenet --batch 32 --plugin libdao_torch_cpu.so [--serve]
     torch_train.py --model transformer --compare libdao_torch_cpu.so      both, one after the other: the same losses?
 
 Prints for each run the processor time and the minor page faults of a step (the median after the first ones), and the peak of
@@ -94,10 +94,12 @@ def usage():
 class Plain:
     """PyTorch's allocator, or what was preloaded under it."""
 
-    def begin(self):
+    name = "PyTorch's over " + (os.environ.get("LD_PRELOAD") or "glibc's")
+
+    def step_begin(self):
         pass
 
-    def end(self):
+    def step_end(self):
         pass
 
     def report(self):
@@ -105,50 +107,63 @@ class Plain:
 
 
 class Dao:
-    """libdao's host place, for the rest of the process."""
+    """libdao's host place, for the rest of the process; with a plan of each step if it `serves`."""
 
-    def __init__(self, path):
+    def __init__(self, path, serves):
+        self.name = "libdao's, served from a plan" if serves else "libdao's"
+        self.serves = serves
+        if serves:
+            os.environ.update(DAO_SERVING="offsets", DAO_SERVING_START="1", DAO_SERVING_STABLE="1")
         self.library = ctypes.CDLL(path)
         self.library.dao_torch_cpu_last_message.restype = ctypes.c_char_p
-        self.library.dao_torch_cpu_memory_stats.restype = ctypes.c_size_t
-        if self.library.dao_torch_cpu_install() != 0:
+        self.check(self.library.dao_torch_cpu_install())
+
+    def check(self, status):
+        if status != 0:
             sys.exit(self.library.dao_torch_cpu_last_message().decode())
 
-    def begin(self):
-        pass
+    def step_begin(self):
+        self.check(self.library.dao_torch_cpu_step_begin())
 
-    def end(self):
-        pass
+    def step_end(self):
+        self.check(self.library.dao_torch_cpu_step_end())
+
+    def figures(self, write):
+        write.restype = ctypes.c_size_t
+        text = ctypes.create_string_buffer(write(None, ctypes.c_size_t(0)))
+        write(text, ctypes.c_size_t(len(text)))
+        return json.loads(text.value)
 
     def report(self):
-        stats = self.library.dao_torch_cpu_memory_stats
-        text = ctypes.create_string_buffer(stats(None, ctypes.c_size_t(0)))
-        stats(text, ctypes.c_size_t(len(text)))
-        figures = json.loads(text.value)
+        all_time = self.figures(self.library.dao_torch_cpu_memory_stats)
         print("  libdao's host place: peak %.0f MiB in use, %.0f MiB taken, %d requests" % (
-            figures["allocated_bytes.all.peak"] / 2**20, figures["reserved_bytes.all.peak"] / 2**20,
-            figures["allocation.all.allocated"]))  # fmt: skip
+            all_time["allocated_bytes.all.peak"] / 2**20, all_time["reserved_bytes.all.peak"] / 2**20,
+            all_time["allocation.all.allocated"]))  # fmt: skip
+        if self.serves:
+            step = self.figures(self.library.dao_torch_cpu_serving_stats)
+            print("  the plan: %.1f MiB, no plan is below %.1f MiB; %d of %d requests of the latest step were where it says" % (
+                step["plan_bytes"] / 2**20, step["plan_bound_bytes"] / 2**20, step["hit_count"], step["request_count"]))  # fmt: skip
 
 
-def train(name, options, allocator):
+def train(options, allocator):
     """Trains, and prints a line. Gives the losses."""
     model, inputs, targets = make(options.model, options.batch, options.side)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     losses, steps = [], []
     for step in range(options.steps):
         before = usage()
-        allocator.begin()
+        allocator.step_begin()
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(inputs), targets)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
         del loss
-        allocator.end()
+        allocator.step_end()
         steps.append([b - a for a, b in zip(before, usage())])
     user, system, faults = (statistics.median(column) for column in zip(*steps[min(WARMING_STEPS, options.steps - 1) :]))
     print("%s, %s, batch %d: %.0f ms a step, of that %.0f in the kernel; %d minor faults a step; peak %.0f MiB resident; loss %.6f" % (
-        name, options.model, options.batch, 1e3 * (user + system), 1e3 * system, faults,
+        allocator.name, options.model, options.batch, 1e3 * (user + system), 1e3 * system, faults,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, losses[-1]))  # fmt: skip
     allocator.report()
     return losses
@@ -163,18 +178,19 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--plugin")
     parser.add_argument("--compare")
+    parser.add_argument("--serve", action="store_true", help="each step from a plan of the one before")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.compare:
-        expected = train("PyTorch's", options, Plain())
-        found = train("libdao's", options, Dao(options.compare))
+        expected = train(options, Plain())
+        found = train(options, Dao(options.compare, options.serve))
         if found != expected:
             sys.exit("the losses differ: %s and %s" % (expected, found))
         print("the same losses in every bit")
     elif options.plugin:
-        train("libdao's", options, Dao(options.plugin))
+        train(options, Dao(options.plugin, options.serve))
     else:
-        train("PyTorch's over " + (os.environ.get("LD_PRELOAD") or "glibc's"), options, Plain())
+        train(options, Plain())
 
 
 main()

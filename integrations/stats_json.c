@@ -1,6 +1,7 @@
 #include "integrations/stats_json.h"
 
 #include <dao/observe.h>
+#include <dao/serving.h>
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -36,6 +37,25 @@ size_t stats_json_write(dao_place_t place, char *out_text, size_t text_bytes)
     if (dao_stats_tree_walk(place, add_figure, &text) != DAO_OK) {
         return 0;
     }
+    text_add(&text, "}");
+    return text.length + 1;
+}
+
+size_t serving_json_write(dao_place_t place, char *out_text, size_t text_bytes)
+{
+    text_t text = {.bytes = out_text, .room = out_text != NULL ? text_bytes : 0};
+    dao_serving_stats_t stats;
+    if (dao_serving_stats_get(place, &stats) != DAO_OK) {
+        return 0;
+    }
+    text_add(&text, "{");
+    add_figure("arena_bytes", stats.arena_bytes, &text);
+    add_figure("plan_bytes", stats.plan_bytes, &text);
+    add_figure("plan_bound_bytes", stats.plan_bound_bytes, &text);
+    add_figure("total_bytes", stats.total_bytes, &text);
+#define ADD_COUNT(name, text_of_it) add_figure(#name, stats.latest.name, &text);
+    DAO_ITERATION_STATS_LIST(ADD_COUNT)
+#undef ADD_COUNT
     text_add(&text, "}");
     return text.length + 1;
 }

@@ -63,7 +63,7 @@ typedef struct class
 
 struct dao_plan_lowest {
     dao_plan_instance_t *instance;
-    dao_plan_order_t order;
+    dao_plan_lowest_config_t config;
     dao_plan_layout_t layout;
     uint32_t pool;       /* the one that is being filled */
     bool is_filling;     /* its classes and skyline are made */
@@ -220,12 +220,19 @@ static bool is_wanted(const dao_plan_lowest_t *lowest, uint32_t item)
            (items[item].pool == lowest->pool || items[item].pool == DAO_PLAN_ITEM_ANY_POOL);
 }
 
-static uint32_t class_of(const dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t most_bits)
+static double value_of(const dao_plan_lowest_t *lowest, uint32_t item)
 {
-    uint64_t below = (most_bits >> HALF_OCTAVE_SHIFT) -
-                     (bits_of(dao_plan_order_value(lowest->order, item)) >> HALF_OCTAVE_SHIFT);
+    double value = dao_plan_order_value(lowest->config.order, &lowest->instance->items[item]);
+    return lowest->config.weights == NULL ? value : value * (double)lowest->config.weights[item];
+}
+
+static uint32_t class_of(const dao_plan_lowest_t *lowest, uint32_t item, uint64_t most_bits)
+{
+    uint64_t below =
+        (most_bits >> HALF_OCTAVE_SHIFT) - (bits_of(value_of(lowest, item)) >> HALF_OCTAVE_SHIFT);
     uint32_t own = below < CLASS_COUNT ? (uint32_t)below : CLASS_COUNT - 1;
-    return item->pool == DAO_PLAN_ITEM_ANY_POOL ? CLASS_COUNT + own : own;
+    bool is_any = lowest->instance->items[item].pool == DAO_PLAN_ITEM_ANY_POOL;
+    return is_any ? CLASS_COUNT + own : own;
 }
 
 /* Counts each class's items into `counts`; gives the bits of the greatest value. */
@@ -234,13 +241,13 @@ static uint64_t count_classes(dao_plan_lowest_t *lowest, uint32_t *counts)
     const dao_plan_instance_t *instance = lowest->instance;
     double most = 1.0;
     for (uint32_t i = 0; i < instance->item_count; i++) {
-        double value = is_wanted(lowest, i) ? dao_plan_order_value(lowest->order, &instance->items[i]) : 0;
+        double value = is_wanted(lowest, i) ? value_of(lowest, i) : 0;
         most = value > most ? value : most;
     }
     memset(counts, 0, ALL_CLASS_COUNT * sizeof(*counts));
     for (uint32_t i = 0; i < instance->item_count; i++) {
         if (is_wanted(lowest, i)) {
-            counts[class_of(lowest, &instance->items[i], bits_of(most))]++;
+            counts[class_of(lowest, i, bits_of(most))]++;
         }
     }
     return bits_of(most);
@@ -274,7 +281,7 @@ static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uin
     const dao_plan_item_t *items = lowest->instance->items;
     for (uint32_t i = 0; i < lowest->instance->item_count; i++) {
         if (is_wanted(lowest, i)) {
-            uint32_t place = lowest->classes[numbers[class_of(lowest, &items[i], most_bits)]].end++;
+            uint32_t place = lowest->classes[numbers[class_of(lowest, i, most_bits)]].end++;
             lowest->items[place] = i;
             lowest->begins[place] = items[i].begin;
             lowest->tree.levels[0][place] = items[i].end;
@@ -606,16 +613,16 @@ dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *m
 
 /* ---- start and end ---- */
 
-dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, dao_plan_order_t order,
+dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, const dao_plan_lowest_config_t *config,
                                     dao_plan_lowest_t **out_lowest)
 {
-    DAO_ASSERT(order != DAO_PLAN_ORDER_OFFSET);
+    DAO_ASSERT(config->order != DAO_PLAN_ORDER_OFFSET && config->order != DAO_PLAN_ORDER_BREADTH);
     dao_plan_lowest_t *lowest = dao_plan_take(&instance->memory, 1, sizeof(*lowest));
     if (lowest == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a skyline");
     }
     lowest->instance = instance;
-    lowest->order = order;
+    lowest->config = *config;
     lowest->spare_run = RUN_NONE;
     if (!dao_plan_layout_init(&lowest->layout, instance)) {
         dao_status_t status = no_memory(lowest);

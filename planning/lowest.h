@@ -6,8 +6,15 @@
 
 typedef struct dao_plan_lowest dao_plan_lowest_t;
 
-/* Not DAO_PLAN_ORDER_OFFSET. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, dao_plan_order_t order,
+typedef struct dao_plan_lowest_config {
+    dao_plan_order_t order; /* not DAO_PLAN_ORDER_BREADTH or DAO_PLAN_ORDER_OFFSET */
+    const float
+        *weights; /* one an item, by which the order's value is multiplied; borrowed; NULL: all are 1 */
+} dao_plan_lowest_config_t;
+
+/* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance,
+                                                  const dao_plan_lowest_config_t *config,
                                                   dao_plan_lowest_t **out_lowest);
 void dao_plan_lowest_destroy(dao_plan_lowest_t *lowest);
 

@@ -1,17 +1,20 @@
-/* A portfolio is a list of methods. Each is a recipe: the lowest segment first or greedy, with an order, or bins.
+/* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with an order, or bins;
+   they come one after the other. Then the improvers take turns on the best plan, for as long as they are let: priority bumping
+   and the exact search. With few items most turns are the search's, with many the bumping's.
 
    Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the skyline sees
    each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
    that the skyline gave. That is the settling.
 
-   The exact search comes last, and looks only for what is better than the best plan so far. It raises the bound, too: then the
-   best plan is published once more, with the bound that it is known to have. */
+   The search looks only for what is better than the plan at its start. It raises the bound, too: then the best plan is
+   published once more, with the bound that it is known to have. */
 #include "planning/portfolio.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "planning/bins.h"
+#include "planning/bump.h"
 #include "planning/check.h"
 #include "planning/greedy.h"
 #include "planning/lowest.h"
@@ -22,12 +25,23 @@
    minute. */
 #define SEARCH_WORK_MAX (UINT64_C(1) << 32)
 
+/* Up to so many items, greedy builders take part in `best`, and the search has most turns. */
+#define FEW_ITEMS 4096u
+
+/* Work of a turn of an improver: at least so much, and so much an item. */
+#define TURN_WORK      (UINT64_C(1) << 18)
+#define TURN_ITEM_WORK 16u
+
+/* Of so many turns, one belongs to the improver that has fewer. */
+#define TURN_CYCLE 4u
+
 typedef enum recipe_kind {
     RECIPE_NONE,
     RECIPE_LOWEST,
     RECIPE_FIRST_FIT,
     RECIPE_BEST_FIT,
     RECIPE_BINS,
+    RECIPE_BUMPED,
     RECIPE_SEARCH
 } recipe_kind_t;
 
@@ -49,39 +63,47 @@ static const recipe_t recipes[DAO_PLAN_METHOD_COUNT] = {
     [DAO_PLAN_METHOD_DURATION_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_DURATION},
     [DAO_PLAN_METHOD_AREA_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_AREA},
     [DAO_PLAN_METHOD_AREA_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_AREA},
-    [DAO_PLAN_METHOD_SEARCH] = {RECIPE_SEARCH, DAO_PLAN_ORDER_SIZE},
+    [DAO_PLAN_METHOD_SEARCH] = {RECIPE_SEARCH, DAO_PLAN_ORDER_AREA},
     [DAO_PLAN_METHOD_BINS] = {RECIPE_BINS, DAO_PLAN_ORDER_SIZE},
     [DAO_PLAN_METHOD_BREADTH_FIRST_FIT] = {RECIPE_FIRST_FIT, DAO_PLAN_ORDER_BREADTH},
     [DAO_PLAN_METHOD_BREADTH_BEST_FIT] = {RECIPE_BEST_FIT, DAO_PLAN_ORDER_BREADTH},
+    [DAO_PLAN_METHOD_LOWEST_BUMPED] = {RECIPE_BUMPED, DAO_PLAN_ORDER_START},
 };
 
-/* What `best` tries, the quick ones first. */
-static const dao_plan_method_t best_methods[] = {
+/* What `best` builds first, the quick ones first. */
+static const dao_plan_method_t best_builders[] = {
     DAO_PLAN_METHOD_LOWEST_START,   DAO_PLAN_METHOD_LOWEST_AREA,    DAO_PLAN_METHOD_LOWEST_DURATION,
-    DAO_PLAN_METHOD_LOWEST_SIZE,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_AREA_FIRST_FIT,
-    DAO_PLAN_METHOD_START_BEST_FIT, DAO_PLAN_METHOD_SEARCH,
+    DAO_PLAN_METHOD_LOWEST_SIZE,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_BREADTH_BEST_FIT,
+    DAO_PLAN_METHOD_AREA_FIRST_FIT,
 };
 
 /* The search alone begins below a plan, which stays where it finds none. */
-static const dao_plan_method_t search_methods[] = {DAO_PLAN_METHOD_LOWEST_AREA, DAO_PLAN_METHOD_SEARCH};
+static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
 
-#define BEST_METHOD_COUNT   (sizeof(best_methods) / sizeof(best_methods[0]))
-#define SEARCH_METHOD_COUNT (sizeof(search_methods) / sizeof(search_methods[0]))
+#define BEST_BUILDER_COUNT (sizeof(best_builders) / sizeof(best_builders[0]))
+
+/* Whose layout is at hand. */
+typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH } worker_t;
 
 struct dao_plan_portfolio {
     dao_plan_instance_t instance;
-    dao_plan_method_t only;           /* what was asked for */
-    const dao_plan_method_t *methods; /* what it is made of */
-    size_t method_count;
-    size_t next; /* of the methods */
-    dao_plan_method_t method;
-    uint64_t seed;
-    dao_plan_lowest_t *lowest; /* of the method at hand */
-    dao_plan_bins_t *bins;     /* of the method at hand */
-    dao_plan_greedy_t *greedy; /* of the method at hand, or what settles one above */
-    dao_plan_search_t *search; /* of the method at hand */
+    dao_planner_config_t config;
+    const dao_plan_method_t *builders; /* what there is to build */
+    size_t builder_count;
+    size_t next;               /* of them */
+    dao_plan_method_t builder; /* the one at hand */
+    dao_plan_lowest_t *lowest; /* of the builder */
+    dao_plan_bins_t *bins;     /* of the builder */
+    dao_plan_greedy_t *greedy; /* of the builder, or what settles the ones above */
+    worker_t worker;
+    bool does_bump;
+    bool does_search;
+    dao_plan_bump_t *bump;
+    dao_plan_search_t *search;
     uint64_t search_work;
-    bool is_found;        /* its layout waits to be compared */
+    uint64_t turn;        /* of the improvers */
+    uint64_t turn_left;   /* work of it */
+    bool is_found;        /* the layout at hand waits to be compared */
     bool is_bound_raised; /* the best plan waits to be published once more */
     bool has_best;
     dao_plan_worth_t best;
@@ -91,18 +113,103 @@ struct dao_plan_portfolio {
     bool is_done;
 };
 
-/* ---- the method at hand ---- */
+/* ---- builders ---- */
 
-static void drop_method(dao_plan_portfolio_t *portfolio)
+static bool is_building(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->greedy != NULL || portfolio->lowest != NULL || portfolio->bins != NULL;
+}
+
+static void drop_builder(dao_plan_portfolio_t *portfolio)
 {
     dao_plan_greedy_destroy(portfolio->greedy);
     dao_plan_lowest_destroy(portfolio->lowest);
     dao_plan_bins_destroy(portfolio->bins);
-    dao_plan_search_destroy(portfolio->search);
-    portfolio->search = NULL;
     portfolio->greedy = NULL;
     portfolio->lowest = NULL;
     portfolio->bins = NULL;
+}
+
+static dao_status_t start_builder(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_instance_t *instance = &portfolio->instance;
+    dao_plan_method_t method = portfolio->builders[portfolio->next];
+    const recipe_t *recipe = &recipes[method];
+    dao_status_t status = DAO_OK;
+    if (recipe->kind == RECIPE_LOWEST) {
+        const dao_plan_lowest_config_t config = {.order = recipe->order};
+        status = dao_plan_lowest_create(instance, &config, &portfolio->lowest);
+    } else if (recipe->kind == RECIPE_BINS) {
+        status = dao_plan_bins_create(instance, DAO_BIN_ORDER_END, &portfolio->bins);
+    } else {
+        const dao_plan_greedy_config_t config = {.order = recipe->order,
+                                                 .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
+        status = dao_plan_greedy_create(instance, &config, &portfolio->greedy);
+    }
+    if (status == DAO_OK) {
+        portfolio->worker = WORKER_BUILDER;
+        portfolio->builder = method;
+        portfolio->next++;
+    }
+    return status;
+}
+
+static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
+{
+    if (portfolio->worker == WORKER_BUMP) {
+        return dao_plan_bump_layout(portfolio->bump);
+    }
+    if (portfolio->worker == WORKER_SEARCH) {
+        return dao_plan_search_layout(portfolio->search);
+    }
+    if (portfolio->greedy != NULL) {
+        return dao_plan_greedy_layout(portfolio->greedy);
+    }
+    return portfolio->lowest != NULL ? dao_plan_lowest_layout(portfolio->lowest)
+                                     : dao_plan_bins_layout(portfolio->bins);
+}
+
+static dao_plan_method_t method_at_hand(const dao_plan_portfolio_t *portfolio)
+{
+    static const dao_plan_method_t improvers[] = {
+        [WORKER_BUMP] = DAO_PLAN_METHOD_LOWEST_BUMPED, [WORKER_SEARCH] = DAO_PLAN_METHOD_SEARCH};
+    return portfolio->worker == WORKER_BUILDER ? portfolio->builder : improvers[portfolio->worker];
+}
+
+/* Begins to place all once more, in the order of the offsets that there are. */
+static dao_status_t settle(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
+                                       .offsets = layout_at_hand(portfolio)->offsets};
+    return dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+}
+
+static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    if (portfolio->greedy != NULL) {
+        return dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found);
+    }
+    return portfolio->lowest != NULL ? dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found)
+                                     : dao_plan_bins_step(portfolio->bins, meter, &portfolio->is_found);
+}
+
+/* ---- improvers ---- */
+
+static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    if (portfolio->bump == NULL) {
+        dao_status_t status =
+            dao_plan_bump_create(&portfolio->instance, portfolio->config.seed, &portfolio->bump);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    if (portfolio->has_best) {
+        dao_plan_bump_set_best(portfolio->bump, &portfolio->best);
+    }
+    dao_status_t status = dao_plan_bump_step(portfolio->bump, meter, &portfolio->is_found);
+    portfolio->does_bump = portfolio->is_found || !dao_plan_bump_is_tired(portfolio->bump);
+    return status;
 }
 
 /* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods. */
@@ -115,56 +222,16 @@ static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
         below_bytes = portfolio->best.peak_bytes;
     }
     dao_status_t status =
-        dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->seed, &portfolio->search);
+        dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->config.seed, &portfolio->search);
+    portfolio->does_search = status != DAO_ERR_UNSUPPORTED;
     return status == DAO_ERR_UNSUPPORTED ? DAO_OK : status;
-}
-
-static dao_status_t start_method(dao_plan_portfolio_t *portfolio)
-{
-    if (portfolio->next == portfolio->method_count) {
-        portfolio->is_done = true;
-        return DAO_OK;
-    }
-    portfolio->method = portfolio->methods[portfolio->next];
-    const recipe_t *recipe = &recipes[portfolio->method];
-    dao_plan_greedy_config_t config = {.order = recipe->order,
-                                       .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
-    dao_status_t status = DAO_OK;
-    if (recipe->kind == RECIPE_LOWEST) {
-        status = dao_plan_lowest_create(&portfolio->instance, recipe->order, &portfolio->lowest);
-    } else if (recipe->kind == RECIPE_SEARCH) {
-        status = start_search(portfolio);
-    } else if (recipe->kind == RECIPE_BINS) {
-        status = dao_plan_bins_create(&portfolio->instance, DAO_BIN_ORDER_END, &portfolio->bins);
-    } else {
-        status = dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
-    }
-    portfolio->next += status == DAO_OK ? 1 : 0;
-    return status;
-}
-
-static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
-{
-    if (portfolio->search != NULL) {
-        return dao_plan_search_layout(portfolio->search);
-    }
-    if (portfolio->greedy != NULL) {
-        return dao_plan_greedy_layout(portfolio->greedy);
-    }
-    return portfolio->lowest != NULL ? dao_plan_lowest_layout(portfolio->lowest)
-                                     : dao_plan_bins_layout(portfolio->bins);
-}
-
-/* Begins to place all once more, in the order of the offsets that there are. */
-static dao_status_t settle(dao_plan_portfolio_t *portfolio)
-{
-    dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
-                                       .offsets = layout_at_hand(portfolio)->offsets};
-    return dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
 }
 
 static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
+    if (portfolio->search == NULL) {
+        return start_search(portfolio);
+    }
     dao_plan_search_event_t event = DAO_PLAN_SEARCH_OPEN;
     uint64_t used_before = meter->used;
     dao_status_t status = dao_plan_search_step(portfolio->search, meter, &event);
@@ -175,30 +242,52 @@ static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_
         portfolio->instance.bound_bytes = bound_bytes;
         portfolio->is_bound_raised = true;
     }
-    bool is_over = portfolio->only == DAO_PLAN_METHOD_BEST && portfolio->search_work >= SEARCH_WORK_MAX;
+    bool is_over =
+        portfolio->config.method == DAO_PLAN_METHOD_BEST && portfolio->search_work >= SEARCH_WORK_MAX;
     if (event == DAO_PLAN_SEARCH_DONE || (is_over && !portfolio->is_found)) {
-        drop_method(portfolio);
+        dao_plan_search_destroy(portfolio->search);
+        portfolio->search = NULL;
+        portfolio->does_search = false;
     }
     return status;
 }
 
-static dao_status_t step_method(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+/* Begins a turn; the search has the first one of few items, else bumping. */
+static void begin_turn(dao_plan_portfolio_t *portfolio)
 {
-    if (portfolio->search != NULL) {
-        return step_search(portfolio, meter);
+    bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
+    bool is_rare = portfolio->turn++ % TURN_CYCLE == TURN_CYCLE - 1;
+    bool is_for_search = portfolio->does_search && (are_few != is_rare || !portfolio->does_bump);
+    portfolio->worker = is_for_search ? WORKER_SEARCH : WORKER_BUMP;
+    portfolio->turn_left = TURN_WORK + (uint64_t)TURN_ITEM_WORK * portfolio->instance.item_count;
+}
+
+static bool may_improve(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->worker == WORKER_SEARCH ? portfolio->does_search : portfolio->does_bump;
+}
+
+/* Goes on with the turn at hand, or with the next one. */
+static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    if (portfolio->turn_left == 0 || !may_improve(portfolio)) {
+        begin_turn(portfolio);
     }
-    if (portfolio->greedy != NULL) {
-        return dao_plan_greedy_step(portfolio->greedy, meter, &portfolio->is_found);
-    }
-    return portfolio->lowest != NULL ? dao_plan_lowest_step(portfolio->lowest, meter, &portfolio->is_found)
-                                     : dao_plan_bins_step(portfolio->bins, meter, &portfolio->is_found);
+    uint64_t left = meter->limit - meter->used;
+    dao_plan_meter_t turn = {.is_cancelled = meter->is_cancelled};
+    turn.limit = left < portfolio->turn_left ? left : portfolio->turn_left;
+    dao_status_t status =
+        portfolio->worker == WORKER_SEARCH ? step_search(portfolio, &turn) : step_bump(portfolio, &turn);
+    meter->used += turn.used;
+    portfolio->turn_left -= turn.used < portfolio->turn_left ? turn.used : portfolio->turn_left;
+    return status;
 }
 
 /* ---- results ---- */
 
 static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter)
 {
-    dao_plan_report_t report = {.method = portfolio->method, .version = portfolio->version + 1};
+    dao_plan_report_t report = {.method = method_at_hand(portfolio), .version = portfolio->version + 1};
     report.work = portfolio->work + meter->used;
     report.memory_bytes = portfolio->instance.memory.most_bytes +
                           2 * dao_plan_memory_of(&portfolio->instance); /* this plan and the one before */
@@ -232,7 +321,7 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_mete
     if (status != DAO_OK) {
         return status;
     }
-    if (portfolio->bins != NULL) {
+    if (portfolio->worker == WORKER_BUILDER && portfolio->bins != NULL) {
         dao_plan_set_policy_bytes(plan, dao_plan_bins_policy_bytes(portfolio->bins));
     }
     portfolio->best = worth;
@@ -247,26 +336,23 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
            portfolio->best.peak_bytes == portfolio->instance.bound_bytes;
 }
 
-/* The method at hand has a layout. */
+/* A layout waits. An improver looks for more; what was built is dropped, or settled. */
 static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
                                 dao_plan_t **out_plan)
 {
     const dao_plan_instance_t *instance = &portfolio->instance;
-    bool is_order = portfolio->greedy == NULL && portfolio->bins != NULL && !dao_plan_bins_is_exact(instance);
-    bool is_rough = is_order || (portfolio->greedy == NULL && !dao_plan_instance_is_plain(instance));
+    bool is_first = portfolio->worker == WORKER_BUILDER && portfolio->greedy == NULL; /* else it is exact */
+    bool is_order = is_first && portfolio->bins != NULL && !dao_plan_bins_is_exact(instance);
+    bool is_rough = is_order || (is_first && !dao_plan_instance_is_plain(instance));
     dao_status_t status = is_order ? DAO_OK : compare(portfolio, meter, out_plan);
     if (status != DAO_OK) {
         return status;
     }
     portfolio->is_done = is_bound_met(portfolio);
-    if (portfolio->search != NULL && !portfolio->is_done) {
-        portfolio->is_found = false; /* it looks for more */
-        return DAO_OK;
-    }
     if (is_rough && !portfolio->is_done) {
         status = settle(portfolio);
     } else {
-        drop_method(portfolio);
+        drop_builder(portfolio);
     }
     portfolio->is_found = status != DAO_OK;
     return status;
@@ -291,10 +377,20 @@ static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, const dao_plan_m
     return status;
 }
 
-static bool has_method(const dao_plan_portfolio_t *portfolio)
+/* Goes on with what is at hand, or begins what comes next. */
+static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
-    return portfolio->greedy != NULL || portfolio->lowest != NULL || portfolio->bins != NULL ||
-           portfolio->search != NULL;
+    if (is_building(portfolio)) {
+        return step_builder(portfolio, meter);
+    }
+    if (portfolio->next < portfolio->builder_count) {
+        return start_builder(portfolio);
+    }
+    if (portfolio->does_bump || portfolio->does_search) {
+        return step_improver(portfolio, meter);
+    }
+    portfolio->is_done = true;
+    return DAO_OK;
 }
 
 dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
@@ -308,10 +404,8 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
             status = take_result(portfolio, meter, out_plan);
         } else if (portfolio->is_bound_raised) {
             status = take_bound(portfolio, meter, out_plan);
-        } else if (has_method(portfolio)) {
-            status = step_method(portfolio, meter);
         } else {
-            status = start_method(portfolio);
+            status = step_once(portfolio, meter);
         }
         meter->used++;
     }
@@ -352,16 +446,23 @@ static dao_status_t check_fixed(dao_plan_instance_t *instance)
     return status;
 }
 
-static void choose_methods(dao_plan_portfolio_t *portfolio)
+/* Chooses who builds and who improves. */
+static void choose_workers(dao_plan_portfolio_t *portfolio)
 {
-    portfolio->methods = &portfolio->only;
-    portfolio->method_count = 1;
-    if (portfolio->only == DAO_PLAN_METHOD_BEST) {
-        portfolio->methods = best_methods;
-        portfolio->method_count = BEST_METHOD_COUNT;
-    } else if (portfolio->only == DAO_PLAN_METHOD_SEARCH) {
-        portfolio->methods = search_methods;
-        portfolio->method_count = SEARCH_METHOD_COUNT;
+    dao_plan_method_t method = portfolio->config.method;
+    portfolio->builders = &portfolio->config.method;
+    portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
+    portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
+    portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
+    if (method == DAO_PLAN_METHOD_BEST) {
+        bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
+        portfolio->builders = best_builders;
+        while (portfolio->builder_count < BEST_BUILDER_COUNT &&
+               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
+            portfolio->builder_count++;
+        }
+    } else if (portfolio->does_search) {
+        portfolio->builders = &search_builder;
     }
 }
 
@@ -372,11 +473,10 @@ dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const 
     if (portfolio == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
     }
-    portfolio->only = config->method;
-    portfolio->seed = config->seed;
-    choose_methods(portfolio);
+    portfolio->config = *config;
     dao_status_t status = dao_plan_instance_init(&portfolio->instance, problem);
     if (status == DAO_OK) {
+        choose_workers(portfolio);
         status = check_fixed(&portfolio->instance);
     }
     if (status != DAO_OK) {
@@ -390,7 +490,9 @@ dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const 
 void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio)
 {
     if (portfolio != NULL) {
-        drop_method(portfolio);
+        drop_builder(portfolio);
+        dao_plan_search_destroy(portfolio->search);
+        dao_plan_bump_destroy(portfolio->bump);
         dao_plan_release(portfolio->best_plan);
         dao_plan_instance_finish(&portfolio->instance);
         dao_host_free(portfolio);

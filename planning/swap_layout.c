@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PLANNER_WORK ((uint64_t)1 << 18) /* of the offset planner, between two looks at its best plan */
+
 /* A part of a home that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
     int64_t from_ns, to_ns;
@@ -290,29 +292,39 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
     return ok;
 }
 
-static dao_status_t place_homes(builder_t *builder)
+static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
 {
     dao_swap_layout_t *layout = builder->layout;
+    const dao_plan_pool_t pool = {.capacity_bytes = capacity_bytes};
     const dao_plan_problem_t problem = {.buffers = builder->buffers,
                                         .buffer_count = layout->home_count,
                                         .gaps = builder->holes,
                                         .gap_count = builder->hole_count,
+                                        .pools = &pool,
+                                        .pool_count = 1,
                                         .period = builder->timing->step_ns,
                                         .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
+    dao_planner_t *planner = NULL;
+    dao_status_t status = dao_planner_create(&problem, NULL, &planner);
+    dao_plan_report_t report = {.unplaced_count = 1};
     dao_plan_t *plan = NULL;
-    dao_status_t status = dao_plan_make(&problem, NULL, &plan);
-    if (status != DAO_OK) {
-        return status;
+    for (bool is_done = false; status == DAO_OK && !is_done && report.unplaced_count > 0;) {
+        status = dao_planner_work(planner, PLANNER_WORK, &is_done);
+        dao_plan_release(plan);
+        plan = NULL;
+        status = status == DAO_OK ? dao_planner_best(planner, &plan) : status;
+        status = status == DAO_OK ? dao_plan_report_get(plan, &report) : status;
     }
-    dao_plan_report_t report;
-    status = dao_plan_report_get(plan, &report);
-    DAO_ASSERT(status == DAO_OK && report.unplaced_count == 0);
-    layout->arena_bytes = report.peak_bytes;
-    layout->bound_bytes = report.bound_bytes;
-    for (uint32_t i = 0; i < layout->home_count; i++) {
-        layout->homes[i].address_bytes = dao_plan_offset(plan, i);
+    if (status == DAO_OK) {
+        layout->unplaced_count = (uint32_t)report.unplaced_count;
+        layout->arena_bytes = report.peak_bytes;
+        for (uint32_t i = 0; i < layout->home_count; i++) {
+            uint64_t offset = dao_plan_offset(plan, i);
+            layout->homes[i].address_bytes = offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : offset;
+        }
     }
     dao_plan_release(plan);
+    dao_planner_destroy(planner);
     return status;
 }
 
@@ -325,7 +337,8 @@ static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 }
 
 dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
-                                  const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing)
+                                  const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
+                                  uint64_t capacity_bytes)
 {
     const dao_swap_step_t *step = parts->step;
     builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
@@ -335,7 +348,7 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
         ok = build_tensor(&builder, t);
     }
     dao_status_t status =
-        ok ? place_homes(&builder)
+        ok ? place_homes(&builder, capacity_bytes)
            : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
     dao_host_free(builder.buffers);
     dao_host_free(builder.holes);

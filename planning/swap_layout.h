@@ -5,9 +5,11 @@
 #include "planning/swap_parts.h"
 #include "planning/swap_timing.h"
 
+#define DAO_SWAP_NOWHERE UINT64_MAX
+
 /* One life of a tensor at one address: from a touch up to the one behind whose gap all of its parts are gone. */
 typedef struct dao_swap_home {
-    uint64_t address_bytes;
+    uint64_t address_bytes; /* DAO_SWAP_NOWHERE: it did not fit */
     uint32_t tensor;
     uint32_t first_touch; /* a tensor that never goes as a whole: its first one */
 } dao_swap_home_t;
@@ -15,14 +17,15 @@ typedef struct dao_swap_home {
 typedef struct dao_swap_layout {
     dao_swap_home_t *homes;
     uint32_t home_count;
+    uint32_t unplaced_count;
     uint32_t *home_of;    /* of each touch */
-    uint64_t arena_bytes; /* highest byte used; more than the capacity where the times do not fit into it */
-    uint64_t bound_bytes; /* no layout for these times has less */
+    uint64_t arena_bytes; /* highest byte used */
 } dao_swap_layout_t;
 
-/* Finds addresses. DAO_ERR_NO_HOST_MEMORY. */
+/* Finds addresses below `capacity_bytes` for as many homes as it can. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
-                                                const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing);
+                                                const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
+                                                uint64_t capacity_bytes);
 
 /* The same for dao_swap_time_serial(): of each kernel, its tensors one behind the other. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout,

@@ -29,9 +29,9 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define REPLAY_STEP_COUNT   8u
-#define CANDIDATE_COUNT_MAX 4u /* variants that are given addresses */
-#define SHRINK_ROUND_MAX    6u /* capacities that are tried for one */
-#define SHRINK_LEAST        0.995
+#define CANDIDATE_COUNT_MAX 4u  /* variants that are given addresses */
+#define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
+#define LAYOUT_COUNT_MAX    40u /* of one plan, but those that fit */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -64,6 +64,7 @@ typedef struct grain {
     dao_swap_parts_t parts;
     dao_swap_gap_t *gaps;
     dao_swap_timing_t timing;
+    dao_swap_timing_t early; /* without the delay of copies in */
 } grain_t;
 
 /* A variant that was timed. */
@@ -81,6 +82,7 @@ typedef struct search {
     candidate_t candidates[GRAIN_COUNT * VARIANT_COUNT];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
+    uint32_t layout_count; /* that were tried */
     dao_swap_program_t best;
     bool has_best;
 } search_t;
@@ -93,6 +95,7 @@ static dao_status_t grain_init(grain_t *grain, const dao_swap_step_t *step, uint
         return status;
     }
     status = dao_swap_timing_init(&grain->timing, &grain->parts);
+    status = status == DAO_OK ? dao_swap_timing_init(&grain->early, &grain->parts) : status;
     grain->gaps = dao_host_calloc((size_t)grain->parts.gap_count + 1, sizeof(*grain->gaps));
     if (status == DAO_OK && grain->gaps == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
@@ -103,6 +106,7 @@ static dao_status_t grain_init(grain_t *grain, const dao_swap_step_t *step, uint
 static void grain_finish(grain_t *grain)
 {
     dao_swap_timing_finish(&grain->timing);
+    dao_swap_timing_finish(&grain->early);
     dao_host_free(grain->gaps);
     dao_swap_parts_finish(&grain->parts);
 }
@@ -202,65 +206,143 @@ static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_
     return DAO_OK;
 }
 
-/* Finds addresses for a variant whose copies in are delayed by `delay` of DELAY_PARTS. `early` are its times without. */
-static dao_status_t place_delayed(grain_t *grain, const dao_swap_timing_t *early, uint32_t delay,
+/* Finds addresses for a variant whose copies in are delayed by `delay` of DELAY_PARTS. */
+static dao_status_t place_delayed(const search_t *search, grain_t *grain, uint32_t delay,
                                   dao_swap_layout_t *layout)
 {
-    dao_swap_timing_copy(&grain->timing, early, &grain->parts);
+    dao_swap_timing_copy(&grain->timing, &grain->early, &grain->parts);
     dao_status_t status = dao_swap_delay(&grain->parts, grain->gaps, delay, DELAY_PARTS, &grain->timing);
-    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, grain->gaps, &grain->timing)
+    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, grain->gaps, &grain->timing,
+                                                   search->capacity_bytes)
                             : status;
 }
 
-/* Looks for addresses within the capacity: first with all copies in as late as they may be; while that fits, earlier. Keeps
-   the plan that fits. */
-static dao_status_t place(search_t *search, grain_t *grain, uint64_t *out_arena_bytes)
+/* The touch in a home behind which the tensor stays longest; DAO_SWAP_NONE if it stays nowhere. */
+static uint32_t longest_stay(const grain_t *grain, const dao_swap_layout_t *layout, uint32_t home)
 {
-    dao_swap_timing_t early;
-    dao_status_t status = dao_swap_timing_init(&early, &grain->parts);
-    if (status != DAO_OK) {
-        return status;
+    const dao_swap_step_t *step = grain->parts.step;
+    uint32_t touch = layout->homes[home].first_touch, longest = DAO_SWAP_NONE;
+    do {
+        const dao_swap_touch_t *one = &step->touches[touch];
+        bool stays =
+            !dao_swap_is_absent(one, &grain->gaps[grain->parts.first_gap[touch]]) && one->gap_length > 1;
+        if (stays && (longest == DAO_SWAP_NONE || one->gap_length > step->touches[longest].gap_length)) {
+            longest = touch;
+        }
+        touch = one->next;
+    } while (layout->home_of[touch] == home && touch != layout->homes[home].first_touch);
+    return longest;
+}
+
+/* The touch behind which a tensor stays over the kernel of a home that nothing can shorten: one that is as large, else the
+   largest, and of those the one that comes back last. DAO_SWAP_NONE if nothing stays over it. */
+static uint32_t best_blocker(const grain_t *grain, const dao_swap_home_t *home)
+{
+    const dao_swap_step_t *step = grain->parts.step;
+    uint32_t n = step->kernel_count, kernel = step->touches[home->first_touch].kernel, best = DAO_SWAP_NONE,
+             best_left = 0;
+    uint64_t needed = step->size_bytes[home->tensor], best_size = 0;
+    for (uint32_t t = 0; t < step->touch_count; t++) {
+        const dao_swap_touch_t *one = &step->touches[t];
+        uint32_t since = kernel >= one->kernel ? kernel - one->kernel : kernel + n - one->kernel;
+        uint64_t size = step->size_bytes[one->tensor] < needed ? step->size_bytes[one->tensor] : needed;
+        if (since == 0 || since >= one->gap_length ||
+            dao_swap_is_absent(one, &grain->gaps[grain->parts.first_gap[t]])) {
+            continue;
+        }
+        uint32_t left = one->gap_length - since;
+        if (size > best_size || (size == best_size && left > best_left)) {
+            best = t;
+            best_size = size;
+            best_left = left;
+        }
     }
-    dao_swap_timing_copy(&early, &grain->timing, &grain->parts);
-    *out_arena_bytes = UINT64_MAX;
+    return best;
+}
+
+/* Lets tensors whose homes did not fit leave where they stay longest, or one that is in their way. False if none can. */
+static bool split_homes(grain_t *grain, const dao_swap_layout_t *layout)
+{
+    bool is_split = false;
+    for (uint32_t home = 0; home < layout->home_count; home++) {
+        if (layout->homes[home].address_bytes != DAO_SWAP_NOWHERE) {
+            continue;
+        }
+        uint32_t touch = longest_stay(grain, layout, home);
+        touch = touch != DAO_SWAP_NONE ? touch : best_blocker(grain, &layout->homes[home]);
+        if (touch == DAO_SWAP_NONE) {
+            continue;
+        }
+        for (uint32_t g = grain->parts.first_gap[touch]; g < grain->parts.first_gap[touch + 1]; g++) {
+            grain->gaps[g] = grain->gaps[g].is_away ? grain->gaps[g] : (dao_swap_gap_t){.is_away = true};
+        }
+        is_split = true;
+    }
+    return is_split;
+}
+
+/* Keeps the plan that was placed, and those of the same variant with less delay that fit too. */
+static dao_status_t keep_earliest(search_t *search, grain_t *grain, const dao_swap_layout_t *layout)
+{
+    dao_status_t status = keep(search, grain, layout);
     bool fits = true;
-    for (uint32_t delay = DELAY_PARTS + 1; delay-- > 0 && fits && status == DAO_OK;) {
-        dao_swap_layout_t layout = {0};
-        status = place_delayed(grain, &early, delay, &layout);
-        fits = status == DAO_OK && layout.arena_bytes <= search->capacity_bytes;
-        if (fits) {
-            status = keep(search, grain, &layout);
-        }
-        if (fits || delay == DELAY_PARTS) {
-            *out_arena_bytes = layout.arena_bytes;
-        }
-        dao_swap_layout_finish(&layout);
+    for (uint32_t delay = DELAY_PARTS; delay-- > 0 && fits && status == DAO_OK;) {
+        dao_swap_layout_t earlier = {0};
+        status = place_delayed(search, grain, delay, &earlier);
+        fits = status == DAO_OK && earlier.unplaced_count == 0;
+        status = fits ? keep(search, grain, &earlier) : status;
+        dao_swap_layout_finish(&earlier);
     }
-    dao_swap_timing_finish(&early);
     return status;
 }
 
-/* Gives a variant addresses, with as much less of the capacity as they need. */
+static bool is_worse(const search_t *search, const grain_t *grain)
+{
+    return search->has_best && grain->timing.step_ns >= search->best.schedule.step_ns;
+}
+
+/* Looks for addresses for what was timed: with all copies in as late as they may be, and where that does not fit, with
+   further tensors away. Keeps a plan that fits. */
+static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_bytes)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t round = 0; round < SPLIT_ROUND_MAX && status == DAO_OK &&
+                             search->layout_count < LAYOUT_COUNT_MAX && !is_worse(search, grain);
+         round++) {
+        search->layout_count++;
+        dao_swap_layout_t layout = {0};
+        dao_swap_timing_copy(&grain->early, &grain->timing, &grain->parts);
+        status = place_delayed(search, grain, DELAY_PARTS, &layout);
+        bool is_placed = status == DAO_OK && layout.unplaced_count == 0;
+        status = is_placed ? keep_earliest(search, grain, &layout) : status;
+        bool goes_on = status == DAO_OK && !is_placed && split_homes(grain, &layout);
+        dao_swap_layout_finish(&layout);
+        if (!goes_on) {
+            break;
+        }
+        status = dao_swap_tiers(&grain->parts, grain->gaps);
+        status = status == DAO_OK ? dao_swap_time(&grain->parts, capacity_bytes, grain->gaps, &grain->timing)
+                                  : status;
+    }
+    return status;
+}
+
+/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate)
 {
+    static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
     grain_t *grain = candidate->grain;
-    uint64_t capacity = search->capacity_bytes;
     dao_status_t status = DAO_OK;
-    for (uint32_t round = 0; round < SHRINK_ROUND_MAX; round++) {
-        uint64_t arena_bytes = 0;
+    bool goes_on = true;
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]) && status == DAO_OK && goes_on; i++) {
+        uint64_t capacity = (uint64_t)((double)search->capacity_bytes * shares[i]);
+        goes_on = capacity > search->least_bytes;
+        capacity = goes_on ? capacity : search->least_bytes;
         status = time_variant(grain, candidate->variant, capacity);
-        if (status != DAO_OK ||
-            (search->has_best && grain->timing.step_ns >= search->best.schedule.step_ns)) {
+        if (status != DAO_OK || is_worse(search, grain)) {
             break;
         }
-        status = place(search, grain, &arena_bytes);
-        if (status != DAO_OK || arena_bytes <= search->capacity_bytes || capacity == search->least_bytes) {
-            break;
-        }
-        double share = (double)search->capacity_bytes / (double)arena_bytes;
-        share = share < SHRINK_LEAST ? share : SHRINK_LEAST;
-        uint64_t less = (uint64_t)((double)capacity * share);
-        capacity = less > search->least_bytes ? less : search->least_bytes;
+        status = place(search, grain, capacity);
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }

@@ -26,9 +26,8 @@ static int compare_travellers(const void *left, const void *right)
     return (a->part > b->part) - (a->part < b->part);
 }
 
-/* Counts what each part moves. Gives the bytes of those that are ever away. */
-static uint64_t count_travels(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
-                              traveller_t *travellers)
+/* Counts what each part moves, all of it to the host. Gives the bytes of those that are ever away. */
+static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps, traveller_t *travellers)
 {
     const dao_swap_step_t *step = parts->step;
     uint64_t sum = 0;
@@ -38,7 +37,9 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, const dao_swap_gap_
     for (uint32_t i = 0; i < step->touch_count; i++) {
         const dao_swap_touch_t *one = &step->touches[i];
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
-            if (gaps[parts->first_gap[i] + part - parts->first[one->tensor]].is_away) {
+            dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
+            gap->is_file = false;
+            if (gap->is_away) {
                 sum += travellers[part].copy_count == 0 ? dao_swap_part_size(parts, part) : 0;
                 travellers[part].copy_count += one->writer == DAO_SWAP_NONE ? 1 : 2;
                 travellers[part].away_kernels += one->gap_length;

@@ -24,6 +24,7 @@ typedef struct part_time {
     uint64_t ready_ns;
     uint64_t written_ns;
     uint64_t saved_ns;
+    uint64_t left_ns;      /* its room became free */
     uint64_t gap_start_ns; /* begin of the step in which its gap began */
     uint32_t gap;          /* the gap that it is in */
     bool is_saved;
@@ -180,6 +181,7 @@ static void leave(player_t *player, uint32_t part, const dao_swap_gap_t *gap)
     free_ns = gap->is_away ? later(free_ns, time->saved_ns) : free_ns;
     player->failed = !dao_swap_room_give(&player->room, free_ns, size) || player->failed;
     time->is_resident = false;
+    time->left_ns = free_ns;
     note(player, &moment->free_ns, free_ns, time->gap_start_ns);
 }
 
@@ -194,7 +196,8 @@ static void come_back(player_t *player, uint32_t gap_index)
     uint64_t size = dao_swap_part_size(player->parts, part);
     uint64_t length_ns = link->tier->latency_ns + dao_swap_copy_ns(size, link->tier->in_bytes_per_s);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
-    uint64_t begin_ns = book(player, &link->in, later(room_ns, time->saved_ns), length_ns);
+    uint64_t begin_ns =
+        book(player, &link->in, later(room_ns, later(time->saved_ns, time->left_ns)), length_ns);
     dao_swap_moment_t *moment = &player->timing->moments[gap_index];
     time->ready_ns = begin_ns + length_ns;
     time->is_resident = true;

@@ -193,8 +193,7 @@ static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t si
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || size_bytes == 0 || dao_tag_of_thread != 0 || dao_detours_are_needed() ||
-        dao_runtime_has_deferred(runtime)) {
+    if (runtime == NULL || dao_tag_of_thread != 0 || dao_detours_are_needed()) {
         return alloc_device_slowly(place, size_bytes);
     }
     dao_allocator_t *allocator = runtime->device_memory;
@@ -338,7 +337,7 @@ static OFF_THE_WAY dao_status_t free_device_end(dao_device_place_t place, const 
 dao_status_t dao_free_device(dao_device_place_t place, void *address)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || address == NULL || dao_detours_are_needed() || dao_runtime_has_deferred(runtime)) {
+    if (runtime == NULL || address == NULL || dao_detours_are_needed()) {
         return free_device_slowly(place, address);
     }
     dao_status_t status = dao_allocator_free(runtime->device_memory, address);

@@ -48,8 +48,8 @@ typedef struct dao_core {
 /* What is started, for calls that cannot afford more than a look: the core is there while the library is STARTED, and a
    runtime from its first use until then; all is NULL otherwise, in a child process too. Written by context.c alone. */
 typedef struct dao_started {
-    _Atomic(dao_core_t *) core;
     _Atomic(dao_runtime_t *) runtimes[DAO_DEVICE_COUNT_MAX];
+    _Atomic(dao_core_t *) core;
 } dao_started_t;
 extern dao_started_t dao_started;
 
@@ -79,7 +79,7 @@ DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_
 static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
 {
     return (uint32_t)device_index < DAO_DEVICE_COUNT_MAX
-               ? atomic_load_explicit(&dao_started.runtimes[device_index], memory_order_acquire)
+               ? atomic_load_explicit(&dao_started.runtimes[(uint32_t)device_index], memory_order_acquire)
                : NULL;
 }
 

@@ -322,6 +322,7 @@ static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
     }
     dao_handle_bury(deferred->container); /* `deferred` is a part of it */
     atomic_fetch_sub(&runtime->deferred_count, 1);
+    dao_detours_end();
 }
 
 static void list_append(struct dao_runtime_private *own, dao_deferred_t *deferred)
@@ -361,6 +362,7 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
         atomic_fetch_add(&own->deferred_pinned_count, 1);
     }
+    dao_detours_begin();
     atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
     dao_pressure_note_free();

@@ -91,13 +91,14 @@ int main(void)
 {
     CU_SuiteInfo suites[] = {
         {"backend_vendor", NULL, NULL, NULL, NULL, tests},
-        CU_SUITE_INFO_NULL,
+        {"contract: " DAO_TEST_BACKEND, be_the_vendor, NULL, backend_contract_begin, backend_contract_end,
+         backend_contract_tests},
+        {"contract: " DAO_TEST_BACKEND ", pages", be_the_vendor, NULL, backend_contract_begin,
+         backend_contract_end, backend_contract_pages_tests},
         CU_SUITE_INFO_NULL,
     };
-    if (has_device()) {
-        suites[1] =
-            (CU_SuiteInfo){"contract: " DAO_TEST_BACKEND, be_the_vendor,        NULL,
-                           backend_contract_begin,        backend_contract_end, backend_contract_tests};
+    if (!has_device()) {
+        suites[1] = (CU_SuiteInfo)CU_SUITE_INFO_NULL;
     }
     return dao_suite_run(suites);
 }

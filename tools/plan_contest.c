@@ -84,11 +84,11 @@ static dao_status_t find_bound(const dao_plan_problem_t *problem, uint64_t *out_
 dao_status_t dao_plan_contest_init(dao_plan_contest_t *contest, const dao_plan_input_t *input,
                                    const dao_plan_problem_t *problem)
 {
-    *contest = (dao_plan_contest_t){.input = input, .problem = *problem};
-    contest->problem.buffers = input->buffers;
-    contest->problem.buffer_count = input->buffer_count;
-    contest->problem.gaps = input->gaps;
-    contest->problem.gap_count = input->gap_count;
+    *contest = (dao_plan_contest_t){.input = input, .problem = dao_plan_input_problem(input)};
+    contest->problem.pools = problem->pools;
+    contest->problem.pool_count = problem->pool_count;
+    contest->problem.is_closed = problem->is_closed;
+    contest->problem.alignment_bytes = problem->alignment_bytes;
     return find_bound(&contest->problem, &contest->bound_bytes);
 }
 
@@ -123,6 +123,9 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, 
 static dao_status_t run_strategy(dao_plan_contest_t *contest, strategy_t strategy, dao_plan_row_t *row)
 {
     dao_status_t status = DAO_OK;
+    if (contest->problem.clock_count > 0) {
+        return DAO_OK; /* what comes after what is open */
+    }
     if (!contest->has_trace) {
         status = dao_plan_input_replay(contest->input, contest->problem.is_closed, &contest->trace);
         contest->has_trace = status == DAO_OK;
@@ -180,20 +183,26 @@ static bool has_time(const dao_plan_contest_t *contest, uint64_t begin)
     return contest->budget_ns == 0 || dao_measure_thread_ns() - begin < contest->budget_ns;
 }
 
+/* Tells whether there is the plan that was asked for, so that a better one is not. */
+static bool is_decided(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
+{
+    return contest->is_decision && row->has_peak && row->unplaced_count == 0;
+}
+
 static dao_status_t work(const dao_plan_contest_t *contest, dao_planner_t *planner, uint64_t begin,
                          dao_plan_row_t *row)
 {
     bool is_done = false;
     dao_status_t status = take_best(planner, row);
     note_first(row, begin);
-    while (status == DAO_OK && !is_done && has_time(contest, begin)) {
+    while (status == DAO_OK && !is_done && !is_decided(contest, row) && has_time(contest, begin)) {
         status = dao_planner_work(planner, SLICE_WORK, &is_done);
-        if (status == DAO_OK && !row->has_peak) {
+        if (status == DAO_OK) {
             status = take_best(planner, row);
             note_first(row, begin);
         }
     }
-    return status == DAO_OK ? take_best(planner, row) : status;
+    return status;
 }
 
 static dao_status_t run_method(const dao_plan_contest_t *contest, dao_plan_method_t method,

@@ -16,9 +16,10 @@
 /* A problem, and how long each method may work on it. */
 typedef struct dao_plan_contest {
     const dao_plan_input_t *input; /* borrowed */
-    dao_plan_problem_t problem;    /* of that input; its pools are borrowed */
+    dao_plan_problem_t problem;    /* of that input; its pools are borrowed, too */
     uint64_t budget_ns;            /* processor time a method; 0: no limit */
     uint64_t work_limit;           /* steps a method; 0: no limit */
+    bool is_decision;              /* a method ends as soon as it has placed all buffers */
     uint64_t bound_bytes;          /* of the problem */
     bool has_trace;                /* of the strategies: made when the first one needs it */
     dao_alloc_trace_t trace;
@@ -28,7 +29,7 @@ typedef struct dao_plan_contest {
 typedef struct dao_plan_row {
     const char *method;
     size_t buffer_count;
-    bool has_peak; /* false: its time was over before it had a plan */
+    bool has_peak; /* false: its time was over before it had a plan, or a strategy cannot run it */
     uint64_t peak_bytes;
     uint64_t bound_bytes; /* no plan has a lower peak */
     bool is_proved;       /* nothing better is possible */
@@ -41,7 +42,7 @@ typedef struct dao_plan_row {
     dao_plan_t *plan;          /* of a method that has one; else NULL */
 } dao_plan_row_t;
 
-/* Begins: checks the problem and finds its bound. On DAO_OK dao_plan_contest_finish() is owed. What
+/* Begins: checks the problem, whose pools, alignment and ends are taken, and finds its bound. On DAO_OK dao_plan_contest_finish() is owed. What
    dao_plan_create() answers. */
 DAO_NODISCARD dao_status_t dao_plan_contest_init(dao_plan_contest_t *contest, const dao_plan_input_t *input,
                                                  const dao_plan_problem_t *problem);

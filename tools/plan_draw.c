@@ -294,6 +294,9 @@ dao_status_t dao_plan_draw(const char *path, const char *title, const dao_plan_i
                            const dao_plan_t *plan)
 {
     drawing_t drawing = {.input = input, .plan = plan};
+    if (input->clock_count > 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "lives by several clocks cannot be drawn");
+    }
     dao_status_t status = dao_plan_report_get(plan, &drawing.report);
     if (status != DAO_OK) {
         return status;

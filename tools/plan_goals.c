@@ -20,7 +20,7 @@
     }
 #define FITS(name, seconds)                                                                                  \
     {                                                                                                        \
-        .figure = "capacity", .file = HARD(name), .method = "best", .capacity_bytes = 1048576,               \
+        .figure = "capacity", .file = HARD(name), .method = "search", .capacity_bytes = 1048576,             \
         .budget_s = 60, .peak_most_bytes = 1048576, .peer_s = seconds                                        \
     }
 #define RECORDED(step, stand)                                                                                \

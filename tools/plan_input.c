@@ -1,6 +1,7 @@
 /* Growing arrays; every id is closed by a zero in one text.
 
-   Invariants: id_offsets is NULL or has one entry for each buffer; a gap's buffer is not below the one before it. */
+   Invariants: id_offsets is NULL or has one entry for each buffer; a gap's buffer is not below the one before it; with clocks
+   each buffer has its own. */
 #include "tools/plan_input.h"
 
 #include "tools/grow.h"
@@ -19,6 +20,8 @@ void dao_plan_input_finish(dao_plan_input_t *lifetimes)
 {
     dao_host_free(lifetimes->buffers);
     dao_host_free(lifetimes->gaps);
+    dao_host_free(lifetimes->begin_clocks);
+    dao_host_free(lifetimes->end_clocks);
     dao_host_free(lifetimes->id_offsets);
     dao_host_free(lifetimes->ids);
     *lifetimes = (dao_plan_input_t){0};
@@ -87,6 +90,46 @@ dao_status_t dao_plan_input_add_gap(dao_plan_input_t *lifetimes, const dao_plan_
     return DAO_OK;
 }
 
+/* Puts the clocks of the last buffer behind those of the others. */
+static dao_status_t put_clocks(const dao_plan_input_t *lifetimes, uint32_t **array, size_t *capacity,
+                               const uint32_t *clocks)
+{
+    size_t count = lifetimes->clock_count;
+    size_t used = (lifetimes->buffer_count - 1) * count;
+    while (*capacity < used + count) {
+        uint32_t *grown = dao_tool_grow(*array, capacity, *capacity, sizeof(*grown));
+        if (grown == NULL) {
+            return DAO_ERR_NO_HOST_MEMORY;
+        }
+        *array = grown;
+    }
+    memcpy(*array + used, clocks, count * sizeof(*clocks));
+    return DAO_OK;
+}
+
+dao_status_t dao_plan_input_add_clocks(dao_plan_input_t *lifetimes, const uint32_t *begin,
+                                       const uint32_t *end)
+{
+    dao_status_t status =
+        put_clocks(lifetimes, &lifetimes->begin_clocks, &lifetimes->begin_clock_capacity, begin);
+    if (status == DAO_OK) {
+        status = put_clocks(lifetimes, &lifetimes->end_clocks, &lifetimes->end_clock_capacity, end);
+    }
+    lifetimes->buffer_count -= status == DAO_OK ? 0 : 1;
+    return status;
+}
+
+dao_plan_problem_t dao_plan_input_problem(const dao_plan_input_t *lifetimes)
+{
+    return (dao_plan_problem_t){.buffers = lifetimes->buffers,
+                                .buffer_count = lifetimes->buffer_count,
+                                .gaps = lifetimes->gaps,
+                                .gap_count = lifetimes->gap_count,
+                                .begin_clocks = lifetimes->begin_clocks,
+                                .end_clocks = lifetimes->end_clocks,
+                                .clock_count = lifetimes->clock_count};
+}
+
 const char *dao_plan_input_id(const dao_plan_input_t *lifetimes, size_t buffer,
                               char number[DAO_PLAN_INPUT_NUMBER_BYTES])
 {
@@ -142,6 +185,10 @@ static dao_status_t replay(const dao_plan_input_t *lifetimes, bool is_closed, mo
 dao_status_t dao_plan_input_replay(const dao_plan_input_t *lifetimes, bool is_closed,
                                    dao_alloc_trace_t *out_trace)
 {
+    if (lifetimes->clock_count > 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "lives by several clocks have no order in which they begin and end");
+    }
     moment_t *moments = dao_host_calloc(lifetimes->buffer_count + 1, 2 * sizeof(*moments));
     uint32_t *slots = dao_host_calloc(lifetimes->buffer_count + 1, sizeof(*slots));
     dao_alloc_trace_t trace;

@@ -57,6 +57,18 @@ static void write_gaps(FILE *file, const dao_plan_input_t *input, size_t buffer,
     }
 }
 
+/* Writes a time, or the clocks of one. */
+static void write_time(FILE *file, const dao_plan_input_t *input, size_t buffer, uint64_t time,
+                       const uint32_t *clocks)
+{
+    if (input->clock_count == 0) {
+        (void)fprintf(file, ",%" PRIu64, time);
+    }
+    for (uint32_t i = 0; i < input->clock_count; i++) {
+        (void)fprintf(file, "%c%" PRIu32, i == 0 ? ',' : ':', clocks[buffer * input->clock_count + i]);
+    }
+}
+
 static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const dao_plan_t *plan)
 {
     columns_t columns = find_columns(input);
@@ -70,8 +82,10 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
         if (strpbrk(id, ",\r\n") != NULL) {
             return dao_error(DAO_ERR_INVALID, "\"%.64s\" cannot be an id of a CSV file: it has a comma", id);
         }
-        (void)fprintf(file, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", id, buffer->begin_time,
-                      buffer->end_time, buffer->size_bytes);
+        (void)fputs(id, file);
+        write_time(file, input, i, buffer->begin_time, input->begin_clocks);
+        write_time(file, input, i, buffer->end_time, input->end_clocks);
+        (void)fprintf(file, ",%" PRIu64 ",", buffer->size_bytes);
         if (columns.has_alignment) {
             (void)fprintf(file, "%" PRIu32 ",", buffer->alignment_bytes);
         }

@@ -23,7 +23,8 @@ DAO_NODISCARD dao_status_t dao_plan_write(const char *path, const dao_plan_input
  * the largest are drawn one by one; the others are grey, the darker the more of a place they use.
  *
  * @param title  What is drawn, a line of text.
- * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_UNSUPPORTED for lives by several clocks;
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: for the file. Cost: O(buffers).
  */

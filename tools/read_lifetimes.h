@@ -8,6 +8,9 @@
        step         the four JSON files of a step trace, see read_json_step.h: their folder, or the one with the operators; a
                     time is the number of the allocation or free within the step
 
+   Times with colons, `3:0:7`, are vectors of clocks, as many on every line; without gaps. Lines before the header that begin
+   with # are stepped over.
+
    A buffer lives in [lower, upper). gaps are `lower-upper` or `lower-upper@from:to` between blanks: times in which the whole
    buffer, or its bytes [from, to), are not used. What has no bytes or no life is left out, and counted. */
 #ifndef DAO_TOOLS_READ_LIFETIMES_H

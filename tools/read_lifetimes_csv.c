@@ -47,8 +47,12 @@ typedef struct reader {
     size_t column_of[COLUMN_COUNT]; /* COLUMN_NONE: the file has none */
     size_t field_count;             /* of every line; 0: at least the required ones */
     bool is_inclusive;
-    dao_id_map_t ids;  /* id -> its line */
-    uint64_t gaps_end; /* of the line's last gap */
+    bool has_lines; /* one at least was read, so that it is known how many clocks there are */
+    uint32_t begin_clocks[DAO_PLAN_CLOCK_COUNT_MAX]; /* of the line */
+    uint32_t end_clocks[DAO_PLAN_CLOCK_COUNT_MAX];
+    dao_id_map_t ids;    /* id -> its line */
+    uint64_t gaps_end;   /* of the line's last gap */
+    uint64_t unused_end; /* from its begin up to here gaps leave nothing of the line's buffer */
     dao_plan_input_t *lifetimes;
 } reader_t;
 
@@ -130,6 +134,94 @@ static dao_status_t close_life(const reader_t *reader, const char *at, uint64_t 
     return DAO_OK;
 }
 
+/* ---- clocks ---- */
+
+/* The clocks of a field; 0: it is a time. */
+static uint32_t count_clocks(const char *field)
+{
+    uint32_t count = 0;
+    for (const char *colon = strchr(field, ':'); colon != NULL; colon = strchr(colon + 1, ':')) {
+        count++;
+    }
+    return count == 0 ? 0 : count + 1;
+}
+
+/* All lines have the clocks of the first. */
+static dao_status_t check_clock_count(reader_t *reader, size_t field)
+{
+    uint32_t count = count_clocks(reader->csv.fields[field]);
+    if (!reader->has_lines) {
+        reader->has_lines = true;
+        reader->lifetimes->clock_count = count;
+    }
+    if (count > DAO_PLAN_CLOCK_COUNT_MAX || (count > 0 && reader->is_inclusive)) {
+        return dao_csv_error(&reader->csv, field, "%s",
+                             reader->is_inclusive ? "an end that is included has no clocks"
+                                                  : "there are too many clocks");
+    }
+    return count == reader->lifetimes->clock_count
+               ? DAO_OK
+               : dao_csv_error(&reader->csv, field,
+                               "this has %" PRIu32 " clocks, and the first line %" PRIu32, count,
+                               reader->lifetimes->clock_count);
+}
+
+static dao_status_t read_clocks(const reader_t *reader, column_t column, uint32_t *out_clocks)
+{
+    const char *at = reader->csv.fields[reader->column_of[column]];
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < reader->lifetimes->clock_count && status == DAO_OK; i++) {
+        uint64_t value = 0;
+        const char *begin = at;
+        status = dao_csv_digits(&reader->csv, &at, column_texts[column], &value);
+        if (status == DAO_OK && (value > UINT32_MAX || (*at != ':' && *at != '\0'))) {
+            status = dao_csv_error_at(&reader->csv, begin, "a clock is a number below 2^32");
+        }
+        out_clocks[i] = (uint32_t)value;
+        at += status == DAO_OK && *at == ':' ? 1 : 0;
+    }
+    return status;
+}
+
+/* Reads a begin and an end in clocks. The buffer's times only tell whether it has a life. */
+static dao_status_t read_clock_life(reader_t *reader, dao_plan_buffer_t *buffer)
+{
+    dao_status_t status = read_clocks(reader, COLUMN_LOWER, reader->begin_clocks);
+    if (status == DAO_OK) {
+        status = read_clocks(reader, COLUMN_UPPER, reader->end_clocks);
+    }
+    for (uint32_t i = 0; i < reader->lifetimes->clock_count && status == DAO_OK; i++) {
+        if (reader->begin_clocks[i] > reader->end_clocks[i]) {
+            status = dao_csv_error(&reader->csv, reader->column_of[COLUMN_UPPER],
+                                   "the life ends before it begins");
+        }
+        buffer->end_time = reader->begin_clocks[i] < reader->end_clocks[i] ? 1 : buffer->end_time;
+    }
+    return status;
+}
+
+static dao_status_t read_life(reader_t *reader, dao_plan_buffer_t *buffer)
+{
+    size_t lower = reader->column_of[COLUMN_LOWER];
+    size_t upper = reader->column_of[COLUMN_UPPER];
+    dao_status_t status = check_clock_count(reader, lower);
+    if (status == DAO_OK) {
+        status = check_clock_count(reader, upper);
+    }
+    if (status == DAO_OK && reader->lifetimes->clock_count > 0) {
+        return read_clock_life(reader, buffer);
+    }
+    if (status == DAO_OK) {
+        status = read_number(reader, COLUMN_LOWER, &buffer->begin_time);
+    }
+    if (status == DAO_OK) {
+        status = read_number(reader, COLUMN_UPPER, &buffer->end_time);
+    }
+    return status == DAO_OK ? close_life(reader, reader->csv.fields[upper], &buffer->end_time) : status;
+}
+
+/* ---- a buffer ---- */
+
 static dao_status_t check_buffer(const reader_t *reader, const dao_plan_buffer_t *buffer, uint64_t alignment)
 {
     const dao_csv_reader_t *csv = &reader->csv;
@@ -166,14 +258,7 @@ static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
     *out_buffer = (dao_plan_buffer_t){.fixed_offset = DAO_PLAN_NOWHERE, .pool = DAO_PLAN_ANY_POOL};
     dao_status_t status = check_id(reader);
     if (status == DAO_OK) {
-        status = read_number(reader, COLUMN_LOWER, &out_buffer->begin_time);
-    }
-    if (status == DAO_OK) {
-        status = read_number(reader, COLUMN_UPPER, &out_buffer->end_time);
-    }
-    if (status == DAO_OK) {
-        status =
-            close_life(reader, reader->csv.fields[reader->column_of[COLUMN_UPPER]], &out_buffer->end_time);
+        status = read_life(reader, out_buffer);
     }
     if (status == DAO_OK) {
         status = read_number(reader, COLUMN_SIZE, &out_buffer->size_bytes);
@@ -232,21 +317,31 @@ static dao_status_t read_gap(reader_t *reader, const char **at)
         status = dao_csv_error_at(&reader->csv, begin, "these are no bytes of the buffer");
     }
     reader->gaps_end = gap.end_time;
+    if (gap.begin_time == reader->unused_end && gap.low_byte == 0 && gap.high_byte == buffer->size_bytes) {
+        reader->unused_end = gap.end_time;
+    }
     return status == DAO_OK ? dao_plan_input_add_gap(reader->lifetimes, &gap) : status;
 }
 
+/* Reads the gaps of the last buffer. */
 static dao_status_t read_gaps(reader_t *reader)
 {
     if (reader->column_of[COLUMN_GAPS] == COLUMN_NONE) {
         return DAO_OK;
     }
+    const dao_plan_buffer_t *buffer = &reader->lifetimes->buffers[reader->lifetimes->buffer_count - 1];
     const char *at = reader->csv.fields[reader->column_of[COLUMN_GAPS]];
     dao_status_t status = DAO_OK;
     reader->gaps_end = 0;
+    reader->unused_end = buffer->begin_time;
     while (status == DAO_OK && *(at += strspn(at, " ")) != '\0') {
-        status = read_gap(reader, &at);
+        status = reader->lifetimes->clock_count == 0
+                     ? read_gap(reader, &at)
+                     : dao_csv_error_at(&reader->csv, at, "lives by several clocks have no gaps");
     }
-    return status;
+    return status == DAO_OK && reader->unused_end == buffer->end_time
+               ? dao_csv_error(&reader->csv, reader->column_of[COLUMN_GAPS], "gaps fill the buffer's life")
+               : status;
 }
 
 /* ---- the file ---- */
@@ -264,6 +359,9 @@ static dao_status_t take_line(reader_t *reader)
     if (status == DAO_OK) {
         status = dao_plan_input_add(reader->lifetimes, reader->csv.fields[reader->column_of[COLUMN_ID]],
                                     &buffer, &is_added);
+    }
+    if (status == DAO_OK && is_added && reader->lifetimes->clock_count > 0) {
+        status = dao_plan_input_add_clocks(reader->lifetimes, reader->begin_clocks, reader->end_clocks);
     }
     return status == DAO_OK && is_added ? read_gaps(reader) : status;
 }

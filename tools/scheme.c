@@ -1,19 +1,52 @@
 #include "tools/scheme.h"
 
 #include "base/error.h"
+#include "base/sync.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The executor decides as it goes, with one of its policies. */
-static dao_status_t run_policy(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
-                               dao_scheme_run_t *out_run)
+static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
 {
-    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+    dao_simulate_config_t config = {.policy = policy,
+                                    .on_demand = on_demand,
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
+/* The executor as it is by default, looking ahead. */
+static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                               dao_scheme_run_t *out_run)
+{
+    return simulate((dao_policy_t)scheme->choice, false, input, out_run);
+}
+
+/* The executor fetches what a kernel needs when that is next. */
+static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                  dao_scheme_run_t *out_run)
+{
+    return simulate((dao_policy_t)scheme->choice, true, input, out_run);
+}
+
+/* The whole step is planned and the plan replayed. */
+static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_swap_plan_config_t config = {.grain = (dao_swap_grain_t)scheme->choice};
+    dao_swap_plan_t *plan = NULL;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_swap_plan_make(input->problem, &config, &plan);
+    out_run->plan_ns = dao_clock_ns() - begin_ns;
+    if (status == DAO_OK) {
+        status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
+                                   &out_run->simulation);
+    }
+    dao_swap_plan_destroy(plan);
+    return status;
 }
 
 static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
@@ -75,15 +108,17 @@ static dao_status_t run_script(const dao_scheme_t *scheme, const dao_scheme_inpu
 }
 
 const dao_scheme_t dao_schemes[] = {
-    {"online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_policy},
-    {"lru", "the executor; least recently used first", DAO_POLICY_LRU, run_policy},
-    {"belady", "the executor; furthest next use first", DAO_POLICY_BELADY, run_policy},
-    {"weighted_lru", "the executor; window of greatest mean age", DAO_POLICY_WEIGHTED_LRU, run_policy},
-    {"weighted_belady", "the executor; window of greatest mean distance", DAO_POLICY_WEIGHTED_BELADY,
-     run_policy},
-    {"window", "the executor; window with the least bytes to move over distance", DAO_POLICY_WINDOW,
-     run_policy},
-    {"size", "the executor; largest first", DAO_POLICY_SIZE, run_policy},
+    {"plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan},
+    {"plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan},
+    {"online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online},
+    {"lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand},
+    {"belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand},
+    {"weighted_lru", "on demand; window of greatest mean age", DAO_POLICY_WEIGHTED_LRU, run_on_demand},
+    {"weighted_belady", "on demand; window of greatest mean distance", DAO_POLICY_WEIGHTED_BELADY,
+     run_on_demand},
+    {"window", "on demand; window with the least bytes to move over distance", DAO_POLICY_WINDOW,
+     run_on_demand},
+    {"size", "on demand; largest first", DAO_POLICY_SIZE, run_on_demand},
     {"sync", "feature maps; everything waits for their copies", DAO_SWAP_MAPS_SYNC, run_maps},
     {"half-sync", "feature maps; copies beside the neighbouring operator", DAO_SWAP_MAPS_HALF_SYNC, run_maps},
     {"async", "feature maps; copies queue up and are called for at the last moment", DAO_SWAP_MAPS_ASYNC,

@@ -14,6 +14,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "runtime/runtime_internal.h"
 #include "tools/grow.h"
+#include "tools/play_plan.h"
 
 #include <inttypes.h>
 
@@ -22,7 +23,8 @@
 
 typedef struct simulator {
     const dao_swap_problem_t *problem;
-    const dao_simulate_config_t *config;
+    uint32_t step_count;
+    uint64_t begin_ns; /* of the first step */
     dao_executor_t *executor;
     dao_managed_t **tensors; /* those that are alive */
     uint32_t *last_kernels;  /* of each tensor: the last kernel that uses it */
@@ -47,7 +49,10 @@ static void keep_span(const dao_sim_span_t *span, void *user)
         return;
     }
     *spans = grown;
-    grown[(*count)++] = *span;
+    grown[*count] = *span;
+    grown[*count].begin_ns -= simulator->begin_ns;
+    grown[*count].end_ns -= simulator->begin_ns;
+    (*count)++;
 }
 
 static dao_status_t launch_kernel(const dao_launch_t *launch, void *user)
@@ -122,7 +127,7 @@ static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
 static dao_status_t run_steps(simulator_t *simulator)
 {
     dao_status_t status = create_persistent_tensors(simulator);
-    for (uint32_t step = 0; status == DAO_OK && step <= simulator->config->step_count; step++) {
+    for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
             status = push_kernel(simulator, i);
             status = status == DAO_OK ? release_last_used(simulator, i) : status;
@@ -145,7 +150,7 @@ static void sum_up(simulator_t *simulator)
     const dao_swap_problem_t *problem = simulator->problem;
     dao_simulation_t *result = simulator->result;
     uint32_t count = problem->kernel_count;
-    uint32_t steps = simulator->config->step_count;
+    uint32_t steps = simulator->step_count;
     uint32_t warm = steps > DAO_SIMULATE_WARM_UP_COUNT ? DAO_SIMULATE_WARM_UP_COUNT : steps - 1;
     uint64_t begin_ns = warm > 0 ? end_of_step(result, count, warm - 1) : 0;
     uint64_t end_ns = end_of_step(result, count, steps - 1);
@@ -204,14 +209,15 @@ static dao_status_t create_parts(simulator_t *simulator)
     return DAO_OK;
 }
 
-static dao_status_t run_in_context(simulator_t *simulator)
+static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_config_t *config)
 {
     const dao_swap_problem_t *problem = simulator->problem;
-    uint32_t window = simulator->config->window_kernels;
+    uint32_t window = config->window_kernels;
     dao_executor_config_t settings = {
         .capacity_bytes = problem->capacity_bytes,
         .host_bytes = problem->host.limit_bytes,
-        .policy = simulator->config->policy,
+        .policy = config->policy,
+        .on_demand = config->on_demand,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);
@@ -239,14 +245,13 @@ static void finish_parts(simulator_t *simulator)
     dao_host_free(simulator->operands);
 }
 
-static dao_status_t check(const dao_swap_problem_t *problem, const dao_simulate_config_t *config)
+static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count)
 {
-    if (config->step_count < 1 ||
-        config->step_count >= DAO_SIMULATE_KERNEL_COUNT_MAX / (problem->kernel_count + 1)) {
+    if (step_count < 1 || step_count >= DAO_SIMULATE_KERNEL_COUNT_MAX / (problem->kernel_count + 1)) {
         return dao_error(DAO_ERR_INVALID,
                          "%" PRIu32 " steps of %" PRIu32 " kernels cannot be simulated; at least 1 step, at "
                          "most %u kernels",
-                         config->step_count, problem->kernel_count, DAO_SIMULATE_KERNEL_COUNT_MAX);
+                         step_count, problem->kernel_count, DAO_SIMULATE_KERNEL_COUNT_MAX);
     }
     if (problem->host.shared_bytes_per_s != 0 || problem->file.in_bytes_per_s != 0) {
         return dao_error(DAO_ERR_INVALID, "links that share a speed and file tiers cannot be simulated");
@@ -254,12 +259,28 @@ static dao_status_t check(const dao_swap_problem_t *problem, const dao_simulate_
     return DAO_OK;
 }
 
+/* Stops the library; of a run that has failed nothing is left. */
+static dao_status_t end_context(dao_status_t status, dao_simulation_t *result,
+                                dao_simulation_t *out_simulation)
+{
+    dao_error_record_t error;
+    dao_error_save(&error, status);
+    dao_status_t finalize_status = dao_finalize();
+    status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
+    if (status != DAO_OK) {
+        dao_simulation_finish(result);
+        return status;
+    }
+    *out_simulation = *result;
+    return DAO_OK;
+}
+
 dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_config_t *config,
                           dao_simulation_t *out_simulation)
 {
     dao_simulation_t result = {.kernels = NULL};
-    simulator_t simulator = {.problem = problem, .config = config, .result = &result};
-    dao_status_t status = check(problem, config);
+    simulator_t simulator = {.problem = problem, .step_count = config->step_count, .result = &result};
+    dao_status_t status = check(problem, config->step_count);
     if (status == DAO_OK) {
         status = start_context(problem);
     }
@@ -268,19 +289,83 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
     }
     status = create_parts(&simulator);
     if (status == DAO_OK) {
-        status = run_in_context(&simulator);
+        status = run_in_context(&simulator, config);
     }
     dao_error_record_t error;
     dao_error_save(&error, status);
     finish_parts(&simulator);
-    dao_status_t finalize_status = dao_finalize();
-    status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
+    status = status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
+    return end_context(status, &result, out_simulation);
+}
+
+/* ---- a plan ---- */
+
+/* What a plan's kernels are launched with. */
+typedef struct planned {
+    const dao_swap_problem_t *problem;
+    dao_player_t player;
+} planned_t;
+
+static dao_status_t launch_planned(uint32_t index, void *const *addresses, void *workspace, void *user)
+{
+    planned_t *planned = user;
+    (void)addresses; /* there are no bytes */
+    (void)workspace;
+    return dao_sim_stream_work(planned->player.streams[DAO_STREAM_ROLE_COMPUTE]->backend,
+                               planned->problem->kernels[index].time_ns);
+}
+
+static void read_nothing(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes, void *out_bytes,
+                         void *user)
+{
+    (void)tensor;
+    (void)offset_bytes;
+    (void)size_bytes;
+    (void)out_bytes;
+    (void)user;
+}
+
+static dao_status_t play(simulator_t *simulator, planned_t *planned)
+{
+    dao_player_t *player = &planned->player;
+    dao_backend_device_t *device = player->runtime->device;
+    dao_status_t status = dao_replay_place(&player->replay, read_nothing, player->staging);
+    simulator->begin_ns = dao_sim_now_ns(device);
+    dao_sim_watch(device, keep_span, simulator);
+    for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
+        status = dao_replay_step(&player->replay);
+    }
+    dao_status_t wait_status = dao_timeline_wait_all(&player->timeline);
+    status = status == DAO_OK ? wait_status : status;
+    dao_sim_watch(device, NULL, NULL);
+    return status == DAO_OK ? simulator->watch_status : status;
+}
+
+dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap_schedule_t *schedule,
+                               uint32_t step_count, dao_simulation_t *out_simulation)
+{
+    dao_simulation_t result = {.kernels = NULL};
+    simulator_t simulator = {.problem = problem, .step_count = step_count, .result = &result};
+    planned_t planned = {.problem = problem};
+    dao_status_t status = check(problem, step_count);
+    if (status == DAO_OK) {
+        status = start_context(problem);
+    }
     if (status != DAO_OK) {
-        dao_simulation_finish(&result);
         return status;
     }
-    *out_simulation = result;
-    return DAO_OK;
+    status = dao_player_create(&planned.player, problem, schedule, launch_planned, &planned);
+    if (status == DAO_OK) {
+        status = play(&simulator, &planned);
+    }
+    if (status == DAO_OK) {
+        sum_up(&simulator);
+    }
+    dao_error_record_t error;
+    dao_error_save(&error, status);
+    dao_player_finish(&planned.player);
+    status = status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
+    return end_context(status, &result, out_simulation);
 }
 
 void dao_simulation_finish(dao_simulation_t *simulation)

@@ -14,6 +14,7 @@
 
 typedef struct dao_simulate_config {
     dao_policy_t policy;
+    bool on_demand;      /* as in dao_executor_config_t */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
 } dao_simulate_config_t;
@@ -48,6 +49,14 @@ typedef struct dao_simulation {
 DAO_NODISCARD dao_status_t dao_simulate(const dao_swap_problem_t *problem,
                                         const dao_simulate_config_t *config,
                                         dao_simulation_t *out_simulation);
+
+/**
+ * Simulates the replay of a plan for the same problem, in the same way; the first step begins with all that the plan keeps on the
+ * device in place. Answers as dao_simulate(), DAO_ERR_UNSUPPORTED for a plan with a file tier.
+ */
+DAO_NODISCARD dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem,
+                                             const dao_swap_schedule_t *schedule, uint32_t step_count,
+                                             dao_simulation_t *out_simulation);
 
 void dao_simulation_finish(dao_simulation_t *simulation);
 

@@ -106,7 +106,9 @@ typedef struct dao_plan_problem {
     X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives in the step")     \
     X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
-    X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")
+    X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")    \
+    X(17, LOWEST_BUMPED, "lowest_bumped",                                                                    \
+      "fills the lowest place again and again; what was high comes sooner")
 
 typedef enum dao_plan_method {
 #define DAO_PLAN_METHOD_ENUMERATOR(number, name, text, description) DAO_PLAN_METHOD_##name = number,

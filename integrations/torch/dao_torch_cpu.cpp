@@ -15,6 +15,8 @@
 namespace
 {
 
+constexpr dao_place_t host{DAO_PLACE_KIND_CPU, 0};
+
 /* A data loader's workers are children of a process that has the library started: there all of it is refused, and PyTorch's own
    allocator goes on. */
 std::atomic<bool> is_child{false};
@@ -33,7 +35,7 @@ void host_delete(void *address)
     if (c10::memoryProfilingEnabled()) {
         c10::profiledCPUMemoryReporter().Delete(address);
     }
-    if (::dao_free(dao::place_of(dao::cpu_place{}), address) != DAO_OK) {
+    if (::dao_free(host, address) != DAO_OK) {
         TORCH_WARN("libdao: ", ::dao_last_message());
     }
 }
@@ -46,7 +48,7 @@ struct host_allocator final : c10::Allocator {
         }
         void *address = nullptr;
         if (size_bytes > 0) {
-            address = ::dao_alloc(dao::place_of(dao::cpu_place{}), size_bytes);
+            address = ::dao_alloc(host, size_bytes);
             TORCH_CHECK(address != nullptr, "libdao: ", ::dao_last_message());
             if (c10::memoryProfilingEnabled()) {
                 c10::profiledCPUMemoryReporter().New(address, size_bytes);
@@ -82,12 +84,36 @@ int dao_torch_cpu_install()
 
 int dao_torch_cpu_limit(std::size_t limit_bytes)
 {
-    return static_cast<int>(::dao_limit_set(dao::place_of(dao::cpu_place{}), limit_bytes));
+    return static_cast<int>(::dao_limit_set(host, limit_bytes));
 }
 
 std::size_t dao_torch_cpu_memory_stats(char *out_text, std::size_t text_bytes)
 {
-    return stats_json_write(dao::place_of(dao::cpu_place{}), out_text, text_bytes);
+    return stats_json_write(host, out_text, text_bytes);
+}
+
+int dao_torch_cpu_step_begin()
+{
+    return static_cast<int>(::dao_iteration_begin(host));
+}
+
+/* When a plan was made, what the recorded step left in the cache makes room for the plan's arena. */
+int dao_torch_cpu_step_end()
+{
+    dao_serving_stats_t before{};
+    dao_serving_stats_t after{};
+    bool is_served = ::dao_serving_stats_get(host, &before) == DAO_OK;
+    dao_status_t status = ::dao_iteration_end(host);
+    if (status == DAO_OK && is_served && ::dao_serving_stats_get(host, &after) == DAO_OK &&
+        after.learn_count > before.learn_count) {
+        status = ::dao_trim(host, 0, nullptr);
+    }
+    return static_cast<int>(status);
+}
+
+std::size_t dao_torch_cpu_serving_stats(char *out_text, std::size_t text_bytes)
+{
+    return serving_json_write(host, out_text, text_bytes);
 }
 
 const char *dao_torch_cpu_last_message()

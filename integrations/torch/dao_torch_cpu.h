@@ -30,6 +30,24 @@ DAO_API int dao_torch_cpu_limit(size_t limit_bytes);
  */
 DAO_API size_t dao_torch_cpu_memory_stats(char *out_text, size_t text_bytes);
 
+/**
+ * Begins and ends a step of training, as dao_iteration_begin() and dao_iteration_end() at the host place: with DAO_SERVING=offsets
+ * the first step is recorded, and the next ones get each tensor where a plan has a place for it. Without, they do nothing.
+ *
+ * @return 0, or a dao_status_t: DAO_ERR_INVALID for an end without a begin.
+ *
+ * Threads: any. Waits: the end of the first step for the plan. Cost: O(plan's keys).
+ */
+DAO_API int dao_torch_cpu_step_begin(void);
+DAO_API int dao_torch_cpu_step_end(void);
+
+/**
+ * Writes as JSON how the latest step was served: see dao_serving_stats_t; 0 where nothing is served.
+ *
+ * Threads: any. Waits: never. Cost: O(1).
+ */
+DAO_API size_t dao_torch_cpu_serving_stats(char *out_text, size_t text_bytes);
+
 /** As dao_last_message(). Threads: any, each has its own. Waits: never. */
 DAO_API const char *dao_torch_cpu_last_message(void);
 

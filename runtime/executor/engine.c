@@ -20,6 +20,7 @@
 #include "base/math.h"
 #include "runtime/annotate.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/ahead.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 #include "runtime/executor/room.h"
@@ -33,6 +34,11 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     engine->config = *config;
     dao_status_t status = dao_arena_init(&engine->arena, config->arena_address, config->arena_bytes);
     if (status != DAO_OK) {
+        return status;
+    }
+    status = config->on_demand ? DAO_OK : dao_demand_init(&engine->demand);
+    if (status != DAO_OK) {
+        dao_arena_finish(&engine->arena);
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
@@ -126,6 +132,7 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
         engine->last_item->next = item;
     }
     engine->last_item = item;
+    dao_ahead_enqueued(engine, item);
 }
 
 const dao_item_t *dao_engine_peek(const dao_engine_t *engine)
@@ -441,6 +448,10 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
     }
     engine->now++;
     pass_uses(engine, item);
+    if (!engine->config.on_demand) {
+        dao_demand_pass(&engine->demand, engine->now - 1);
+        dao_ahead_fetch(engine);
+    }
     bool is_owned_elsewhere =
         item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
     if (is_launched && !is_owned_elsewhere) {
@@ -544,6 +555,7 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     if (engine->first_item == NULL) {
         engine->last_item = NULL;
     }
+    dao_ahead_running(engine, item);
     switch (item->kind) {
     case DAO_ITEM_KERNEL:
         run_kernel_item(engine, item);
@@ -587,6 +599,7 @@ void dao_engine_finish(dao_engine_t *engine)
     dao_host_tier_finish(&engine->host_tier);
     dao_timeline_finish(&engine->timeline);
     dao_arena_finish(&engine->arena);
+    dao_demand_finish(&engine->demand);
     dao_host_free(engine->view_blocks);
 }
 

@@ -4,6 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
 #include "runtime/executor/arena.h"
+#include "runtime/executor/demand.h"
 #include "runtime/executor/host_tier.h"
 #include "runtime/executor/item.h"
 #include "runtime/executor/policy.h"
@@ -28,6 +29,7 @@ typedef struct dao_engine_config {
     dao_policy_t policy;
     dao_policy_score_t score;
     void *score_user;
+    bool on_demand;
     bool check;
 } dao_engine_config_t;
 
@@ -40,6 +42,9 @@ typedef struct dao_engine {
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
     dao_item_t *first_item, *last_item;       /* taken in, not yet run */
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
+    const dao_item_t *frontier;               /* ahead.c: the first that is not admitted; NULL: all are */
+    bool is_counted;                          /* ahead.c: the frontier counts, but not all of it is fetched */
+    dao_demand_t demand;                      /* of what is admitted */
     uint64_t next_time;                       /* of the next kernel that is taken in */
     uint64_t now;                             /* of the next kernel that is run */
 

@@ -215,6 +215,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->policy = config->policy;
     engine->score = config->score;
     engine->score_user = config->score_user;
+    engine->on_demand = config->on_demand;
     engine->check = config->check;
 }
 

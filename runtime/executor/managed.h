@@ -35,6 +35,7 @@ struct dao_managed {
     bool is_pinned;                  /* an operand of the kernel that is being prepared */
     dao_use_t *first_use, *last_use; /* pending uses, in order of time */
     uint64_t last_use_time;          /* of the latest finished use */
+    uint64_t ahead_time;             /* ahead.c: behind the latest admitted kernel that uses it */
 
     dao_residence_t residence;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */

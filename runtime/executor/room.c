@@ -12,10 +12,14 @@
 /* Blocks that the view holds at first. */
 #define VIEW_AT_FIRST 256
 
+/* It does not matter when those who leave are used next. */
+#define ANY_TIME INT64_C(-1)
+
 typedef struct view_builder {
     dao_engine_t *engine;
     size_t count;
-    bool keep_dirty; /* the host is full: only what needs no copy may leave */
+    int64_t used_after; /* only what is used after this time may leave; ANY_TIME: all may */
+    bool keep_dirty;    /* the host is full: only what needs no copy may leave */
     bool no_memory;
 } view_builder_t;
 
@@ -40,7 +44,9 @@ static void describe_tensor(const view_builder_t *builder, const dao_managed_t *
                             dao_policy_block_t *block)
 {
     bool is_clean = tensor->residence == DAO_RESIDENCE_BOTH;
-    block->is_fixed = tensor->is_pinned || (builder->keep_dirty && !is_clean);
+    block->is_fixed =
+        tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
+        (builder->used_after != ANY_TIME && dao_access_next_use(tensor) <= (uint64_t)builder->used_after);
     block->victim = (dao_victim_t){
         .id = tensor->id,
         .name = tensor->name,
@@ -74,9 +80,9 @@ static bool add_to_view(const dao_range_block_t *range_block, void *user)
 
 /* Evicts what the policy chooses. DAO_ERR_LIMIT: nothing that may leave makes enough room. */
 static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool keep_dirty,
-                                 uint64_t *out_offset_bytes)
+                                 int64_t used_after, uint64_t *out_offset_bytes)
 {
-    view_builder_t builder = {.engine = engine, .keep_dirty = keep_dirty};
+    view_builder_t builder = {.engine = engine, .keep_dirty = keep_dirty, .used_after = used_after};
     dao_range_walk(engine->arena.range, add_to_view, &builder);
     if (builder.no_memory) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to choose who leaves the device");
@@ -127,6 +133,34 @@ static bool drop_spare_host_copies(dao_engine_t *engine)
     return dropped;
 }
 
+/* Evicts, and with the host full tries what needs no copy, then what frees a copy. */
+static dao_status_t evict_somehow(dao_engine_t *engine, uint64_t size_bytes, uint64_t *out_offset_bytes)
+{
+    dao_status_t status = evict_window(engine, size_bytes, false, ANY_TIME, out_offset_bytes);
+    if (status != DAO_ERR_HOST_FULL) {
+        return status;
+    }
+    dao_error_record_t host_full;
+    dao_error_save(&host_full, status);
+    status = evict_window(engine, size_bytes, true, ANY_TIME, out_offset_bytes);
+    if (status == DAO_ERR_LIMIT) {
+        status = drop_spare_host_copies(engine)
+                     ? evict_window(engine, size_bytes, false, ANY_TIME, out_offset_bytes)
+                     : dao_error_restore(&host_full);
+    }
+    return status;
+}
+
+static dao_status_t take_window(dao_engine_t *engine, uint64_t offset_bytes, uint64_t size_bytes,
+                                uint64_t owner, uint64_t *out_offset_bytes)
+{
+    dao_status_t status = dao_arena_take_at(&engine->arena, offset_bytes, size_bytes, owner);
+    if (status == DAO_OK) {
+        *out_offset_bytes = offset_bytes;
+    }
+    return status;
+}
+
 dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                            uint64_t *out_offset_bytes)
 {
@@ -136,24 +170,21 @@ dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t o
         return status;
     }
     uint64_t offset = 0;
-    status = evict_window(engine, size_bytes, false, &offset);
-    if (status == DAO_ERR_HOST_FULL) {
-        dao_error_record_t host_full;
-        dao_error_save(&host_full, status);
-        status = evict_window(engine, size_bytes, true, &offset);
-        if (status == DAO_ERR_LIMIT) {
-            status = drop_spare_host_copies(engine) ? evict_window(engine, size_bytes, false, &offset)
-                                                    : dao_error_restore(&host_full);
-        }
-    }
-    if (status != DAO_OK) {
+    status = evict_somehow(engine, size_bytes, &offset);
+    return status == DAO_OK ? take_window(engine, offset, size_bytes, owner, out_offset_bytes) : status;
+}
+
+dao_status_t dao_room_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner, uint64_t time,
+                                 uint64_t *out_offset_bytes)
+{
+    size_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
+    if (status != DAO_ERR_LIMIT) {
         return status;
     }
-    status = dao_arena_take_at(&engine->arena, offset, size_bytes, owner);
-    if (status == DAO_OK) {
-        *out_offset_bytes = offset;
-    }
-    return status;
+    uint64_t offset = 0;
+    status = evict_window(engine, size_bytes, false, (int64_t)time, &offset);
+    return status == DAO_OK ? take_window(engine, offset, size_bytes, owner, out_offset_bytes) : status;
 }
 
 dao_status_t dao_room_clear(dao_engine_t *engine)

@@ -9,6 +9,11 @@
 DAO_NODISCARD dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                                          uint64_t *out_offset_bytes);
 
+/* The same for a tensor that is used at `time` and not before: only those leave that are used later, or nobody knows when.
+   DAO_ERR_LIMIT, DAO_ERR_HOST_FULL: it has to wait. */
+DAO_NODISCARD dao_status_t dao_room_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
+                                               uint64_t time, uint64_t *out_offset_bytes);
+
 /* Moves every tensor off the device. None is pinned, and nothing is landing. */
 DAO_NODISCARD dao_status_t dao_room_clear(dao_engine_t *engine);
 

@@ -21,6 +21,8 @@ static const char *const words[] = {
     "id,lower,upper,size",
     "id,lower,upper,size,alignment,offset,gaps",
     "buffer_id,start,end,size",
+    "# pool_offset=64",
+    ",1:0,2:3,",
     "time_ns,event,id,bytes,op",
     ",alloc,",
     ",free,",
@@ -89,10 +91,7 @@ static void put_words(const memory_file_t *file, fuzz_input_t *input)
 /* Gives the plan that leaves fixed buffers where they are and places no others; NULL if fixed ones overlap or break a rule. */
 static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
 {
-    dao_plan_problem_t problem = {.buffers = lifetimes->buffers,
-                                  .buffer_count = lifetimes->buffer_count,
-                                  .gaps = lifetimes->gaps,
-                                  .gap_count = lifetimes->gap_count};
+    dao_plan_problem_t problem = dao_plan_input_problem(lifetimes);
     dao_plan_t *plan = NULL;
     uint64_t *offsets = dao_host_calloc(lifetimes->buffer_count, sizeof(*offsets));
     bool has_fixed = false;
@@ -109,7 +108,11 @@ static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
 
 static void require_equal(const dao_plan_input_t *left, const dao_plan_input_t *right)
 {
+    size_t clocks_bytes = left->buffer_count * left->clock_count * sizeof(uint32_t);
     FUZZ_REQUIRE(left->buffer_count == right->buffer_count && left->gap_count == right->gap_count);
+    FUZZ_REQUIRE(left->clock_count == right->clock_count);
+    FUZZ_REQUIRE(clocks_bytes == 0 || (memcmp(left->begin_clocks, right->begin_clocks, clocks_bytes) == 0 &&
+                                       memcmp(left->end_clocks, right->end_clocks, clocks_bytes) == 0));
     FUZZ_REQUIRE(memcmp(left->buffers, right->buffers, left->buffer_count * sizeof(*left->buffers)) == 0);
     FUZZ_REQUIRE(left->gap_count == 0 ||
                  memcmp(left->gaps, right->gaps, left->gap_count * sizeof(*left->gaps)) == 0);
@@ -140,7 +143,8 @@ static void check_lifetimes(const dao_plan_input_t *lifetimes)
     dao_alloc_trace_t trace;
     FUZZ_REQUIRE(lifetimes->buffer_count > 0);
     dao_status_t status = dao_plan_input_replay(lifetimes, false, &trace);
-    FUZZ_REQUIRE(status == DAO_OK || status == DAO_ERR_OVERFLOW);
+    FUZZ_REQUIRE(status == (lifetimes->clock_count > 0 ? DAO_ERR_UNSUPPORTED : DAO_OK) ||
+                 status == DAO_ERR_OVERFLOW);
     if (status == DAO_OK) {
         FUZZ_REQUIRE(trace.event_count == 2 * lifetimes->buffer_count && dao_alloc_trace_is_valid(&trace));
         dao_alloc_trace_finish(&trace);

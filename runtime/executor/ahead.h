@@ -1,0 +1,15 @@
+/* Fetching operands before their kernel is next: as soon as there is room that no kernel before it needs. */
+#ifndef DAO_RUNTIME_EXECUTOR_AHEAD_H
+#define DAO_RUNTIME_EXECUTOR_AHEAD_H
+
+#include "runtime/executor/engine.h"
+
+/* Looks at kernels behind the one that is next, in their order, and fetches what they read, as far as memory allows.
+   What fails is left to the kernel's own turn. */
+void dao_ahead_fetch(dao_engine_t *engine);
+
+/* An item was taken in; the oldest one is about to run. */
+void dao_ahead_enqueued(dao_engine_t *engine, dao_item_t *item);
+void dao_ahead_running(dao_engine_t *engine, const dao_item_t *item);
+
+#endif
