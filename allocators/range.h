@@ -38,7 +38,7 @@ typedef struct dao_range_request {
     uint64_t alignment_bytes; /* a power of two; 0 is the granule */
     uint64_t user;            /* the owner's own number */
     uint32_t stream;          /* takes parts that only this stream holds; 0: parts that nobody holds */
-    bool takes_held;          /* takes parts that others hold, too, where nothing else fits */
+    bool takes_held;          /* takes parts that others hold as if nobody did */
 } dao_range_request_t;
 
 typedef struct dao_range_grant {

@@ -57,7 +57,7 @@ and with 2 MiB pages that can be remapped; for a1 it would speak of the page alo
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench --strategy good_fit --seeds 3
-most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX //p' "$root/tools/bench_limits.h")
+most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/tools/bench_limits.h")
 rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pages; do
     instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
     locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')

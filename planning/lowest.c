@@ -70,8 +70,8 @@ struct dao_plan_lowest {
     uint32_t left_count; /* items in its classes */
     uint32_t class_count;
     class_t classes[ALL_CLASS_COUNT];
-    uint32_t *items; /* at each place of the tree */
-    uint32_t *begins;
+    uint32_t *items;  /* at each place of the tree; NULL: item i is at place i */
+    uint32_t *begins; /* of the items; NULL as well */
     dao_plan_tree_t tree;
     uint32_t *table;
     run_t *runs;
@@ -275,6 +275,11 @@ static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *count
     return entry;
 }
 
+static uint32_t begin_at(const dao_plan_lowest_t *lowest, uint32_t place)
+{
+    return lowest->begins == NULL ? lowest->instance->items[place].begin : lowest->begins[place];
+}
+
 /* Puts the items into their classes, in the order of their begins. */
 static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits)
 {
@@ -282,8 +287,10 @@ static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uin
     for (uint32_t i = 0; i < lowest->instance->item_count; i++) {
         if (is_wanted(lowest, i)) {
             uint32_t place = lowest->classes[numbers[class_of(lowest, i, most_bits)]].end++;
-            lowest->items[place] = i;
-            lowest->begins[place] = items[i].begin;
+            if (lowest->items != NULL) {
+                lowest->items[place] = i;
+                lowest->begins[place] = items[i].begin;
+            }
             lowest->tree.levels[0][place] = items[i].end;
         }
     }
@@ -298,7 +305,7 @@ static void fill_tables(dao_plan_lowest_t *lowest)
         uint32_t entry_count = (lowest->instance->time_count >> class->table_shift) + 2;
         uint32_t place = class->first;
         for (uint32_t entry = 0; entry < entry_count; entry++) {
-            while (place < class->end && lowest->begins[place] < (uint64_t)entry << class->table_shift) {
+            while (place < class->end && begin_at(lowest, place) < (uint64_t)entry << class->table_shift) {
                 place++;
             }
             lowest->table[class->table + entry] = place;
@@ -322,10 +329,14 @@ static bool make_classes(dao_plan_lowest_t *lowest)
     uint32_t counts[ALL_CLASS_COUNT], numbers[ALL_CLASS_COUNT];
     uint64_t most_bits = count_classes(lowest, counts);
     uint32_t entry_count = lay_out_classes(lowest, counts, numbers);
-    lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
-    lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
+    bool are_in_order = lowest->class_count == 1 && lowest->left_count == lowest->instance->item_count;
+    if (!are_in_order) {
+        lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
+        lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
+    }
     lowest->table = dao_plan_take(memory, entry_count, sizeof(*lowest->table));
-    if (lowest->items == NULL || lowest->begins == NULL || lowest->table == NULL ||
+    bool is_complete = are_in_order || (lowest->items != NULL && lowest->begins != NULL);
+    if (!is_complete || lowest->table == NULL ||
         !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count)) {
         drop_classes(lowest);
         return false;
@@ -342,7 +353,7 @@ static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class
     uint32_t low = lowest->table[entry], high = class->table_shift == 0 ? low : lowest->table[entry + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (lowest->begins[middle] < begin) {
+        if (begin_at(lowest, middle) < begin) {
             low = middle + 1;
         } else {
             high = middle;
@@ -550,7 +561,7 @@ static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, ui
 static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
 {
     const dao_plan_instance_t *instance = lowest->instance;
-    uint32_t index = lowest->items[place];
+    uint32_t index = lowest->items == NULL ? place : lowest->items[place];
     const dao_plan_item_t *item = &instance->items[index];
     uint64_t height = lowest->runs[lowest->stack[lowest->stack_count - 1]].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);

@@ -7,11 +7,13 @@
          proved: none     what is open                                         found
 
    Time is far from monotone in the capacity: the tightest capacity prunes most, so that the optimum is often found faster
-   than something slightly above it, and most instances attain their bound. So half of the runs try the lower end at once, a
-   quarter just beats the best, the rest is spread in between, more of them near the top. Runs are short at first and drawn
-   anew, by turns with four orders of values with some noise, after Gomes, Selman and Kautz, "Boosting combinatorial search
-   through randomization" (AAAI 1998): one order may take a thousand times as long as the next. Limits grow geometrically, so
-   that a proof is found once it fits a run.
+   than something slightly above it, and most instances attain their bound. So a third of the probes try the lower end at
+   once, some the upper one, the others are spread over what is open, and none lasts long.
+
+   A probe is a series of runs at one capacity: by turns with four orders of values, at first as they are, then with some
+   noise, after Gomes, Selman and Kautz, "Boosting combinatorial search through randomization" (AAAI 1998): one order may take
+   a thousand times as long as the next. Runs are short at first and get longer within a probe; probes get longer too, so that
+   a proof is found once it fits a run. What a run has learnt about its sections is kept for the next one of the probe.
 
    What holds: no layout has a peak below `lower`; the best one has `upper`, or what is looked for is below it. */
 #include "planning/search.h"
@@ -24,7 +26,16 @@
 #define NODES_PER_ITEM 2.0
 #define NODES_GROWTH   1.1
 
-/* Values are multiplied by something from 1 - NOISE to 1 + NOISE, but for the first turn. */
+/* How many turns all orders have in a probe: one more after so many probes. */
+#define FIRST_ROUND_COUNT 4u
+#define PROBES_PER_ROUND  2u
+
+/* Every eighth probe is just below the best peak, or at the capacity: the first one too. Of the others every third is at the
+   lower end. */
+#define HIGHEST_PERIOD 8u
+#define LOWER_PERIOD   3u
+
+/* Values are multiplied by something from 1 - NOISE to 1 + NOISE, but in a probe's first round. */
 #define NOISE 0.1
 
 /* What comes first among items that may lie lowest: the largest value. */
@@ -46,9 +57,11 @@ struct dao_plan_search {
     dao_plan_units_t lower;
     dao_plan_units_t upper;
     uint64_t random;
-    uint32_t turn;
-    double node_limit;
-    dao_plan_units_t capacity; /* of the run at hand */
+    uint32_t probe_count;
+    uint32_t turns_left;       /* of the probe at hand */
+    uint32_t turn;             /* in it */
+    dao_plan_units_t capacity; /* of it */
+    double node_limit;         /* of the run at hand */
     bool is_running;
 };
 
@@ -105,28 +118,38 @@ static void draw_values(dao_plan_search_t *search)
 
 static dao_plan_units_t draw_capacity(dao_plan_search_t *search)
 {
-    dao_plan_units_t highest = search->upper - 1;
-    double which = draw(search), depth = draw(search) * draw(search);
-    if (which < 0.5) {
+    double open_count = (double)(search->upper - search->lower), at = draw(search) * open_count;
+    if (search->probe_count % HIGHEST_PERIOD == 0) {
+        return search->upper - 1;
+    }
+    if (search->probe_count % LOWER_PERIOD == 1) {
         return search->lower;
     }
-    if (which < 0.75) {
-        return highest;
-    }
-    dao_plan_units_t capacity = highest - (dao_plan_units_t)(depth * (double)(highest - search->lower));
-    return capacity < search->lower ? search->lower : capacity;
+    dao_plan_units_t capacity = search->lower + (dao_plan_units_t)at;
+    return capacity < search->upper ? capacity : search->upper - 1; /* rounding may have reached it */
 }
 
 /* ---- runs ---- */
 
+static void start_probe(dao_plan_search_t *search)
+{
+    search->capacity = draw_capacity(search);
+    search->turn = 0;
+    search->turns_left = VALUE_KIND_COUNT * (FIRST_ROUND_COUNT + search->probe_count / PROBES_PER_ROUND);
+    search->node_limit = NODES_PER_ITEM * search->model.item_count;
+    search->probe_count++;
+}
+
 static void start_run(dao_plan_search_t *search)
 {
-    if (search->turn > 0 && search->turn % VALUE_KIND_COUNT == 0) {
+    if (search->turns_left == 0) {
+        start_probe(search);
+    } else if (search->turn % VALUE_KIND_COUNT == 0) {
         search->node_limit *= NODES_GROWTH;
     }
-    search->capacity = draw_capacity(search);
     draw_values(search);
     search->turn++;
+    search->turns_left--;
     uint64_t node_limit = search->node_limit < 0x1p63 ? (uint64_t)search->node_limit : UINT64_MAX;
     dao_plan_fit_start(search->fit, search->capacity, node_limit, search->values);
     search->is_running = true;
@@ -150,10 +173,12 @@ static dao_plan_search_event_t end_run(dao_plan_search_t *search, dao_plan_fit_e
     search->is_running = end == DAO_PLAN_FIT_OPEN;
     if (end == DAO_PLAN_FIT_FOUND) {
         take_layout(search);
+        search->turns_left = 0;
         return DAO_PLAN_SEARCH_BETTER;
     }
     if (end == DAO_PLAN_FIT_NONE) {
         search->lower = search->capacity + 1;
+        search->turns_left = 0;
         return DAO_PLAN_SEARCH_BOUND;
     }
     return DAO_PLAN_SEARCH_OPEN;
@@ -235,7 +260,6 @@ dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t belo
     search->lower = units_of(search, instance->bound_bytes);
     search->upper = units_of(search, below_bytes);
     search->random = seed;
-    search->node_limit = NODES_PER_ITEM * instance->item_count;
     *out_search = search;
     return DAO_OK;
 }

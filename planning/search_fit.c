@@ -21,7 +21,7 @@
    section is always filled first, an item that could lie below another one is never placed above it (dominance), and an item
    over which nothing comes has no second branch, because nothing supports it.
 
-   The section to be filled is, of the lowest ones, that which failed most often in runs before: the weighted degree of
+   The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this capacity too: the weighted degree of
    Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ in nothing, are placed in the order of their numbers,
    and postponed together.
 
@@ -653,6 +653,9 @@ static bool start_sections(dao_plan_fit_t *fit)
 void dao_plan_fit_start(dao_plan_fit_t *fit, dao_plan_units_t capacity, uint64_t node_limit,
                         const double *values)
 {
+    if (capacity != fit->capacity) { /* other sections may be hard */
+        memset(fit->weights, 0, fit->model->section_count * sizeof(*fit->weights));
+    }
     fit->key_salt = mix((uint64_t)capacity);
     fit->capacity = capacity;
     fit->values = values;

@@ -18,7 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLANNER_WORK ((uint64_t)1 << 18) /* of the offset planner, between two looks at its best plan */
+/* Quick methods of the offset planner, tried until all homes fit. */
+static const dao_plan_method_t methods[] = {
+    DAO_PLAN_METHOD_LOWEST_START,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_AREA_FIRST_FIT,
+    DAO_PLAN_METHOD_LOWEST_DURATION, DAO_PLAN_METHOD_START_BEST_FIT, DAO_PLAN_METHOD_LOWEST_AREA,
+    DAO_PLAN_METHOD_LOWEST_SIZE,
+};
+
+#define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
 
 /* A part of a home that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
@@ -292,6 +299,16 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
     return ok;
 }
 
+static void take_addresses(dao_swap_layout_t *layout, const dao_plan_t *plan, const dao_plan_report_t *report)
+{
+    layout->unplaced_count = (uint32_t)report->unplaced_count;
+    layout->arena_bytes = report->peak_bytes;
+    for (uint32_t i = 0; i < layout->home_count; i++) {
+        uint64_t offset = dao_plan_offset(plan, i);
+        layout->homes[i].address_bytes = offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : offset;
+    }
+}
+
 static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
 {
     dao_swap_layout_t *layout = builder->layout;
@@ -304,27 +321,20 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
                                         .pool_count = 1,
                                         .period = builder->timing->step_ns,
                                         .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
-    dao_planner_t *planner = NULL;
-    dao_status_t status = dao_planner_create(&problem, NULL, &planner);
-    dao_plan_report_t report = {.unplaced_count = 1};
-    dao_plan_t *plan = NULL;
-    for (bool is_done = false; status == DAO_OK && !is_done && report.unplaced_count > 0;) {
-        status = dao_planner_work(planner, PLANNER_WORK, &is_done);
-        dao_plan_release(plan);
-        plan = NULL;
-        status = status == DAO_OK ? dao_planner_best(planner, &plan) : status;
+    dao_status_t status = DAO_OK;
+    uint64_t least_bytes = UINT64_MAX;
+    for (size_t i = 0; i < METHOD_COUNT && status == DAO_OK && least_bytes > 0; i++) {
+        const dao_planner_config_t config = {.method = methods[i]};
+        dao_plan_t *plan = NULL;
+        dao_plan_report_t report;
+        status = dao_plan_make(&problem, &config, &plan);
         status = status == DAO_OK ? dao_plan_report_get(plan, &report) : status;
-    }
-    if (status == DAO_OK) {
-        layout->unplaced_count = (uint32_t)report.unplaced_count;
-        layout->arena_bytes = report.peak_bytes;
-        for (uint32_t i = 0; i < layout->home_count; i++) {
-            uint64_t offset = dao_plan_offset(plan, i);
-            layout->homes[i].address_bytes = offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : offset;
+        if (status == DAO_OK && report.unplaced_bytes < least_bytes) {
+            least_bytes = report.unplaced_bytes;
+            take_addresses(layout, plan, &report);
         }
+        dao_plan_release(plan);
     }
-    dao_plan_release(plan);
-    dao_planner_destroy(planner);
     return status;
 }
 

@@ -71,6 +71,8 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
+expect 2 '"best" is no scheme: there are online and plan' run "$trace" --scheme best
+expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "TRACE is empty" run ""
 expect 2 "TRACE is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
@@ -290,6 +292,11 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
     expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
     [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
+    expect 0 '"mismatches":0' run "$folder/two.tr" --json --scheme plan --capacity 100% --link-in 1GB/s
+    for field in scheme step_ms forecast_ms bound_ms ratio forecast_ratio bytes_in bytes_out plan_ms; do
+        has $field
+    done
+    [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
 fi
 
 [ $failures -eq 0 ] && echo "all passed"

@@ -3,6 +3,7 @@
 #include "tools/options.h"
 #include "tools/read_step.h"
 #include "tools/report.h"
+#include "tools/run_plan.h"
 #include "tools/run_step.h"
 
 #include "base/error.h"
@@ -20,6 +21,7 @@ typedef struct settings {
     const char *time_scale;
     const char *host;
     const char *mode;
+    const char *scheme;
     const char *batch;
     bool is_verified;
     bool is_json;
@@ -39,6 +41,8 @@ static const dao_option_t options[] = {
      "most pinned host memory to move tensors to; default no limit"},
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
+    {"scheme", "NAME", offsetof(settings_t, scheme),
+     "online (default): the executor decides; plan: a plan of the whole step is replayed"},
     {"verify", NULL, offsetof(settings_t, is_verified),
      "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
@@ -115,6 +119,28 @@ static bool is_bad(dao_status_t status, const char *option, int *out_exit)
     return true;
 }
 
+static bool is_planned(const settings_t *settings)
+{
+    return settings->scheme != NULL && strcmp(settings->scheme, "plan") == 0;
+}
+
+/* With a plan nobody decides who leaves, and every step is verified. */
+static bool check_scheme(const settings_t *settings, int *out_exit)
+{
+    if (settings->scheme != NULL && !is_planned(settings) && strcmp(settings->scheme, "online") != 0) {
+        *out_exit = dao_usage_error("run", "--scheme: \"%.40s\" is no scheme: there are online and plan",
+                                    settings->scheme);
+        return false;
+    }
+    if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
+                                 settings->host != NULL || settings->is_verified)) {
+        *out_exit =
+            dao_usage_error("run", "--policy, --mode, --host and --verify are not for a planned step");
+        return false;
+    }
+    return true;
+}
+
 /* Everything but the capacity, which needs the trace. */
 static bool parse_settings(const settings_t *settings, dao_run_config_t *config, int *out_exit)
 {
@@ -157,6 +183,63 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
     }
     dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
     dao_report_text(report, "mode", "mode", config->mode == DAO_RUN_MODE_STEP ? "step" : "queue");
+}
+
+/* ---- a planned step ---- */
+
+static void report_plan(dao_report_t *report, const dao_run_plan_result_t *result)
+{
+    char in[DAO_UNITS_TEXT_BYTES];
+    char out[DAO_UNITS_TEXT_BYTES];
+    char part[DAO_UNITS_TEXT_BYTES];
+    dao_report_text(report, "scheme", "scheme", "plan");
+    dao_report_bytes(report, "link_in_bytes_per_s", NULL, result->link.in_bytes_per_s);
+    dao_report_bytes(report, "link_out_bytes_per_s", NULL, result->link.out_bytes_per_s);
+    if (!report->is_json) {
+        dao_report_row("link, measured", "%s in, %s out",
+                       dao_units_format_rate(result->link.in_bytes_per_s, in),
+                       dao_units_format_rate(result->link.out_bytes_per_s, out));
+        dao_report_row("tensors move", "%s",
+                       result->part_bytes == 0 ? "whole" : dao_units_format_bytes(result->part_bytes, part));
+    }
+    dao_report_bytes(report, "part_bytes", NULL, result->part_bytes);
+    dao_report_bytes(report, "bytes_in", "bytes to the device", result->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes to the host", result->out_bytes);
+    dao_report_count(report, "steps", "steps", result->step_count);
+    dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
+    dao_report_count(report, "mismatches", "mismatches", result->mismatch_count);
+    dao_report_ms(report, "plan_ms", "planning", result->plan_ns);
+    dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
+    dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
+    dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
+    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    dao_report_ratio(report, "ratio", "step / bound",
+                     (double)result->step_ns / (double)result->bound.step_ns);
+    dao_report_ratio(report, "forecast_ratio", "step / forecast",
+                     (double)result->step_ns / (double)result->forecast_ns);
+}
+
+static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
+{
+    dao_run_plan_config_t planned = {.capacity_bytes = config->capacity_bytes,
+                                     .link_in_bytes_per_second = config->link_in_bytes_per_second,
+                                     .link_out_bytes_per_second = config->link_out_bytes_per_second,
+                                     .time_scale = config->time_scale,
+                                     .shows_progress = true};
+    dao_run_plan_result_t result;
+    if (dao_run_plan(&planned, trace, &result) != DAO_OK) {
+        return dao_failure("run");
+    }
+    dao_report_t report;
+    dao_report_begin(&report, is_json);
+    report_trace(&report, trace, config, &result.figures);
+    report_plan(&report, &result);
+    int exit_code = dao_report_end(&report);
+    if (result.mismatch_count > 0) {
+        (void)fprintf(stderr, "dao run: plan: content was wrong: %s\n", result.first_mismatch);
+        return DAO_EXIT_FAILED;
+    }
+    return exit_code;
 }
 
 static double ratio_of(const dao_run_result_t *result)
@@ -307,6 +390,9 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
     if (is_bad(parse_capacity(capacity, &figures, &config->capacity_bytes), "capacity", &exit_code)) {
         return exit_code;
     }
+    if (is_planned(settings)) {
+        return run_planned(config, trace, settings->is_json);
+    }
     if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
         return run_all(config, trace, settings->is_json);
     }
@@ -321,7 +407,7 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
     int exit_code;
     uint64_t unused;
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
-        !parse_settings(&settings, &config, &exit_code)) {
+        !check_scheme(&settings, &exit_code) || !parse_settings(&settings, &config, &exit_code)) {
         return exit_code;
     }
     if (settings.capacity != NULL &&

@@ -37,6 +37,11 @@ void dao_pattern_fill(void *address, size_t size_bytes, uint64_t base)
     memcpy(words + word_count, &base, size_bytes % 8);
 }
 
+void dao_pattern_fill_part(void *address, uint64_t offset_bytes, size_t size_bytes, uint64_t base)
+{
+    dao_pattern_fill(address, size_bytes, base + offset_bytes / 8 * PATTERN_STEP);
+}
+
 uint64_t dao_pattern_check(const void *address, size_t size_bytes, uint64_t base)
 {
     const uint64_t *words = address;

@@ -32,13 +32,13 @@ struct run_kernel {
     run_action_t *actions;
     size_t action_count;
     uint64_t compute_ns; /* it takes at least this long */
-    uint64_t begin_ns;
+    uint64_t begin_ns, end_ns;
 };
 
 struct run {
     const dao_step_trace_t *trace;
     dao_progress_t *progress;
-    run_kernel_t *kernels; /* one an operator */
+    run_kernel_t *kernels; /* one an operator, step after step */
     run_action_t *actions;
     size_t action_count;
     uint32_t *versions;     /* of each tensor: writes so far; after preparation, at the step's end */
@@ -57,8 +57,8 @@ struct run {
     char first_mismatch[DAO_RUN_MISMATCH_BYTES];
 };
 
-/* Fixes what every kernel checks and writes. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale);
+/* Fixes what every kernel checks and writes, in so many steps that follow each other. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count);
 void dao_run_free_kernels(run_t *run);
 
 /* The launch functions; `user` is the run_kernel. */

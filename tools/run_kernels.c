@@ -94,6 +94,7 @@ static void end_kernel(void *user)
     if (kernel->compute_ns > 0 && !kernel->run->is_warming_up) {
         dao_sleep_until(kernel->begin_ns + kernel->compute_ns);
     }
+    kernel->end_ns = dao_clock_ns();
     dao_progress_step(kernel->run->progress);
 }
 
@@ -223,28 +224,33 @@ static void add_temporary_actions(run_t *run, run_kernel_t *kernel)
     }
 }
 
-dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale)
+static void prepare_kernel(run_t *run, run_kernel_t *kernel, uint32_t index, double time_scale)
+{
+    *kernel = (run_kernel_t){.run = run, .index = index, .actions = run->actions + run->action_count};
+    double compute_ns = (double)run->trace->operators[index].cost_ns * time_scale;
+    kernel->compute_ns = (uint64_t)(compute_ns < LONGEST_NS ? compute_ns : LONGEST_NS);
+    add_operand_actions(run, kernel, true);
+    add_operand_actions(run, kernel, false);
+    add_temporary_actions(run, kernel);
+}
+
+dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count)
 {
     const dao_step_trace_t *trace = run->trace;
-    size_t most_actions = 2 * trace->operand_count + 2 * trace->temporary_count + 1;
-    run->kernels = dao_host_calloc(trace->operator_count + 1, sizeof(*run->kernels));
+    size_t most_actions = step_count * (2 * trace->operand_count + 2 * trace->temporary_count) + 1;
+    run->kernels = dao_host_calloc(step_count * trace->operator_count + 1, sizeof(*run->kernels));
     run->actions = dao_host_calloc(most_actions, sizeof(*run->actions));
     run->versions = dao_host_calloc(trace->tensor_count + 1, sizeof(*run->versions));
     if (run->kernels == NULL || run->actions == NULL || run->versions == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu kernels", trace->operator_count);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu kernels in each of %" PRIu32 " steps",
+                         trace->operator_count, step_count);
     }
     for (size_t i = 0; i < trace->tensor_count; i++) {
         uint64_t size_bytes = trace->tensors[i].size_bytes;
         run->largest_bytes = size_bytes > run->largest_bytes ? size_bytes : run->largest_bytes;
     }
-    for (uint32_t i = 0; i < trace->operator_count; i++) {
-        run_kernel_t *kernel = &run->kernels[i];
-        *kernel = (run_kernel_t){.run = run, .index = i, .actions = run->actions + run->action_count};
-        double compute_ns = (double)trace->operators[i].cost_ns * time_scale;
-        kernel->compute_ns = (uint64_t)(compute_ns < LONGEST_NS ? compute_ns : LONGEST_NS);
-        add_operand_actions(run, kernel, true);
-        add_operand_actions(run, kernel, false);
-        add_temporary_actions(run, kernel);
+    for (size_t i = 0; i < step_count * trace->operator_count; i++) {
+        prepare_kernel(run, &run->kernels[i], (uint32_t)(i % trace->operator_count), time_scale);
     }
     return DAO_OK;
 }

@@ -333,7 +333,7 @@ static void finish_run(run_t *run)
 static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
                              uint64_t *out_elapsed_ns)
 {
-    dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale);
+    dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale, 1);
     if (status == DAO_OK) {
         status = start_context(plan);
     }

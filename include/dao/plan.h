@@ -333,7 +333,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
 
 /**
- * Ends the work: whoever does it returns within a millisecond of processor time. The best plan so far stays.
+ * Ends the work: whoever does it returns within a millisecond of processor time; of some hundred thousand buffers, where a
+ * pass over all of them takes longer, after that pass. The best plan so far stays.
  *
  * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.
  *

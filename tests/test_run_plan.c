@@ -1,0 +1,110 @@
+/* Planned steps for real: no word is ever wrong, at any capacity, on threads, in virtual time, and with commands held back by
+   seeds. */
+#include "backends/sim/sim.h"
+#include "tests/support/fault_backend.h"
+#include "tests/support/suite.h"
+#include "tests/support/trace.h"
+#include "tools/read_json_step.h"
+#include "tools/run_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A part of the example, with small tensors: every structure of the planner is checked in most builds. */
+enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4 };
+
+static dao_step_trace_t trace;
+static dao_step_figures_t figures;
+
+static int read_example(void)
+{
+    if (dao_read_json_step(DAO_TEST_TRACE, NULL, &trace) != DAO_OK) {
+        return 1;
+    }
+    for (size_t i = 0; i < trace.tensor_count; i++) {
+        trace.tensors[i].size_bytes = (trace.tensors[i].size_bytes + SIZE_DIVISOR - 1) / SIZE_DIVISOR;
+    }
+    for (size_t i = 0; i < trace.temporary_count; i++) {
+        trace.temporaries[i].size_bytes = (trace.temporaries[i].size_bytes + SIZE_DIVISOR - 1) / SIZE_DIVISOR;
+    }
+    trace.operator_count = OPERATORS_HERE;
+    return dao_step_trace_pack(&trace) != DAO_OK || dao_step_trace_figures(&trace, &figures) != DAO_OK;
+}
+
+static int forget_example(void)
+{
+    dao_step_trace_finish(&trace);
+    return 0;
+}
+
+static void run_at(uint64_t capacity_bytes, const dao_backend_ops_t *ops, bool is_roomy)
+{
+    dao_run_plan_config_t config = {.capacity_bytes = capacity_bytes, .step_count = STEP_COUNT, .ops = ops};
+    dao_run_plan_result_t result = {0};
+    dao_status_t status = dao_run_plan(&config, &trace, &result);
+    if (status != DAO_OK || result.mismatch_count > 0) {
+        (void)printf("    capacity %" PRIu64 ": %s: %s%s\n", capacity_bytes, dao_status_name(status),
+                     status != DAO_OK ? dao_last_message() : "", result.first_mismatch);
+    }
+    CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
+    CU_ASSERT_EQUAL(result.mismatch_count, 0);
+    CU_ASSERT_TRUE(result.verified_count >= (uint64_t)STEP_COUNT * OPERATORS_HERE);
+    CU_ASSERT_TRUE(!is_roomy || result.in_bytes == 0);
+    CU_ASSERT_TRUE(result.bound.step_ns >= result.compute_ns);
+    CU_ASSERT_TRUE(result.bound.step_ns > 0 && result.step_ns > 0);
+}
+
+/* Enough for everything with its rounding, and down to what the largest operator needs. */
+static void at_all_capacities(const dao_backend_ops_t *ops)
+{
+    uint64_t least_bytes = figures.largest_work_bytes;
+    uint64_t most_bytes = figures.rounded_bytes;
+    run_at(2 * most_bytes, ops, true);
+    for (int part = 2; part >= 0; part--) {
+        run_at(least_bytes + (most_bytes - least_bytes) / 3 * (uint64_t)part, ops, false);
+    }
+}
+
+static void no_word_is_wrong_on_threads(void)
+{
+    at_all_capacities(NULL);
+}
+
+static void no_word_is_wrong_in_virtual_time(void)
+{
+    at_all_capacities(&dao_sim_bytes_backend_ops);
+}
+
+static void no_word_is_wrong_when_commands_are_held_back(void)
+{
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        fault_config_t delays = {
+            .seed = seed, .delay_ns_max = 50000, .not_ready_max = 3, .hide_host_access = seed == 2};
+        run_at(figures.largest_work_bytes, fault_backend_wrap(dao_backend_ops(), &delays), false);
+        CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    }
+}
+
+static void what_cannot_be_planned_is_refused(void)
+{
+    dao_run_plan_config_t config = {.capacity_bytes = figures.largest_work_bytes - 256};
+    dao_run_plan_result_t result;
+    CU_ASSERT_EQUAL(dao_run_plan(&config, &trace, &result), DAO_ERR_KERNEL_TOO_LARGE);
+    config.step_count = 1;
+    CU_ASSERT_EQUAL(dao_run_plan(&config, &trace, &result), DAO_ERR_INVALID);
+}
+
+static CU_TestInfo tests[] = {
+    {"no word is wrong on threads", no_word_is_wrong_on_threads},
+    {"no word is wrong in virtual time", no_word_is_wrong_in_virtual_time},
+    {"no word is wrong when commands are held back", no_word_is_wrong_when_commands_are_held_back},
+    {"what cannot be planned is refused", what_cannot_be_planned_is_refused},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"planned steps", read_example, forget_example, NULL, NULL, tests},
+                             CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

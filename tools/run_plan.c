@@ -1,0 +1,301 @@
+/* Two rounds on one device:
+
+       link measured -> plan with recorded times -> 2 steps -> kernels measured -> plan -> steps -> what comes out
+
+   In each round the contents that live on over the step's start are put where the plan wants them, and go on from step to
+   step: an operator of step s checks what its operands got in step s - 1. */
+#include "tools/run_plan.h"
+
+#include "base/error.h"
+#include "base/host.h"
+#include "base/math.h"
+#include "tools/pattern.h"
+#include "tools/play_plan.h"
+#include "tools/run_internal.h"
+#include "tools/step_problem.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define PAGE_BYTES    (UINT64_C(2) << 20)
+
+/* Device memory besides the capacity: to measure the link in, and for what allocators round up. */
+#define SLACK_BYTES (UINT64_C(128) << 20)
+
+/* What a link is measured with: the fastest of some copies counts. */
+#define LARGE_COPY_BYTES ((size_t)16 << 20)
+#define SMALL_COPY_BYTES ((size_t)4096)
+enum { COPY_ROUNDS = 5 };
+
+enum { FIRST_STEPS = 2 };
+
+typedef struct planned_run {
+    const dao_run_plan_config_t *config;
+    const dao_step_trace_t *trace;
+    dao_step_problem_t step; /* its kernels have the times to plan with */
+    dao_run_plan_result_t *result;
+    dao_progress_t *progress;
+    run_t run;
+    dao_player_t player;
+    uint32_t now; /* step that is being queued */
+} planned_run_t;
+
+/* ---- the link ---- */
+
+static dao_status_t time_copy(dao_stream_t *stream, bool is_in, void *device, void *pinned, size_t size_bytes,
+                              uint64_t *out_ns)
+{
+    dao_place_t device_place = dao_place_from_device(dao_device_place(0));
+    dao_place_t pinned_place = dao_place_from_pinned(dao_pinned_place(0));
+    *out_ns = UINT64_MAX;
+    for (int i = 0; i < COPY_ROUNDS; i++) {
+        uint64_t begin_ns = dao_clock_ns();
+        dao_status_t status =
+            is_in ? dao_stream_copy(stream, device_place, device, pinned_place, pinned, size_bytes)
+                  : dao_stream_copy(stream, pinned_place, pinned, device_place, device, size_bytes);
+        status = status == DAO_OK ? dao_stream_synchronize(stream) : status;
+        if (status != DAO_OK) {
+            return status;
+        }
+        uint64_t taken_ns = dao_clock_ns() - begin_ns;
+        *out_ns = taken_ns < *out_ns ? taken_ns : *out_ns;
+    }
+    return DAO_OK;
+}
+
+/* Speed of a direction, and what a copy takes besides. */
+static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *device, void *pinned,
+                                      uint64_t *out_bytes_per_s, uint64_t *latency_ns)
+{
+    uint64_t large_ns = 0;
+    uint64_t small_ns = 0;
+    dao_status_t status = time_copy(stream, is_in, device, pinned, LARGE_COPY_BYTES, &large_ns);
+    if (status == DAO_OK) {
+        status = time_copy(stream, is_in, device, pinned, SMALL_COPY_BYTES, &small_ns);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t moved_ns = large_ns > small_ns ? large_ns - small_ns : 1;
+    *out_bytes_per_s = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * NS_PER_SECOND / moved_ns;
+    *out_bytes_per_s = *out_bytes_per_s > 0 ? *out_bytes_per_s : 1;
+    *latency_ns = small_ns > *latency_ns ? small_ns : *latency_ns;
+    return DAO_OK;
+}
+
+static dao_status_t measure_link(dao_swap_tier_t *out_link)
+{
+    dao_stream_t *stream = NULL;
+    void *device = dao_alloc(dao_device_place(0), LARGE_COPY_BYTES);
+    void *pinned = device != NULL ? dao_alloc(dao_pinned_place(0), LARGE_COPY_BYTES) : NULL;
+    dao_status_t status = pinned != NULL ? dao_stream_create(0, &stream) : dao_last_status();
+    *out_link = (dao_swap_tier_t){.duplex = DAO_SWAP_DUPLEX_FULL};
+    if (status == DAO_OK) {
+        status =
+            measure_direction(stream, true, device, pinned, &out_link->in_bytes_per_s, &out_link->latency_ns);
+    }
+    if (status == DAO_OK) {
+        status = measure_direction(stream, false, device, pinned, &out_link->out_bytes_per_s,
+                                   &out_link->latency_ns);
+    }
+    dao_stream_destroy(stream);
+    if (pinned != NULL) {
+        (void)dao_free(dao_pinned_place(0), pinned); /* ours, as the other */
+    }
+    if (device != NULL) {
+        (void)dao_free(dao_device_place(0), device);
+    }
+    return status;
+}
+
+/* ---- a round ---- */
+
+static dao_status_t launch_planned(uint32_t index, void *const *addresses, void *workspace, void *user)
+{
+    planned_run_t *planned = user;
+    const dao_step_trace_t *trace = planned->trace;
+    run_kernel_t *kernel = &planned->run.kernels[planned->now * trace->operator_count + index];
+    dao_launch_t launch = {
+        .name = dao_trace_operator_name(trace, index),
+        .index = index,
+        .stream = planned->player.streams[DAO_STREAM_ROLE_COMPUTE],
+        .addresses = addresses,
+        .operand_count = planned->step.problem.kernels[index].use_count,
+        .workspace = workspace,
+    };
+    return planned->run.staging != NULL ? dao_run_launch_staged(&launch, kernel)
+                                        : dao_run_launch_direct(&launch, kernel);
+}
+
+/* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end is nobody's. */
+static void read_content(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes, void *out_bytes,
+                         void *user)
+{
+    planned_run_t *planned = user;
+    uint32_t index = planned->step.trace_tensors[tensor];
+    uint64_t whole_bytes = planned->trace->tensors[index].size_bytes;
+    uint64_t left_bytes = whole_bytes > offset_bytes ? whole_bytes - offset_bytes : 0;
+    dao_pattern_fill_part(out_bytes, offset_bytes, left_bytes < size_bytes ? left_bytes : size_bytes,
+                          dao_pattern_base(index, 0));
+}
+
+static dao_status_t take_staging(run_t *run)
+{
+    dao_device_info_t info;
+    dao_status_t status = dao_device_query(0, &info);
+    if (status == DAO_OK && !info.host_accessible && run->largest_bytes > 0) {
+        run->staging = dao_alloc(dao_pinned_place(0), run->largest_bytes);
+        status = run->staging != NULL ? DAO_OK : dao_last_status();
+    }
+    return status;
+}
+
+static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *schedule, uint32_t step_count)
+{
+    dao_player_t *player = &planned->player;
+    dao_progress_phase(planned->progress, "running steps", step_count * planned->trace->operator_count);
+    dao_status_t status =
+        dao_player_create(player, &planned->step.problem, schedule, launch_planned, planned);
+    status = status == DAO_OK ? take_staging(&planned->run) : status;
+    status = status == DAO_OK ? dao_replay_place(&player->replay, read_content, player->staging) : status;
+    for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
+        status = dao_replay_step(&player->replay);
+    }
+    if (player->has_timeline) {
+        dao_status_t wait_status = dao_timeline_wait_all(&player->timeline);
+        status = status == DAO_OK ? wait_status : status;
+    }
+    dao_error_record_t error;
+    dao_error_save(&error, status);
+    dao_player_finish(player);
+    if (planned->run.staging != NULL) {
+        (void)dao_free(dao_pinned_place(0), planned->run.staging); /* ours */
+    }
+    return status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
+}
+
+/* Times of the steps behind the first one: theirs, and the means of their kernels, which the problem gets. */
+static void measure_steps(planned_run_t *planned, uint32_t step_count)
+{
+    const run_kernel_t *kernels = planned->run.kernels;
+    size_t count = planned->trace->operator_count;
+    uint64_t begin_ns = kernels[count - 1].end_ns;
+    planned->result->step_ns = (kernels[step_count * count - 1].end_ns - begin_ns) / (step_count - 1);
+    planned->result->compute_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t sum_ns = 0;
+        for (uint32_t step = 1; step < step_count; step++) {
+            const run_kernel_t *kernel = &kernels[step * count + i];
+            sum_ns += kernel->end_ns - kernel->begin_ns;
+        }
+        planned->step.kernels[i].time_ns = sum_ns / (step_count - 1);
+        planned->result->compute_ns += planned->step.kernels[i].time_ns;
+    }
+}
+
+static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
+{
+    dao_run_plan_result_t *result = planned->result;
+    dao_swap_plan_t *plan = NULL;
+    dao_progress_phase(planned->progress, "planning", 1);
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_swap_plan_make(&planned->step.problem, NULL, &plan);
+    result->plan_ns = dao_clock_ns() - begin_ns;
+    if (status != DAO_OK) {
+        return status;
+    }
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+    result->forecast_ns = schedule->step_ns;
+    result->in_bytes = schedule->in_bytes;
+    result->out_bytes = schedule->out_bytes;
+    result->part_bytes = schedule->part_bytes;
+    planned->run = (run_t){.trace = planned->trace, .progress = planned->progress};
+    status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
+    status = status == DAO_OK ? play(planned, schedule, step_count) : status;
+    if (status == DAO_OK) {
+        measure_steps(planned, step_count);
+        result->verified_count = planned->run.verified_count;
+        if (result->mismatch_count == 0) {
+            memcpy(result->first_mismatch, planned->run.first_mismatch, sizeof(result->first_mismatch));
+        }
+        result->mismatch_count += planned->run.mismatch_count;
+    }
+    dao_run_free_kernels(&planned->run);
+    dao_swap_plan_destroy(plan);
+    return status;
+}
+
+/* ---- the run ---- */
+
+static dao_status_t start_context(const dao_run_plan_config_t *config)
+{
+    dao_config_t settings = {
+        .cpu = {.device_count = 1,
+                .device_bytes = dao_round_up(config->capacity_bytes, PAGE_BYTES) + SLACK_BYTES,
+                .h2d_bytes_per_second = config->link_in_bytes_per_second,
+                .d2h_bytes_per_second = config->link_out_bytes_per_second},
+    };
+    return config->ops != NULL ? dao_context_start(&settings, config->ops) : dao_init(&settings);
+}
+
+static dao_status_t run_in_context(planned_run_t *planned)
+{
+    dao_swap_problem_t *problem = &planned->step.problem;
+    dao_status_t status = measure_link(&planned->result->link);
+    problem->host = planned->result->link;
+    problem->capacity_bytes = planned->config->capacity_bytes;
+    for (uint32_t i = 0; i < problem->kernel_count; i++) {
+        planned->step.kernels[i].time_ns =
+            (uint64_t)((double)planned->step.kernels[i].time_ns * planned->config->time_scale);
+    }
+    status = status == DAO_OK ? run_round(planned, FIRST_STEPS) : status;
+    status = status == DAO_OK ? run_round(planned, planned->result->step_count) : status;
+    return status == DAO_OK ? dao_swap_find_bound(problem, &planned->result->bound) : status;
+}
+
+static dao_status_t run(planned_run_t *planned)
+{
+    dao_status_t status = dao_step_problem_make(planned->trace, &planned->step);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = start_context(planned->config);
+    if (status == DAO_OK) {
+        status = run_in_context(planned);
+        dao_error_record_t error;
+        dao_error_save(&error, status);
+        dao_status_t finalize_status = dao_finalize();
+        status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
+    }
+    dao_step_problem_finish(&planned->step);
+    return status;
+}
+
+dao_status_t dao_run_plan(const dao_run_plan_config_t *config, const dao_step_trace_t *trace,
+                          dao_run_plan_result_t *out_result)
+{
+    dao_progress_t progress;
+    dao_run_plan_result_t result = {
+        .capacity_bytes = config->capacity_bytes,
+        .step_count = config->step_count != 0 ? config->step_count : DAO_RUN_PLAN_STEPS_DEFAULT,
+    };
+    planned_run_t planned = {.config = config, .trace = trace, .result = &result, .progress = &progress};
+    if (result.step_count < 2) {
+        return dao_error(DAO_ERR_INVALID,
+                         "a planned step is measured from the second one on: at least 2 steps");
+    }
+    dao_status_t status = dao_step_trace_figures(trace, &result.figures);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_progress_start(&progress, config->shows_progress);
+    status = run(&planned);
+    dao_progress_stop(&progress);
+    if (status == DAO_OK) {
+        *out_result = result;
+    }
+    return status;
+}

@@ -1,0 +1,53 @@
+/* Running a planned step for real, again and again: every operator is a kernel that checks what it reads and writes new
+   content, and the plan alone moves tensors. */
+#ifndef DAO_TOOLS_RUN_PLAN_H
+#define DAO_TOOLS_RUN_PLAN_H
+
+#include "tools/run_step.h"
+
+#include <dao/swap.h>
+
+/* All zero but capacity_bytes means defaults. */
+typedef struct dao_run_plan_config {
+    uint64_t capacity_bytes;
+    uint64_t link_in_bytes_per_second, link_out_bytes_per_second; /* as in dao_run_config_t */
+    double time_scale;
+    uint32_t step_count; /* at least 2; 0: DAO_RUN_PLAN_STEPS_DEFAULT */
+    bool shows_progress;
+    const dao_backend_ops_t *ops; /* NULL: the backend of this build */
+} dao_run_plan_config_t;
+
+enum { DAO_RUN_PLAN_STEPS_DEFAULT = 5 };
+
+typedef struct dao_run_plan_result {
+    dao_step_figures_t figures;
+    uint64_t capacity_bytes;
+    uint32_t step_count;
+    dao_swap_tier_t link;         /* as measured */
+    uint64_t plan_ns;             /* to plan, with measured times */
+    uint64_t forecast_ns;         /* of a step, by the plan */
+    uint64_t step_ns;             /* measured: the mean of all steps but the first */
+    uint64_t compute_ns;          /* of its kernels, as they ran in these steps */
+    dao_swap_bound_t bound;       /* with these times and this link */
+    uint64_t in_bytes, out_bytes; /* of a step */
+    uint64_t part_bytes;          /* that tensors move in; 0: whole */
+    uint64_t verified_count;      /* tensors read, and found right or not */
+    uint64_t mismatch_count;      /* 8-byte words that were not as they had to be */
+    char first_mismatch[DAO_RUN_MISMATCH_BYTES];
+} dao_run_plan_result_t;
+
+/**
+ * Measures the link; plans the step with its recorded times and runs it twice to measure its kernels; plans it with those and
+ * runs it. The library must not be started.
+ *
+ * @param trace       A packed trace.
+ * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.
+ * @return DAO_OK; DAO_ERR_INVALID for one step; DAO_ERR_KERNEL_TOO_LARGE and all else that dao_swap_plan_make() answers;
+ *         what the device answers.
+ *
+ * Threads: one. Waits: for the whole run.
+ */
+DAO_NODISCARD dao_status_t dao_run_plan(const dao_run_plan_config_t *config, const dao_step_trace_t *trace,
+                                        dao_run_plan_result_t *out_result);
+
+#endif
