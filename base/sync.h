@@ -22,10 +22,9 @@ typedef enum dao_rank {
     DAO_RANK_SERVING = 7, /* an allocator that serves from a plan in front of another one */
     DAO_RANK_FRONT = 8,   /* an allocator that serves small blocks in front of another one */
     DAO_RANK_ALLOCATOR = 9,
-    DAO_RANK_UPSTREAM = 10, /* an allocator that another allocator takes from */
-    DAO_RANK_HOLDS = 11,    /* the table of streams that hold free blocks */
-    DAO_RANK_BACKEND = 12,
-    DAO_RANK_LEAF = 13, /* nothing is taken under it */
+    DAO_RANK_HOLDS = 10, /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 11,
+    DAO_RANK_LEAF = 12, /* nothing is taken under it */
 } dao_rank_t;
 
 typedef struct dao_mutex {

@@ -31,7 +31,7 @@
 #define REPLAY_STEP_COUNT   8u
 #define CANDIDATE_COUNT_MAX 4u  /* variants that are given addresses */
 #define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    40u /* of one plan, but those that fit */
+#define LAYOUT_COUNT_MAX    40u /* once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -296,9 +296,11 @@ static dao_status_t keep_earliest(search_t *search, grain_t *grain, const dao_sw
     return status;
 }
 
-static bool is_worse(const search_t *search, const grain_t *grain)
+/* Whether what was timed may still better the plan. */
+static bool may_go_on(const search_t *search, const grain_t *grain)
 {
-    return search->has_best && grain->timing.step_ns >= search->best.schedule.step_ns;
+    return !search->has_best ||
+           (search->layout_count < LAYOUT_COUNT_MAX && grain->timing.step_ns < search->best.schedule.step_ns);
 }
 
 /* Looks for addresses for what was timed: with all copies in as late as they may be, and where that does not fit, with
@@ -306,8 +308,7 @@ static bool is_worse(const search_t *search, const grain_t *grain)
 static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_bytes)
 {
     dao_status_t status = DAO_OK;
-    for (uint32_t round = 0; round < SPLIT_ROUND_MAX && status == DAO_OK &&
-                             search->layout_count < LAYOUT_COUNT_MAX && !is_worse(search, grain);
+    for (uint32_t round = 0; round < SPLIT_ROUND_MAX && status == DAO_OK && may_go_on(search, grain);
          round++) {
         search->layout_count++;
         dao_swap_layout_t layout = {0};
@@ -339,7 +340,7 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
         goes_on = capacity > search->least_bytes;
         capacity = goes_on ? capacity : search->least_bytes;
         status = time_variant(grain, candidate->variant, capacity);
-        if (status != DAO_OK || is_worse(search, grain)) {
+        if (status != DAO_OK || !may_go_on(search, grain)) {
             break;
         }
         status = place(search, grain, capacity);

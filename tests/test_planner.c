@@ -166,7 +166,7 @@ static void methods_have_names(void)
             continue;
         }
         CU_ASSERT_EQUAL(dao_plan_method_parse(dao_plan_method_name((dao_plan_method_t)i), &method), DAO_OK);
-        CU_ASSERT_EQUAL(method, i);
+        CU_ASSERT_EQUAL((int)method, i);
     }
     dao_plan_method_t method = DAO_PLAN_METHOD_COUNT;
     CU_ASSERT_EQUAL(dao_plan_method_parse("worst", &method), DAO_ERR_INVALID);
