@@ -47,6 +47,13 @@ typedef struct dao_block_lease_stats {
     uint64_t live_count; /* live blocks */
 } dao_block_lease_stats_t;
 
+/* Addresses for blocks whose place the caller says. */
+typedef struct dao_window {
+    char *address;
+    size_t size_bytes; /* of addresses; 0: there is no window */
+    uint32_t number;   /* the allocator's own */
+} dao_window_t;
+
 /* Sees one block. Called with the allocator's lock held: it must not call the allocator. */
 typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
 
@@ -111,6 +118,14 @@ typedef struct dao_allocator_ops {
     dao_status_t (*lease_begin)(dao_allocator_t *allocator, uint32_t *out_lease);
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
+
+    /* Optional, both or neither: a window of addresses for blocks whose place the caller says. It takes memory only where
+       blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_LIMIT,
+       DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
+       else DAO_ERR_LIMIT without a message, which counts as no failure. Such a block is freed like any other. */
+    dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
+    dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
+                             const dao_block_request_t *request, dao_block_grant_t *out_grant);
 } dao_allocator_ops_t;
 
 struct dao_ledger;

@@ -398,6 +398,8 @@ static const dao_allocator_ops_t paged_ops = {
     .lease_begin = dao_paged_lease_begin,
     .lease_end = dao_paged_lease_end,
     .lease_stats = dao_paged_lease_stats,
+    .window_begin = dao_paged_window_begin,
+    .alloc_at = dao_paged_alloc_at,
 };
 
 /* ---- create ---- */

@@ -74,8 +74,10 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
                        .segment = {.address = address, .size_bytes = (size_t)paged->window_bytes},
                        .window = window,
                        .role = role};
-    dao_range_config_t config = {
-        .capacity_bytes = paged->window_bytes, .base = (uintptr_t)address, .fit = paged->fit};
+    dao_range_config_t config = {.capacity_bytes = paged->window_bytes,
+                                 .base = (uintptr_t)address,
+                                 .fit = paged->fit,
+                                 .is_indexed = role == ARENA_WINDOW};
     status = dao_range_create(&config, &arena->segment.range);
     if (status != DAO_OK) {
         dao_pages_window_drop(paged->pages);

@@ -12,11 +12,12 @@
 /* Every arena has a window. */
 static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
 
-/* Who places blocks in an arena. A shared one is so for ever, the others change as paged_lease.c says. */
+/* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as paged_lease.c says. */
 typedef enum arena_role {
     ARENA_SHARED, /* all threads */
     ARENA_LEASED, /* requests of its lease; its pages stay where they are */
     ARENA_ENDED,  /* nobody: of a lease that has ended */
+    ARENA_WINDOW, /* requests that say where; for ever */
 } arena_role_t;
 
 typedef struct arena {
@@ -48,6 +49,7 @@ typedef struct paged {
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;
+    bool has_window;
 } paged_t;
 
 /* The arena of this thread among the shared ones, at every place that has so many. */
@@ -142,6 +144,12 @@ dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lea
 void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease);
 void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
+/* ---- windows: paged_window.c ---- */
+
+dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window);
+dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
+                                const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
 /* ---- what is asked of all arenas, with all locks held: paged_arena.c ---- */
 
 dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
@@ -187,6 +195,9 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
 /* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being the first, and
    brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
+
+/* Brings the pages that a placed block lacks, with all locks held; undoes the placing where that fails. */
+DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);
 
 /* Undoes a placing: the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);

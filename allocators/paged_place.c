@@ -124,13 +124,46 @@ static void search_holes(search_t *search, uint32_t count, uint32_t look_count)
     }
 }
 
+/* Gives the number of pages that the place may still take. */
+static uint32_t room_pages(const paged_t *paged)
+{
+    uint64_t count = dao_ledger_room(&paged->ledger) / paged->page_bytes;
+    return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+}
+
+/* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for the next
+   iteration, and no more are taken than these lack. */
+static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
+{
+    uint32_t most = room_pages(paged);
+    if (!paged->has_window) {
+        return most;
+    }
+    uint32_t missing = dao_pages_missing(paged->pages, placing->arena->window, placing->grant.offset_bytes,
+                                         placing->block_bytes);
+    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
+    uint32_t lacking = missing > free_count ? missing - free_count : 0;
+    return lacking < most ? lacking : most;
+}
+
+dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
+{
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    dao_status_t status =
+        dao_pages_back(paged->pages, &ranges, placing->arena->window, placing->grant.offset_bytes,
+                       placing->block_bytes, new_pages(paged, placing, &ranges));
+    dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
+    if (status != DAO_OK) {
+        dao_paged_take_back(placing->arena, &placing->grant);
+    }
+    return status;
+}
+
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
-    uint64_t room_pages = dao_ledger_room(&paged->ledger) / paged->page_bytes;
-    uint32_t new_page_max = room_pages > UINT32_MAX ? UINT32_MAX : (uint32_t)room_pages;
     search_t search = {.paged = paged, .placing = placing, .fewest_missing = UINT32_MAX};
     search_holes(&search, count, HOLE_LOOK_FEW);
-    if (search.fewest_missing > dao_pages_growable(paged->pages, new_page_max)) {
+    if (search.fewest_missing > dao_pages_growable(paged->pages, room_pages(paged))) {
         search_holes(&search, count, HOLE_LOOK_MANY);
     }
     if (search.fewest_missing == UINT32_MAX) { /* all of these were held, or too small for the alignment */
@@ -144,17 +177,7 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
     dao_status_t status =
         dao_range_alloc_in(placing->arena->segment.range, search.best_hole, search.best_offset_bytes,
                            placing->block_bytes, dao_word_of(placing->request));
-    if (status != DAO_OK) {
-        return status;
-    }
-    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    status = dao_pages_back(paged->pages, &ranges, placing->arena->window, search.best_offset_bytes,
-                            placing->block_bytes, new_page_max);
-    dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
-    if (status != DAO_OK) {
-        dao_paged_take_back(placing->arena, &placing->grant);
-    }
-    return status;
+    return status == DAO_OK ? dao_paged_back(paged, placing) : status;
 }
 
 /* What the first `count` arenas have mapped, then what can be brought there. */

@@ -10,8 +10,9 @@
                              |   than it ever had to be                                             |
                              +-- beside the arena --------------------------------------------------+
 
-   The arena is a block of the inner allocator with a range over it, so that no two blocks ever share a byte, whatever a plan
-   says. Blocks of iterations are tracked by their address, wherever they lie, so that their frees end their lifetimes.
+   Where the inner allocator has windows, the arena is one, and what is no hit goes to the inner allocator at once: what is idle
+   in a window it has, too. Else the arena is a block of it with a range over it. So no two blocks ever share a byte, whatever a
+   plan says. Blocks of iterations are tracked by their address, wherever they lie, so that their frees end their lifetimes.
 
    What holds between calls:
 
@@ -33,6 +34,10 @@
 
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
 #define BESIDE_PART 1024u
+
+/* An iteration has strayed once as many requests as this part of the script, and so many, were no hits. */
+#define STRAY_PART 16u
+#define STRAY_MIN  16u
 
 /* A request that is in no plan is taken to live for this part of the script, at least so many allocations. */
 #define UNPLANNED_LIFE_PART 16u
@@ -105,7 +110,9 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address, bool 
     dao_stats_raise(&planned->peak_live_bytes, planned->live_bytes);
     if (ask->serial == planned->serial) {
         planned->own.live_bytes += size_bytes;
+        planned->own.used_bytes += dao_planned_rounded(size_bytes);
         planned->own.beside_bytes += beside_bytes;
+        dao_stats_raise(&planned->own.peak_used_bytes, planned->own.used_bytes);
         dao_stats_raise(&planned->own.peak_beside_bytes, planned->own.beside_bytes);
         dao_stats_raise(&planned->recordings[planned->serial & 1].bound_bytes, planned->own.live_bytes);
     }
@@ -122,6 +129,7 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
     planned->beside_bytes -= beside_bytes;
     if (entry->word >> ITEM_SERIAL_SHIFT == planned->serial) {
         planned->own.live_bytes -= size_bytes;
+        planned->own.used_bytes -= dao_planned_rounded(size_bytes);
         planned->own.beside_bytes -= beside_bytes;
     }
     dao_block_map_erase(&planned->tracked, entry);
@@ -258,15 +266,29 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
                                                   : status;
 }
 
+/* Tells whether an iteration has strayed so far that its places in a window would only keep pages from others. */
+static bool has_strayed(const dao_planned_t *planned)
+{
+    const dao_iteration_stats_t *counts = &planned->counts;
+    return dao_planned_has_window(planned) && planned->served.bins == NULL &&
+           counts->missed_count + counts->unplanned_count >
+               STRAY_MIN + planned->served.script->count / STRAY_PART;
+}
+
 /* Serves from the arena: DAO_ERR_LIMIT where it does not. */
 static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
-    if (planned->served.script == NULL || planned->arena.segment.range == NULL) {
+    if (planned->served.script == NULL || !dao_planned_has_arena(planned)) {
         return DAO_ERR_LIMIT;
     }
     bool has_bins = planned->served.bins != NULL;
+    if (has_strayed(planned)) {
+        planned->counts.unplanned_count++;
+        return DAO_ERR_LIMIT;
+    }
     dao_status_t status = has_bins ? take_bin(planned, ask, out_grant) : take_offset(planned, ask, out_grant);
-    if (status != DAO_OK && !has_bins && !is_better_beside(planned, ask)) {
+    if (status != DAO_OK && !has_bins && !dao_planned_has_window(planned) &&
+        !is_better_beside(planned, ask)) {
         status = borrow(planned, ask, out_grant);
         planned->counts.borrowed_count += status == DAO_OK;
     }
@@ -347,13 +369,26 @@ typedef enum free_answer {
     FREE_INNER, /* it is the inner allocator's */
 } free_answer_t;
 
+/* A block of the arena is free: it may be one of a bin. */
+static void bins_give(dao_planned_t *planned, const void *address)
+{
+    if (planned->served.bins != NULL) {
+        uint64_t offset_bytes = (uint64_t)((const char *)address - planned->arena.segment.address);
+        (void)dao_bins_give(planned->served.bins, offset_bytes);
+    }
+}
+
 static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold_t *hold,
                                  dao_status_t *out_status)
 {
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
-    if (!dao_planned_in_arena(planned, address)) {
+    bool is_in_arena = dao_planned_in_arena(planned, address);
+    if (!is_in_arena || dao_planned_has_window(planned)) {
         if (entry != NULL) {
             untrack(planned, entry);
+            if (is_in_arena) {
+                bins_give(planned, address);
+            }
         }
         return FREE_INNER;
     }
@@ -362,10 +397,7 @@ static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold
         if (entry != NULL) {
             untrack(planned, entry);
         }
-        if (planned->served.bins != NULL) {
-            (void)dao_bins_give(planned->served.bins,
-                                (uint64_t)((char *)address - planned->arena.segment.address));
-        }
+        bins_give(planned, address);
     }
     return FREE_DONE;
 }
@@ -420,7 +452,7 @@ static dao_status_t planned_stream_mark(dao_allocator_t *allocator, void *addres
     dao_planned_t *planned = dao_planned_of(allocator);
     if (dao_planned_in_arena(planned, address)) {
         dao_spin_lock(&planned->lock);
-        bool is_here = dao_planned_in_arena(planned, address);
+        bool is_here = dao_planned_in_arena(planned, address) && !dao_planned_has_window(planned);
         dao_status_t status = is_here ? dao_segment_mark(&planned->arena.segment, address, stream) : DAO_OK;
         dao_spin_unlock(&planned->lock);
         if (is_here) {
@@ -435,7 +467,7 @@ static dao_status_t planned_query(dao_allocator_t *allocator, const void *addres
     dao_planned_t *planned = dao_planned_of(allocator);
     if (dao_planned_in_arena(planned, address)) {
         dao_spin_lock(&planned->lock);
-        bool is_here = dao_planned_in_arena(planned, address);
+        bool is_here = dao_planned_in_arena(planned, address) && !dao_planned_has_window(planned);
         dao_status_t status =
             is_here ? dao_segment_query(&planned->arena.segment, address, out_block) : DAO_OK;
         dao_spin_unlock(&planned->lock);

@@ -1,5 +1,10 @@
-/* The arena: one block of the inner allocator under a range, so that whatever is planned, a part of it is handed out only
-   while it is really free.
+/* The arena. Whatever is planned, a part of it is handed out only while it is really free: that is for the range to know which
+   lies over it.
+
+   Where the inner allocator has windows, the arena is one, and its blocks are the inner allocator's own: what is free in
+   it goes where it is needed, so that it costs nothing to keep. It is never given back.
+
+   Else it is one block of the inner allocator under a range of its own:
 
        inner block   [ used ][ free  ][ used ][ free, held by a stream ][ free ]
                                ^                 ^
@@ -13,6 +18,7 @@
 #include "base/error.h"
 #include "base/math.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Holes that a search for a quiet one looks at. */
@@ -40,8 +46,43 @@ static dao_status_t range_make(char *address, uint64_t size_bytes, dao_range_t *
     return dao_range_create(&config, out_range);
 }
 
+/* Says where requests and frees find the arena. The lock is held. */
+static void arena_show(dao_planned_t *planned, const void *address, size_t size_bytes)
+{
+    atomic_store_explicit(&planned->arena_begin, (uintptr_t)address, memory_order_relaxed);
+    atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
+}
+
+/* Makes the part of the window in which plans are served as large as they ask for. */
+static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
+{
+    dao_window_t window = planned->arena.window;
+    dao_status_t status =
+        window.size_bytes > 0 ? DAO_OK : planned->inner->ops->window_begin(planned->inner, &window);
+    if (status == DAO_OK && size_bytes > window.size_bytes) {
+        status = dao_error(DAO_ERR_LIMIT, "%s: a plan needs %" PRIu64 " bytes, of %zu addresses",
+                           planned->name, size_bytes, window.size_bytes);
+    }
+    if (status == DAO_OK) { /* what fronts keep of small blocks would keep pages from the window */
+        size_t released_bytes;
+        (void)planned->inner->ops->trim(planned->inner, SIZE_MAX, &released_bytes); /* else they are kept */
+    }
+    dao_spin_lock(&planned->lock);
+    if (window.size_bytes > 0) {
+        planned->arena.window = window;
+        arena_show(planned, window.address, window.size_bytes);
+        planned->arena.segment = (dao_segment_t){.address = window.address,
+                                                 .size_bytes = status == DAO_OK ? (size_t)size_bytes : 0};
+    }
+    dao_spin_unlock(&planned->lock);
+    return status;
+}
+
 dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes, uint64_t alignment_bytes)
 {
+    if (planned->inner->ops->window_begin != NULL) {
+        return window_fit(planned, size_bytes);
+    }
     DAO_ASSERT(planned->arena.segment.range == NULL);
     uint64_t rounded_bytes = dao_round_up(size_bytes > 0 ? size_bytes : 1, DAO_RANGE_GRANULE);
     dao_block_request_t request = {.size_bytes = (size_t)rounded_bytes,
@@ -68,8 +109,7 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     planned->arena.segment = (dao_segment_t){grant.address, (size_t)rounded_bytes, range};
     planned->arena.given_bytes = block.block_bytes;
     planned->arena.take_count++;
-    atomic_store_explicit(&planned->arena_begin, (uintptr_t)grant.address, memory_order_relaxed);
-    atomic_store_explicit(&planned->arena_bytes, (size_t)rounded_bytes, memory_order_relaxed);
+    arena_show(planned, grant.address, (size_t)rounded_bytes);
     dao_spin_unlock(&planned->lock);
     return DAO_OK;
 }
@@ -78,12 +118,15 @@ bool dao_planned_arena_give(dao_planned_t *planned)
 {
     dao_spin_lock(&planned->lock);
     dao_segment_t segment = planned->arena.segment;
+    if (segment.range == NULL) { /* of a window nothing has to be given back */
+        planned->arena.segment.size_bytes = 0;
+    }
     if (segment.range == NULL || dao_range_used(segment.range) > 0) {
         dao_spin_unlock(&planned->lock);
         return segment.range == NULL;
     }
     dao_hold_t hold = dao_range_all_holds(segment.range);
-    atomic_store_explicit(&planned->arena_bytes, 0, memory_order_relaxed);
+    arena_show(planned, NULL, 0);
     planned->arena.segment = (dao_segment_t){0};
     planned->arena.given_bytes = 0;
     dao_spin_unlock(&planned->lock);
@@ -150,6 +193,10 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
     dao_range_request_t wanted = range_request(request);
     dao_hold_t hold;
     uintptr_t address = (uintptr_t)arena->segment.address + offset_bytes;
+    if (dao_planned_has_window(planned)) {
+        return planned->inner->ops->alloc_at(planned->inner, &arena->window,
+                                             arena->segment.address + offset_bytes, request, out_grant);
+    }
     if (request->alignment_bytes > 0 && address % request->alignment_bytes != 0) {
         return DAO_ERR_LIMIT;
     }

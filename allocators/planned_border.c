@@ -12,7 +12,7 @@
 
    Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
 
-   The arena is replaced only while nothing lives in it. Where it does not fit the plan any more and something does live in it,
+   A window is as large as the plan asks for. An arena that is a block is replaced only while nothing lives in it. Where it does not fit the plan any more and something does live in it,
    what outlives an iteration is kept out of it (is_draining), and what lies above its end is not served, until it is empty.
 
    What holds between calls:
@@ -385,7 +385,10 @@ static void figures_take(dao_planned_t *planned)
     dao_spin_lock(&planned->lock);
     stats->latest = planned->counts;
     stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
-    stats->total_bytes = planned->arena.segment.size_bytes + planned->own.peak_beside_bytes;
+    planned->course.beside_bytes = planned->own.peak_beside_bytes;
+    stats->total_bytes = dao_planned_has_window(planned)
+                             ? planned->own.peak_used_bytes
+                             : planned->arena.segment.size_bytes + planned->own.peak_beside_bytes;
     dao_spin_unlock(&planned->lock);
     stats->latest.minor_fault_count = dao_measure_minor_faults() - planned->fault_count;
     stats->latest.small_count = atomic_load_explicit(&planned->small_count, memory_order_relaxed);
@@ -431,7 +434,7 @@ static bool judge(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
     const dao_iteration_stats_t *counts = &planned->stats.latest;
-    bool is_served = planned->served.script != NULL && planned->arena.segment.range != NULL;
+    bool is_served = planned->served.script != NULL && dao_planned_has_arena(planned);
     if (counts->request_count == 0 || counts->dropped_count > 0) {
         return false;
     }
@@ -442,12 +445,11 @@ static bool judge(dao_planned_t *planned)
         return false;
     }
     uint64_t other_count = counts->request_count - counts->hit_count;
-    uint64_t arena_bytes = planned->arena.segment.size_bytes;
     bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
-                   planned->stats.total_bytes - arena_bytes <= arena_bytes / GOOD_PART_BYTES;
+                   course->beside_bytes <= planned->arena.segment.size_bytes / GOOD_PART_BYTES;
     bool has_stopped =
         planned->config.stop_iteration != 0 && planned->number >= planned->config.stop_iteration;
-    bool lacks_arena = planned->served.script != NULL && planned->arena.segment.range == NULL;
+    bool lacks_arena = planned->served.script != NULL && !dao_planned_has_arena(planned);
     return !(is_served && is_good) && !lacks_arena && !has_stopped && is_recorded(planned) &&
            planned->learning == NULL && planned->number >= course->next_learn;
 }

@@ -13,12 +13,15 @@
 #include "planning/outlook.h"
 #include "planning/script.h"
 
-/* The memory that plans are served from: one block of the inner allocator. */
+/* The memory that plans are served from: a window of the inner allocator where it has such, whose blocks are the inner
+   allocator's own; else one block of it under a range. */
 typedef struct dao_arena {
-    dao_segment_t segment; /* its range is NULL while there is none */
-    dao_ledger_t ledger;   /* counts its blocks; a part of the inner allocator's */
-    size_t given_bytes;    /* what the block takes of the inner allocator */
-    uint64_t take_count;   /* such blocks so far */
+    dao_segment_t
+        segment; /* where plans are served, as large as they ask for; its range is NULL for a window */
+    dao_window_t window; /* or nothing */
+    dao_ledger_t ledger; /* of a block: counts what lives in it; a part of the inner allocator's */
+    size_t given_bytes;  /* of a block: what it takes of the inner allocator */
+    uint64_t take_count; /* such blocks so far */
 } dao_arena_t;
 
 /* A script that serves, with what serving it needs. All zero: there is none. */
@@ -43,6 +46,7 @@ typedef struct dao_course {
     uint32_t learnt_count; /* iterations that the script was learnt from */
     uint32_t stable_run;   /* of these, how many in a row changed nothing */
     uint64_t next_learn;   /* not before this iteration */
+    uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
     uint32_t poor_run;     /* iterations in a row of which the arena served little */
     uint64_t rest_until;   /* nothing is recorded up to this iteration */
     uint64_t rest;         /* how long the next rest is */
@@ -57,7 +61,9 @@ typedef struct dao_put_off {
 /* What the blocks of one iteration come to, those of earlier ones left out. */
 typedef struct dao_planned_own {
     uint64_t live_bytes; /* asked for; its peak is the recording's bound_bytes */
-    uint64_t beside_bytes;
+    uint64_t used_bytes; /* rounded up */
+    uint64_t peak_used_bytes;
+    uint64_t beside_bytes; /* of these, beside the arena */
     uint64_t peak_beside_bytes;
 } dao_planned_own_t;
 
@@ -127,6 +133,18 @@ static inline bool dao_planned_in_arena(const dao_planned_t *planned, const void
 {
     uintptr_t begin = atomic_load_explicit(&planned->arena_begin, memory_order_relaxed);
     return (uintptr_t)address - begin < atomic_load_explicit(&planned->arena_bytes, memory_order_relaxed);
+}
+
+/* Tells whether plans can be served now. */
+static inline bool dao_planned_has_arena(const dao_planned_t *planned)
+{
+    return planned->arena.segment.size_bytes > 0;
+}
+
+/* Tells whether the arena's blocks are the inner allocator's own. */
+static inline bool dao_planned_has_window(const dao_planned_t *planned)
+{
+    return planned->arena.window.size_bytes > 0;
 }
 
 /* ---- planned_arena.c: memory of the arena ---- */

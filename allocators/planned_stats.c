@@ -19,6 +19,9 @@ static void arena_add(const dao_arena_t *arena, dao_stats_t *stats)
 {
     const dao_stats_t *blocks = &arena->ledger.stats;
     bool is_there = arena->segment.range != NULL;
+    if (arena->window.size_bytes > 0) {
+        return; /* they are there already */
+    }
     stats->requested_bytes = stats->requested_bytes - arena->segment.size_bytes + blocks->requested_bytes;
     stats->used_bytes = stats->used_bytes - arena->given_bytes + blocks->used_bytes;
     stats->live_count = stats->live_count - is_there + blocks->live_count;
@@ -119,7 +122,7 @@ void dao_planned_stats_get(dao_allocator_t *allocator, dao_serving_stats_t *out_
     dao_mutex_lock(&planned->border);
     *out_stats = planned->stats;
     out_stats->arena_bytes = planned->arena.segment.size_bytes;
-    out_stats->is_serving = planned->served.script != NULL && planned->arena.segment.range != NULL;
+    out_stats->is_serving = planned->served.script != NULL && dao_planned_has_arena(planned);
     dao_mutex_unlock(&planned->border);
 }
 

@@ -614,6 +614,19 @@ static void slab_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_blo
     inner->ops->lease_stats(inner, lease, out_stats);
 }
 
+static dao_status_t slab_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->window_begin(inner, out_window);
+}
+
+static dao_status_t slab_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
+                                  const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->alloc_at(inner, window, address, request, out_grant);
+}
+
 static dao_status_t slab_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
@@ -729,6 +742,8 @@ static const dao_allocator_ops_t slab_ops = {
     .lease_begin = slab_lease_begin,
     .lease_end = slab_lease_end,
     .lease_stats = slab_lease_stats,
+    .window_begin = slab_window_begin,
+    .alloc_at = slab_alloc_at,
 };
 
 dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)
@@ -743,6 +758,7 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
     front->inner = inner;
     front->ops.walk_all = inner->ops->walk_all == NULL ? NULL : slab_walk_all;
     front->ops.lease_begin = inner->ops->lease_begin == NULL ? NULL : slab_lease_begin;
+    front->ops.window_begin = inner->ops->window_begin == NULL ? NULL : slab_window_begin;
     front->base.ledger = inner->ledger;
     front->owner.attach = attach;
     front->owner.detach = detach;

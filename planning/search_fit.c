@@ -8,7 +8,8 @@
        postponed   it lies higher; then it rests on an item that is not placed yet, so not below that one's low and size.
 
    Schedules are searched like that ("schedule or postpone": Le Pape, Couronne, Vergamini and Gosselin, "Time-versus-capacity
-   compromises in project scheduling", 1994); offsets are the times here. Orders of placing that give one layout become one path.
+   compromises in project scheduling", 1994); offsets are the times here. Orders of placing that give one layout become one
+   path.
 
        lows[i]     an unplaced item cannot lie lower                   |  +-----+
        bases[i]    the top of the highest placed item below it         |..|  i  |...... lows[i]: i is postponed and
@@ -21,9 +22,9 @@
    section is always filled first, an item that could lie below another one is never placed above it (dominance), and an item
    over which nothing comes has no second branch, because nothing supports it.
 
-   The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this capacity too: the weighted degree of
-   Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ in nothing, are placed in the order of their numbers,
-   and postponed together.
+   The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this capacity too: the
+   weighted degree of Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ in nothing, are placed in the order
+   of their numbers, and postponed together.
 
    When no unplaced item crosses a border any more, both sides are parts which are solved one after the other. If one fails,
    then the frame that cut it off has failed, however many ways there are to solve the others: go_back() jumps over them.

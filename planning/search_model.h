@@ -49,8 +49,9 @@ typedef struct dao_plan_search_model {
     uint32_t *crossings;      /* section_count: items alive on both sides of its beginning */
 } dao_plan_search_model_t;
 
-/* Members of all sections together: 64 MiB of them. With more a search would not get far. */
-#define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 24)
+/* Members of all sections together: 32 MiB of them, and about ten times that to undo what was done to them. With more a search
+   would not get far. */
+#define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 23)
 
 /* DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the step's border, clocks that no
    times tell exactly; or for more members than DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */

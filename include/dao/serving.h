@@ -239,8 +239,8 @@ typedef struct dao_serving_stats {
     uint64_t plan_bound_bytes; /**< no plan for the same lifetimes is smaller */
     uint64_t bound_bytes; /**< latest iteration: most bytes of its requests that were alive at one time */
     uint64_t
-        total_bytes; /**< latest iteration: the arena, and most bytes that its requests took beside it; what earlier ones
-                               left alive counts in neither */
+        total_bytes; /**< latest iteration: the arena, and most bytes of its requests beside it; what earlier ones left
+                               alive is in neither. With mapped pages: most bytes of its blocks, as others have what is idle */
     dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
     dao_iteration_stats_t all;    /**< of all iterations since the start */
 } dao_serving_stats_t;

@@ -1,0 +1,112 @@
+/* Windows of a place in pages: an arena each, in which blocks lie where the caller says. Its pages belong to all arenas: a
+   block brings those that it lacks, and what is free in the window goes where it is needed.
+
+       window   [ block ][ free  ][ block ]     -     [ block ]        addresses
+                [ mapped ][   -   ][ mapped ]   -     [ mapped ]       pages; free ones stay mapped until others need them
+
+   The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas. */
+#include "allocators/paged_internal.h"
+
+#include "base/error.h"
+#include "base/math.h"
+
+static paged_t *paged_of(dao_allocator_t *allocator)
+{
+    return (paged_t *)allocator;
+}
+
+/* Tells how many arenas are not shared: these have windows that leases may want. */
+static bool has_room(const paged_t *paged)
+{
+    return dao_paged_arena_count(paged) - dao_paged_shared_count(paged) < DAO_PAGED_LEASE_MAX;
+}
+
+dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
+{
+    paged_t *paged = paged_of(allocator);
+    dao_paged_lock(paged);
+    dao_status_t status = has_room(paged) ? dao_paged_add_arena(paged, ARENA_WINDOW)
+                                          : dao_error(DAO_ERR_LIMIT, "%s: there are %u leases and windows",
+                                                      paged->ledger.name, DAO_PAGED_LEASE_MAX);
+    if (status == DAO_OK) {
+        paged->has_window = true;
+        const arena_t *arena = paged->arenas[dao_paged_arena_count(paged) - 1];
+        *out_window = (dao_window_t){.address = arena->segment.address,
+                                     .size_bytes = arena->segment.size_bytes,
+                                     .number = arena->window};
+    }
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+/* Takes the place of a block, if it is free. */
+static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
+{
+    const dao_block_request_t *request = placing->request;
+    dao_range_request_t wish = {.size_bytes = placing->block_bytes,
+                                .user = dao_word_of(request),
+                                .stream = request->stream,
+                                .takes_held = request->stream != 0};
+    placing->grant.offset_bytes = offset_bytes;
+    return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
+}
+
+/* Takes it and brings the pages that it lacks, with all locks held. */
+static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
+{
+    dao_status_t status = take(placing, offset_bytes);
+    if (status == DAO_ERR_LIMIT && placing->request->stream == 0 && dao_paged_settle(paged)) {
+        status = take(placing, offset_bytes);
+    }
+    return status == DAO_OK ? dao_paged_back(paged, placing) : status;
+}
+
+static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset_bytes,
+                             dao_block_grant_t *out_grant)
+{
+    arena_t *arena = placing->arena;
+    dao_arena_lock(arena);
+    dao_status_t status = take(placing, offset_bytes);
+    bool is_mapped = status == DAO_OK && dao_paged_is_mapped(arena, offset_bytes, placing->block_bytes);
+    bool may_settle = status == DAO_ERR_LIMIT && dao_range_has_holds(arena->segment.range);
+    if (is_mapped) {
+        dao_paged_finish(placing, out_grant);
+    } else if (status == DAO_OK) {
+        dao_paged_take_back(arena, &placing->grant);
+    }
+    dao_spin_unlock(&arena->lock);
+    if (is_mapped || (status != DAO_OK && !may_settle)) {
+        return status;
+    }
+    dao_paged_lock(paged);
+    status = take_and_back(paged, placing, offset_bytes);
+    if (status == DAO_OK) {
+        dao_paged_finish(placing, out_grant);
+    }
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
+                                const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    paged_t *paged = paged_of(allocator);
+    placing_t placing = {.request = request,
+                         .block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE),
+                         .arena = paged->arenas[window->number]};
+    DAO_ASSERT(placing.arena->role == ARENA_WINDOW &&
+               dao_arena_offset(placing.arena, address) < window->size_bytes);
+    if (request->alignment_bytes > 0 && (uintptr_t)address % request->alignment_bytes != 0) {
+        return DAO_ERR_LIMIT;
+    }
+    if (dao_ledger_charge(&paged->ledger, request, placing.block_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = place_at(paged, &placing, dao_arena_offset(placing.arena, address), out_grant);
+    if (status != DAO_OK) {
+        dao_ledger_refund(&paged->ledger, request, placing.block_bytes);
+    }
+    return status;
+}
