@@ -231,10 +231,10 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  * @param config    Copied; NULL: all defaults.
  * @param out_plan  The caller owns it, until dao_swap_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
- *         capacity is less than one kernel needs; DAO_ERR_NO_DEVICE_MEMORY where no addresses within the capacity were found;
- *         DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave; DAO_ERR_NO_HOST_MEMORY.
+ *         capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave;
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; as much again and more for the addresses.
+ * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to seconds.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem,
                                                       const dao_swap_plan_config_t *config,
