@@ -42,10 +42,12 @@ static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t bef
         return range->config.is_parts && dao_range_at(range, before)->state != NODE_GAP;
     }
     if (!dao_range_is_free(range, link)) {
+        uint64_t cell = offset_units >> CELL_UNIT_SHIFT;
+        bool is_first = recount->used_units == 0 || cell != recount->last_cell;
         recount->used_units += node->size_units;
-        recount->last_cell = offset_units >> CELL_UNIT_SHIFT;
+        recount->last_cell = cell;
         return (node->state == NODE_USED || node->state == NODE_MARKED) &&
-               dao_range_find_used(range, (uint64_t)node->offset_units << UNIT_SHIFT) == link;
+               (!is_first || range->starts[cell] == link); /* the others in the cell are found from it */
     }
     recount->free_count++;
     recount->held_count += node->state == NODE_HELD;
