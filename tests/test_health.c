@@ -66,6 +66,8 @@ static void end(const world_t *world)
     dao_memory_release(world->handle);
     dao_event_destroy(world->event);
     dao_stream_destroy(world->stream);
+    dao_status_t status = dao_device_synchronize(1); /* where it works the handle's memory waits for it */
+    CU_ASSERT_EQUAL(status, dao_device_health(1));
     CU_ASSERT_EQUAL(dao_used(lost), 0);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     CU_ASSERT_FALSE(dao_detours_are_needed());
