@@ -29,9 +29,9 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define REPLAY_STEP_COUNT   8u
-#define CANDIDATE_COUNT_MAX 4u  /* variants that are given addresses */
+#define CANDIDATE_COUNT_MAX 4u  /* variants of a grain that are given addresses */
 #define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    40u /* once there is a plan */
+#define LAYOUT_COUNT_MAX    40u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -82,7 +82,7 @@ typedef struct search {
     candidate_t candidates[GRAIN_COUNT * VARIANT_COUNT];
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
-    uint32_t layout_count; /* that were tried */
+    uint32_t layout_count; /* that were tried for the grain */
     dao_swap_program_t best;
     bool has_best;
 } search_t;
@@ -368,11 +368,27 @@ static dao_status_t place_serially(search_t *search)
     return status;
 }
 
+/* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
+static dao_status_t place_grain(search_t *search, const grain_t *grain)
+{
+    dao_status_t status = DAO_OK;
+    uint32_t count = 0;
+    search->layout_count = 0;
+    for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
+         i++) {
+        if (search->candidates[i].grain == grain) {
+            status = place_candidate(search, &search->candidates[i]);
+            count++;
+        }
+    }
+    return status;
+}
+
 static dao_status_t run_search(search_t *search)
 {
     dao_status_t status = time_variants(search);
-    for (uint32_t i = 0; i < search->candidate_count && i < CANDIDATE_COUNT_MAX && status == DAO_OK; i++) {
-        status = place_candidate(search, &search->candidates[i]);
+    for (uint32_t i = 0; i < search->grain_count && status == DAO_OK; i++) {
+        status = place_grain(search, &search->grains[i]);
     }
     return status == DAO_OK && !search->has_best ? place_serially(search) : status;
 }
