@@ -56,12 +56,12 @@ void dao_magazines_owner_init(dao_magazine_owner_t *owner)
     dao_mutex_unlock(&lock);
 }
 
-void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t *first)
+void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first)
 {
     dao_mutex_lock(&lock);
-    while (first != NULL) {
-        dao_magazines_t *magazines = first;
-        first = magazines->next;
+    while (*first != NULL) { /* a thread that ended meanwhile has taken its own off */
+        dao_magazines_t *magazines = *first;
+        *first = magazines->next;
         atomic_store_explicit(&magazines->table->own[owner->slot], NONE, memory_order_relaxed);
         dao_host_free(magazines);
     }

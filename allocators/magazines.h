@@ -76,9 +76,9 @@ struct dao_magazine_owner {
 /* Finds a slot. */
 void dao_magazines_owner_init(dao_magazine_owner_t *owner);
 
-/* Frees all magazines of an owner, linked by `next`; their threads may live on, and end, at any time. Nobody uses the owner
-   any more. */
-void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t *first);
+/* Frees all magazines of an owner, linked by `next` from *first; their threads may live on, and end, at any time, which takes
+   theirs off. Nobody uses the owner any more. */
+void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first);
 
 /* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot.
    Their epoch is for the owner's attach() to set. */

@@ -707,7 +707,7 @@ static void slab_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, v
 /* Frees the front; the inner allocator stays. */
 static void front_destroy(dao_front_t *front)
 {
-    dao_magazines_owner_finish(&front->owner, front->first);
+    dao_magazines_owner_finish(&front->owner, &front->first);
     dao_slabs_finish(&front->slabs);
     dao_mutex_finish(&front->lock);
     dao_host_free(front->name);
