@@ -31,23 +31,34 @@
 #define ON_THE_PATH  inline __attribute__((always_inline))
 #define OFF_THE_PATH __attribute__((noinline))
 
+/* Frees the memory of slabs that have ended. With the lock or without it. */
+static void free_memory(dao_front_t *front, const dao_slab_t *retired)
+{
+    for (const dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
+        dao_status_t status = front->inner->ops->free(front->inner, slab->address, NULL);
+        DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
+        (void)status;
+    }
+}
+
+static void recycle_locked(dao_front_t *front, dao_slab_t *retired)
+{
+    while (retired != NULL) {
+        dao_slab_t *slab = retired;
+        retired = slab->next;
+        dao_slabs_recycle(&front->slabs, slab);
+    }
+}
+
 /* Gives the memory of slabs that have ended back. Without the lock. */
 static void give_back(dao_front_t *front, dao_slab_t *retired)
 {
     if (retired == NULL) {
         return;
     }
-    for (dao_slab_t *slab = retired; slab != NULL; slab = slab->next) {
-        dao_status_t status = front->inner->ops->free(front->inner, slab->address, NULL);
-        DAO_ASSERT(status == DAO_OK); /* it is the inner allocator's block, and nobody else knows of it */
-        (void)status;
-    }
+    free_memory(front, retired);
     dao_front_lock(front);
-    while (retired != NULL) {
-        dao_slab_t *slab = retired;
-        retired = slab->next;
-        dao_slabs_recycle(&front->slabs, slab);
-    }
+    recycle_locked(front, retired);
     dao_front_unlock(front);
 }
 
@@ -276,7 +287,11 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     if (own->next != NULL) {
         own->next->previous = own->previous;
     }
-    (void)unlock_and_give_back(front);
+    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor free. */
+    dao_slab_t *retired = dao_slabs_take_retired(&front->slabs);
+    free_memory(front, retired);
+    recycle_locked(front, retired);
+    dao_front_unlock(front);
 }
 
 /* Gives this thread's magazines, NULL if it has none. */
