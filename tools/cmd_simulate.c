@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,13 +98,12 @@ static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_s)
                                                      : status;
 }
 
-static dao_status_t parse_count(const char *text, unsigned long least, unsigned long most,
-                                uint32_t *out_count)
+static dao_status_t parse_count(const char *text, uint32_t least, uint32_t most, uint32_t *out_count)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %lu to %lu", text, least, most);
+    uint64_t value;
+    if (!dao_option_number(text, 0, least, most, &value)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %" PRIu32 " to %" PRIu32, text, least,
+                         most);
     }
     *out_count = (uint32_t)value;
     return DAO_OK;
