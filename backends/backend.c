@@ -41,6 +41,15 @@
     X(pages_unmap)                                                                                           \
     X(pages_size)
 
+/* Slots of peers, and of others' host memory. */
+#define PEERS_LIST(X)                                                                                        \
+    X(peer_can)                                                                                              \
+    X(peer_enable)
+#define HOST_LIST(X)                                                                                         \
+    X(host_register)                                                                                         \
+    X(host_unregister)                                                                                       \
+    X(host_device_address)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -56,16 +65,25 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     }
     REQUIRED_LIST(REQUIRE)
 #undef REQUIRE
-    bool has_any = false;
-#define NOTE(slot) has_any = has_any || ops->slot != NULL;
-    PAGES_LIST(NOTE)
+#define NOTE(slot) || ops->slot != NULL
+    bool has_pages = false PAGES_LIST(NOTE);
+    bool has_peers = false PEERS_LIST(NOTE);
+    bool has_host = false HOST_LIST(NOTE);
 #undef NOTE
-#define ALL_OR_NONE(slot)                                                                                    \
+#define ALL_OR_NONE(slot, has_any, group)                                                                    \
     if (has_any && ops->slot == NULL) {                                                                      \
-        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of virtual memory: no %s",         \
-                         ops->name, #slot);                                                                  \
+        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of " group ": no %s", ops->name,   \
+                         #slot);                                                                             \
     }
-    PAGES_LIST(ALL_OR_NONE)
+#define ALL_PAGES(slot) ALL_OR_NONE(slot, has_pages, "virtual memory")
+#define ALL_PEERS(slot) ALL_OR_NONE(slot, has_peers, "peer access")
+#define ALL_HOST(slot)  ALL_OR_NONE(slot, has_host, "registered host memory")
+    PAGES_LIST(ALL_PAGES)
+    PEERS_LIST(ALL_PEERS)
+    HOST_LIST(ALL_HOST)
 #undef ALL_OR_NONE
+#undef ALL_PAGES
+#undef ALL_PEERS
+#undef ALL_HOST
     return DAO_OK;
 }
