@@ -148,5 +148,9 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .pages_unmap = dao_cpu_pages_unmap,
     .pages_size = dao_cpu_pages_size,
     .stream_adopt = dao_cpu_stream_adopt,
+    .shared_create = dao_cpu_shared_create,
+    .shared_export = dao_cpu_shared_export,
+    .shared_import = dao_cpu_shared_import,
+    .shared_destroy = dao_cpu_shared_destroy,
     .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
 };
