@@ -199,9 +199,9 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
         uint64_t ticks = dao_events_ticks();
-        dao_events_free_begins(place, address, ticks);
         bool is_put_off = dao_lease_puts_off(order.runtime, place.kind, address, &hold, &status);
         if (!is_put_off) {
+            dao_events_free_begins(place, address, ticks);
             status = dao_stream_order_free(order.runtime, order.allocator, address, &hold);
         }
         if (status == DAO_OK) {
