@@ -41,6 +41,13 @@
     X(pages_unmap)                                                                                           \
     X(pages_size)
 
+/* Slots of memory for several processes: all or none. */
+#define SHARED_LIST(X)                                                                                       \
+    X(shared_create)                                                                                         \
+    X(shared_export)                                                                                         \
+    X(shared_import)                                                                                         \
+    X(shared_destroy)
+
 /* Slots of peers, and of others' host memory. */
 #define PEERS_LIST(X)                                                                                        \
     X(peer_can)                                                                                              \
@@ -66,24 +73,24 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     REQUIRED_LIST(REQUIRE)
 #undef REQUIRE
 #define NOTE(slot) || ops->slot != NULL
-    bool has_pages = false PAGES_LIST(NOTE);
-    bool has_peers = false PEERS_LIST(NOTE);
-    bool has_host = false HOST_LIST(NOTE);
-#undef NOTE
-#define ALL_OR_NONE(slot, has_any, group)                                                                    \
+#define ALL_OR_NONE(slot)                                                                                    \
     if (has_any && ops->slot == NULL) {                                                                      \
-        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of " group ": no %s", ops->name,   \
+        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of %s: no %s", ops->name, group,   \
                          #slot);                                                                             \
     }
-#define ALL_PAGES(slot) ALL_OR_NONE(slot, has_pages, "virtual memory")
-#define ALL_PEERS(slot) ALL_OR_NONE(slot, has_peers, "peer access")
-#define ALL_HOST(slot)  ALL_OR_NONE(slot, has_host, "registered host memory")
-    PAGES_LIST(ALL_PAGES)
-    PEERS_LIST(ALL_PEERS)
-    HOST_LIST(ALL_HOST)
+    const char *group = "virtual memory";
+    bool has_any = false PAGES_LIST(NOTE);
+    PAGES_LIST(ALL_OR_NONE)
+    group = "memory for several processes";
+    has_any = false SHARED_LIST(NOTE);
+    SHARED_LIST(ALL_OR_NONE)
+    group = "peer access";
+    has_any = false PEERS_LIST(NOTE);
+    PEERS_LIST(ALL_OR_NONE)
+    group = "registered host memory";
+    has_any = false HOST_LIST(NOTE);
+    HOST_LIST(ALL_OR_NONE)
 #undef ALL_OR_NONE
-#undef ALL_PAGES
-#undef ALL_PEERS
-#undef ALL_HOST
+#undef NOTE
     return DAO_OK;
 }

@@ -22,7 +22,14 @@ typedef struct dao_backend dao_backend_t;               /* the driver, opened */
 typedef struct dao_backend_device dao_backend_device_t; /* a device, opened */
 typedef struct dao_backend_stream dao_backend_stream_t;
 typedef struct dao_backend_event dao_backend_event_t;
-typedef struct dao_backend_pages dao_backend_pages_t; /* physical memory without an address */
+typedef struct dao_backend_pages dao_backend_pages_t;   /* physical memory without an address */
+typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can have, too */
+
+/* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those out. */
+typedef struct dao_backend_share {
+    unsigned char bytes[64];
+    int descriptor; /* DAO_NO_DESCRIPTOR (base/shared.h): the bytes are all there is */
+} dao_backend_share_t;
 
 /* Which way a copy goes; "host" is pinned or ordinary host memory. */
 typedef enum dao_copy_kind {
@@ -116,6 +123,19 @@ typedef struct dao_backend_ops {
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
 
+    /* Optional, all four or none: memory that other processes can have, too. Create: as memory_alloc. Export: *out_share's
+       descriptor is the caller's. Import: of what another process has exported and still has, `size_bytes` as it was created
+       there; the share's descriptor stays the caller's; DAO_ERR_INVALID for what is none, or is gone. Destroy: either one,
+       when no work uses it; a lost device's is destroyed without an error. Where shares have no descriptor, what was exported
+       is destroyed last. */
+    dao_status_t (*shared_create)(dao_backend_device_t *device, size_t size_bytes,
+                                  dao_backend_shared_t **out_shared, void **out_address);
+    dao_status_t (*shared_export)(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                  dao_backend_share_t *out_share);
+    dao_status_t (*shared_import)(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                  size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
+    dao_status_t (*shared_destroy)(dao_backend_device_t *device, dao_backend_shared_t *shared);
+
     /* Optional, both or neither: a device that reaches another one's memory. Can: whether it is possible. Enable: from now on
        the device's kernels, fills and copies within it reach all memory of the peer, also what it maps or allocates later;
        once more changes nothing. The two are different devices. DAO_ERR_UNSUPPORTED where it is not possible. */
@@ -141,6 +161,12 @@ DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);
 static inline bool dao_backend_has_pages(const dao_backend_ops_t *ops)
 {
     return ops->pages_map != NULL;
+}
+
+/* Tells whether a table has memory for several processes. */
+static inline bool dao_backend_has_shared(const dao_backend_ops_t *ops)
+{
+    return ops->shared_create != NULL;
 }
 
 /* The table of the backend that this build was made for. */

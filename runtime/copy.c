@@ -140,15 +140,21 @@ static dao_status_t range_check(dao_place_t place, const void *address, size_t s
     dao_allocator_t *allocator = dao_runtime_allocator(*out_runtime, place.kind);
     char text[DAO_PLACE_TEXT_BYTES];
     dao_block_t block;
-    if (allocator->ops->query(allocator, address, &block) != DAO_OK) {
+    char *begin = NULL;
+    size_t block_bytes = 0;
+    if (allocator->ops->query(allocator, address, &block) == DAO_OK) {
+        begin = block.address;
+        block_bytes = block.requested_bytes;
+    } else if (place.kind != DAO_PLACE_KIND_DEVICE ||
+               !dao_shares_find(&(*out_runtime)->shares, address, &begin, &block_bytes)) {
         return dao_error(DAO_ERR_OUT_OF_BOUNDS, "dao_copy: %p is not in a live block of %s", address,
                          dao_place_format(place, text));
     }
-    size_t offset = (size_t)((const char *)address - (const char *)block.address);
-    if (offset > block.requested_bytes || size_bytes > block.requested_bytes - offset) {
+    size_t offset = (size_t)((const char *)address - begin);
+    if (offset > block_bytes || size_bytes > block_bytes - offset) {
         return dao_error(DAO_ERR_OUT_OF_BOUNDS,
                          "dao_copy: %zu bytes at %p end outside of their block of %zu bytes at %s",
-                         size_bytes, address, block.requested_bytes, dao_place_format(place, text));
+                         size_bytes, address, block_bytes, dao_place_format(place, text));
     }
     return DAO_OK;
 }

@@ -21,6 +21,7 @@
 #include <dao/pressure.h>
 #include <dao/segment.h>
 #include <dao/serving.h>
+#include <dao/share.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>

@@ -28,6 +28,9 @@
     X(ADDRESS_RESERVE, "address_reserve", ERR_NO_HOST_MEMORY)                                                \
     X(PAGES_CREATE, "pages_create", ERR_NO_DEVICE_MEMORY)                                                    \
     X(PAGES_MAP, "pages_map", ERR_BACKEND)                                                                   \
+    X(SHARED_CREATE, "shared_create", ERR_NO_DEVICE_MEMORY)                                                  \
+    X(SHARED_EXPORT, "shared_export", ERR_BACKEND)                                                           \
+    X(SHARED_IMPORT, "shared_import", ERR_BACKEND)                                                           \
     X(EVENT_QUERY, "event_query", ERR_DEVICE_LOST)                                                           \
     X(EVENT_SYNCHRONIZE, "event_synchronize", ERR_DEVICE_LOST)                                               \
     X(STREAM_SYNCHRONIZE, "stream_synchronize", ERR_DEVICE_LOST)
