@@ -38,6 +38,7 @@
 #include "base/error.h"
 #include "runtime/annotate.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/course.h"
 
 #include <string.h>
 
@@ -69,6 +70,9 @@ static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
+    if (engine->course != NULL) {
+        return; /* the place is the plan's */
+    }
     lose_unless_ok(engine, dao_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
                                           &tensor->device_busy));
 }
@@ -77,7 +81,11 @@ static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->host_address != NULL);
     void *address = tensor->host_address;
+    bool is_of_role = dao_course_give_slot(tensor);
     tensor->host_address = NULL;
+    if (is_of_role) {
+        return;
+    }
     lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
                                               tensor->size_bytes, &tensor->host_busy));
 }
@@ -106,12 +114,14 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t lane, con
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        dao_meter_before_copy(&engine->meter, lane, tensor->size_bytes);
         dao_annotate_begin(lane == DAO_STREAM_ROLE_H2D ? "dao: copy in" : "dao: copy out");
         status = engine->config.ops->copy(engine->config.streams[lane], kind, dst, src, tensor->size_bytes);
         dao_annotate_end();
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, lane, out_sequence);
             lose_unless_ok(engine, status);
+            dao_meter_after(&engine->meter, lane);
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
@@ -172,9 +182,16 @@ dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-/* Takes a slot of the host tier. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
-static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address)
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier. Any error but
+   DAO_ERR_HOST_FULL comes from waiting for the device. */
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                              dao_fence_t *out_busy)
 {
+    *out_busy = no_fence;
+    *out_address = dao_course_take_slot(tensor, out_busy);
+    if (*out_address != NULL) {
+        return DAO_OK;
+    }
     dao_status_t status =
         dao_host_tier_take(&engine->host_tier, &engine->timeline, tensor->size_bytes, out_address);
     if (status != DAO_OK && status != DAO_ERR_HOST_FULL) {
@@ -187,18 +204,22 @@ static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor,
 static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     void *address = NULL;
-    dao_status_t status = take_host(engine, tensor, &address);
+    dao_fence_t fence;
+    dao_status_t status = take_host(engine, tensor, &address, &fence);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
         return status;
     }
     uint64_t sequence = 0;
-    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, address,
-                        device_address(engine, tensor), tensor, &sequence);
-    if (status != DAO_OK) {
+    dao_fence_join(&fence, &tensor->device_written);
+    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &fence, address, device_address(engine, tensor), tensor,
+                        &sequence);
+    if (status != DAO_OK && !dao_course_has_slot(tensor, address)) {
         (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
                                  &no_fence); /* idle: no wait */
+    }
+    if (status != DAO_OK) {
         return status;
     }
     tensor->host_address = address;
@@ -208,6 +229,14 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_D2H, sequence);
     engine->stats.out_bytes += tensor->size_bytes;
     return DAO_OK;
+}
+
+dao_status_t dao_residence_clean(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE);
+    dao_status_t status = copy_out(engine, tensor);
+    tensor->residence = status == DAO_OK ? DAO_RESIDENCE_BOTH : DAO_RESIDENCE_DEVICE;
+    return status;
 }
 
 dao_status_t dao_residence_evict(dao_engine_t *engine, dao_managed_t *tensor)
@@ -255,7 +284,8 @@ void dao_residence_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
     give_device(engine, tensor);
 }
 
-void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
+/* Gives up all copies. */
+static void clear(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(!tensor->is_pinned);
     tensor->residence = DAO_RESIDENCE_EMPTY;
@@ -265,6 +295,12 @@ void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
     if (tensor->host_address != NULL) {
         give_host(engine, tensor);
     }
+}
+
+void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    clear(engine, tensor);
+    dao_course_forget(tensor);
 }
 
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
@@ -305,10 +341,27 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
     return DAO_OK;
 }
 
+/* A course keeps the tensor on the device: the new bytes go to its place. */
+static dao_status_t write_in_course(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    if (tensor->residence == DAO_RESIDENCE_BOTH) {
+        dao_residence_drop_host(engine, tensor);
+    }
+    return write_to_device(engine, tensor, source);
+}
+
 dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
-    dao_status_t status = take_host(engine, tensor, &address);
+    dao_fence_t busy;
+    if (tensor->course_role != NULL && tensor->has_device) {
+        return write_in_course(engine, tensor, source);
+    }
+    dao_status_t status = take_host(engine, tensor, &address, &busy);
+    if (status == DAO_OK) {
+        status = dao_timeline_wait(&engine->timeline, &busy); /* an idle slot at once */
+        lose_unless_ok(engine, status);
+    }
     if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
         return write_in_place(engine, tensor, source);
     }
@@ -320,7 +373,7 @@ dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, co
         return status;
     }
     dao_host_tier_copy(&engine->host_tier, address, source, tensor->size_bytes);
-    dao_residence_discard(engine, tensor);
+    clear(engine, tensor);
     tensor->host_address = address;
     tensor->host_written = no_fence;
     tensor->host_busy = no_fence;
