@@ -115,6 +115,10 @@ typedef struct dao_backend_ops {
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
+
+    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
+       is real. */
+    dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.
