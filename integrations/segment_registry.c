@@ -11,8 +11,8 @@ typedef struct entry {
     void *handle;
 } entry_t;
 
-struct segment_registry {
-    const segment_registry_ops_t *ops;
+struct dao_segment_registry {
+    const dao_segment_registry_ops_t *ops;
     void *user;
     uint64_t callback_id;
     pthread_mutex_t lock; /* guards what follows */
@@ -21,7 +21,7 @@ struct segment_registry {
     size_t refused_count;
 };
 
-static void obtained_locked(segment_registry_t *registry, void *address, size_t size_bytes)
+static void obtained_locked(dao_segment_registry_t *registry, void *address, size_t size_bytes)
 {
     entry_t *entry = malloc(sizeof(*entry));
     if (entry == NULL || !registry->ops->enter(registry->user, address, size_bytes, &entry->handle)) {
@@ -36,7 +36,7 @@ static void obtained_locked(segment_registry_t *registry, void *address, size_t 
 }
 
 /* Takes out the entry that a link points to. */
-static void leave_locked(segment_registry_t *registry, entry_t **link)
+static void leave_locked(dao_segment_registry_t *registry, entry_t **link)
 {
     entry_t *entry = *link;
     *link = entry->next;
@@ -45,7 +45,7 @@ static void leave_locked(segment_registry_t *registry, entry_t **link)
     free(entry);
 }
 
-static void releasing_locked(segment_registry_t *registry, const void *address)
+static void releasing_locked(dao_segment_registry_t *registry, const void *address)
 {
     entry_t **link = &registry->entries;
     while (*link != NULL && (*link)->address != address) {
@@ -59,7 +59,7 @@ static void releasing_locked(segment_registry_t *registry, const void *address)
 static void on_segment(dao_place_t place, dao_segment_event_t event, void *address, size_t size_bytes,
                        void *user)
 {
-    segment_registry_t *registry = user;
+    dao_segment_registry_t *registry = user;
     (void)place;
     (void)pthread_mutex_lock(&registry->lock);
     if (event == DAO_SEGMENT_EVENT_OBTAINED) {
@@ -70,10 +70,10 @@ static void on_segment(dao_place_t place, dao_segment_event_t event, void *addre
     (void)pthread_mutex_unlock(&registry->lock);
 }
 
-dao_status_t segment_registry_create(dao_place_t place, const segment_registry_ops_t *ops, void *user,
-                                     segment_registry_t **out_registry)
+dao_status_t dao_segment_registry_create(dao_place_t place, const dao_segment_registry_ops_t *ops, void *user,
+                                         dao_segment_registry_t **out_registry)
 {
-    segment_registry_t *registry = calloc(1, sizeof(*registry));
+    dao_segment_registry_t *registry = calloc(1, sizeof(*registry));
     if (registry == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
@@ -90,7 +90,7 @@ dao_status_t segment_registry_create(dao_place_t place, const segment_registry_o
     return DAO_OK;
 }
 
-void segment_registry_destroy(segment_registry_t *registry)
+void dao_segment_registry_destroy(dao_segment_registry_t *registry)
 {
     if (registry == NULL) {
         return;
@@ -105,11 +105,18 @@ void segment_registry_destroy(segment_registry_t *registry)
     free(registry);
 }
 
-size_t segment_registry_count(segment_registry_t *registry, size_t *out_refused_count)
+size_t dao_segment_registry_count(dao_segment_registry_t *registry, size_t *out_refused_count)
 {
-    (void)pthread_mutex_lock(&registry->lock);
-    size_t count = registry->count;
-    *out_refused_count = registry->refused_count;
-    (void)pthread_mutex_unlock(&registry->lock);
+    size_t count = 0;
+    size_t refused_count = 0;
+    if (registry != NULL) {
+        (void)pthread_mutex_lock(&registry->lock);
+        count = registry->count;
+        refused_count = registry->refused_count;
+        (void)pthread_mutex_unlock(&registry->lock);
+    }
+    if (out_refused_count != NULL) {
+        *out_refused_count = refused_count;
+    }
     return count;
 }

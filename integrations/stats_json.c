@@ -30,7 +30,7 @@ static void add_figure(const char *name, uint64_t value, void *user)
     text_add(text, "%s\"%s\": %" PRIu64, text->length > 1 ? ", " : "", name, value);
 }
 
-size_t stats_json_write(dao_place_t place, char *out_text, size_t text_bytes)
+size_t dao_stats_json_write(dao_place_t place, char *out_text, size_t text_bytes)
 {
     text_t text = {.bytes = out_text, .room = out_text != NULL ? text_bytes : 0};
     text_add(&text, "{");
@@ -41,7 +41,7 @@ size_t stats_json_write(dao_place_t place, char *out_text, size_t text_bytes)
     return text.length + 1;
 }
 
-size_t serving_json_write(dao_place_t place, char *out_text, size_t text_bytes)
+size_t dao_serving_json_write(dao_place_t place, char *out_text, size_t text_bytes)
 {
     text_t text = {.bytes = out_text, .room = out_text != NULL ? text_bytes : 0};
     dao_serving_stats_t stats;

@@ -86,7 +86,7 @@ static bool follows_no_stream(void)
     return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_LIMIT;
 }
 
-void *stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream)
+void *dao_stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream)
 {
     dao_device_place_t place = dao_device_place(device_index);
     dao_stream_t *stream = stream_find(device_index, native_stream);
@@ -100,7 +100,7 @@ void *stream_memory_alloc(const char *who, int device_index, size_t size_bytes, 
     return address;
 }
 
-void stream_memory_free(const char *who, int device_index, void *address, void *native_stream)
+void dao_stream_memory_free(const char *who, int device_index, void *address, void *native_stream)
 {
     dao_device_place_t place = dao_device_place(device_index);
     if (address == NULL) {
@@ -120,18 +120,18 @@ void stream_memory_free(const char *who, int device_index, void *address, void *
     }
 }
 
-bool stream_memory_is_used(int device_index)
+bool dao_stream_memory_is_used(int device_index)
 {
     return device_index >= 0 && device_index < DAO_DEVICE_COUNT_MAX &&
            atomic_load_explicit(&devices[device_index].count, memory_order_acquire) > 0;
 }
 
-bool stream_memory_record(void *address, void *native_stream)
+bool dao_stream_memory_record(void *address, void *native_stream)
 {
     for (int device_index = 0; device_index < DAO_DEVICE_COUNT_MAX; device_index++) {
         dao_place_t place = dao_place_of(dao_device_place(device_index));
         dao_block_info_t block;
-        if (stream_memory_is_used(device_index) && dao_block_query(place, address, &block) == DAO_OK) {
+        if (dao_stream_memory_is_used(device_index) && dao_block_query(place, address, &block) == DAO_OK) {
             dao_stream_t *stream = stream_find(device_index, native_stream);
             if (stream == NULL || dao_record_stream(place, address, stream) != DAO_OK) {
                 atomic_store(&devices[device_index].is_careful, true);

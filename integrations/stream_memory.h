@@ -12,15 +12,15 @@
 
 /* Gives memory for work that is queued on a stream from now on; NULL with dao_last_status(), or for 0 bytes. What went wrong
    is told on the standard error, after `who`: the frameworks have no way to pass it on. */
-void *stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream);
+void *dao_stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream);
 
 /* Frees memory behind the work that is queued on a stream, and on those that were recorded for it. */
-void stream_memory_free(const char *who, int device_index, void *address, void *native_stream);
+void dao_stream_memory_free(const char *who, int device_index, void *address, void *native_stream);
 
 /* Says that a stream uses a block, too. False: no device here has such a block. */
-bool stream_memory_record(void *address, void *native_stream);
+bool dao_stream_memory_record(void *address, void *native_stream);
 
 /* Tells whether a stream of the device was used here. */
-bool stream_memory_is_used(int device_index);
+bool dao_stream_memory_is_used(int device_index);
 
 #endif

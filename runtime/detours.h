@@ -1,5 +1,6 @@
 /* Reasons why dao_alloc() and dao_free() must not take their shortest way, counted by whoever has one: places that record
-   events, threads that wait for memory, segment callbacks that run, frees that wait for a stream. One look at it stands for a look at each. */
+   events, threads that wait for memory, segment callbacks that run, frees that wait for a stream, threads inside of leases,
+   retained blocks. One look at it stands for a look at each. */
 #ifndef DAO_RUNTIME_DETOURS_H
 #define DAO_RUNTIME_DETOURS_H
 

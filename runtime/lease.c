@@ -22,12 +22,12 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/watch.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX, "the public limit is the allocator's");
 
@@ -89,6 +89,7 @@ static dao_status_t check_free_to_enter(const char *function, const dao_runtime_
 /* Takes over a stay that is not filled in yet. */
 static void thread_enter(dao_lease_t *lease, stay_t *stay)
 {
+    dao_detours_begin(); /* the shortest way of dao_alloc() does not look here */
     *stay = (stay_t){.next = stays_of_thread, .lease = lease};
     stays_of_thread = stay;
     dao_lease_count_of_thread++;
@@ -115,6 +116,7 @@ static void thread_leave(dao_lease_t *lease)
     dao_host_free(stay);
     dao_lease_count_of_thread--;
     lease->inside_count--;
+    dao_detours_end();
 }
 
 /* ---- begin ---- */
@@ -252,46 +254,65 @@ dao_status_t dao_lease_enter(dao_lease_t *lease)
 
 /* ---- the end ---- */
 
-/* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may wait. */
-static void drop_all(dao_lease_t *lease)
+/* Frees a block that its owner has freed and no lease retains any more. */
+static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *block)
 {
-    dao_runtime_t *runtime = lease->runtime;
     dao_allocator_t *allocator = runtime->device_memory;
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    for (size_t i = 0; i < lease->retained_count; i++) {
+    dao_events_note_free(dao_runtime_core(runtime), place, block->address, dao_events_ticks());
+    return dao_hold_is_empty(&block->hold)
+               ? dao_allocator_free(allocator, block->address)
+               : dao_stream_order_free(runtime, allocator, block->address, &block->hold);
+}
+
+/* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may wait.
+   DAO_ERR_REENTRANT if this thread must not: the rest is retained still. */
+static dao_status_t drop_all(dao_lease_t *lease)
+{
+    dao_retained_t *retained = &lease->runtime->retained;
+    while (lease->retained_count > 0) {
         dao_retained_block_t block;
-        dao_mutex_lock(&runtime->retained.lock);
-        bool is_due = dao_retained_drop(&runtime->retained, lease->addresses[i], &block);
-        dao_mutex_unlock(&runtime->retained.lock);
-        if (!is_due) {
-            continue;
+        dao_mutex_lock(&retained->lock);
+        bool is_due = dao_retained_drop(retained, lease->addresses[lease->retained_count - 1], &block);
+        dao_mutex_unlock(&retained->lock);
+        dao_status_t status = is_due ? retained_free(lease->runtime, &block) : DAO_OK;
+        if (is_due) {
+            dao_mutex_lock(&retained->lock);
+            dao_retained_drop_end(retained, status == DAO_ERR_REENTRANT ? &block : NULL);
+            dao_mutex_unlock(&retained->lock);
         }
-        dao_events_note_free(dao_runtime_core(runtime), place, block.address, dao_events_ticks());
-        dao_status_t status = dao_hold_is_empty(&block.hold)
-                                  ? dao_allocator_free(allocator, block.address)
-                                  : dao_stream_order_free(runtime, allocator, block.address, &block.hold);
+        if (status == DAO_ERR_REENTRANT) {
+            return status;
+        }
         if (status != DAO_OK) { /* another thread freed it while it was being retained */
             dao_log(DAO_LOG_LEVEL_ERROR, "a retained block could not be freed: %s", dao_last_message());
         }
+        lease->retained_count--;
+        lease->retained_bytes -= block.block_bytes;
     }
+    return DAO_OK;
 }
 
 /* Ends a lease that no thread allocates under; gives the lock back. */
-static void end_and_unlock(dao_lease_t *lease)
+static dao_status_t end_and_unlock(dao_lease_t *lease)
 {
     dao_runtime_t *runtime = lease->runtime;
     bool is_last;
     dao_status_t status = dao_handle_release(&lease->handle, "lease", &is_last);
     DAO_ASSERT(status == DAO_OK && is_last && lease->inside_count == 0);
-    (void)status;
     dao_mutex_unlock(&runtime->retained.lock);
-    drop_all(lease); /* nobody else uses the lease from here on */
+    status = drop_all(lease); /* nobody else uses the lease from here on */
+    if (status != DAO_OK) {
+        atomic_store(&lease->handle.reference_count, 1); /* it has not ended */
+        return status;
+    }
     runtime->device_memory->ops->lease_end(runtime->device_memory, lease->number);
     dao_live_remove(dao_runtime_core(runtime), &lease->live);
     dao_host_free(lease->addresses);
     dao_handle_bury(&lease->handle);
     dao_pressure_note_free();
     dao_runtime_release(runtime);
+    return DAO_OK;
 }
 
 dao_status_t dao_lease_cancel(dao_lease_t *lease)
@@ -305,8 +326,7 @@ dao_status_t dao_lease_cancel(dao_lease_t *lease)
         lease_unlock(lease);
         return status;
     }
-    end_and_unlock(lease);
-    return DAO_OK;
+    return end_and_unlock(lease);
 }
 
 dao_status_t dao_lease_release(dao_lease_t *lease)
@@ -321,8 +341,7 @@ dao_status_t dao_lease_release(dao_lease_t *lease)
         lease_unlock(lease);
         return status;
     }
-    end_and_unlock(lease);
-    return DAO_OK;
+    return end_and_unlock(lease);
 }
 
 /* ---- retained blocks ---- */
@@ -344,14 +363,10 @@ static dao_status_t reserve(dao_lease_t *lease)
         return DAO_OK;
     }
     size_t capacity = lease->capacity == 0 ? FIRST_CAPACITY : lease->capacity * 2;
-    void **addresses = dao_host_calloc(capacity, sizeof(*addresses));
+    void **addresses = dao_host_realloc(lease->addresses, capacity, sizeof(*addresses));
     if (addresses == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_lease_retain: no host memory for one more block");
     }
-    if (lease->retained_count > 0) {
-        memcpy(addresses, lease->addresses, lease->retained_count * sizeof(*addresses));
-    }
-    dao_host_free(lease->addresses);
     lease->addresses = addresses;
     lease->capacity = capacity;
     return DAO_OK;

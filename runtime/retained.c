@@ -2,13 +2,15 @@
 
        blocks   [ 0x1000, 2 leases ][ 0x5000, 1 lease, freed ][ 0x9000, 1 lease ]
 
-   What holds: addresses grow; each block has a lease; count <= capacity. There are few such blocks, what a graph uses from
-   elsewhere: adding and removing one moves those behind it, a free looks in a number of steps that is its logarithm. */
+   What holds: addresses grow; each block has a lease; count + leaving_count <= capacity. There are few such blocks, what a
+   graph uses from elsewhere: adding and removing one moves those behind it, a free looks in a number of steps that is its
+   logarithm. */
 #include "runtime/retained.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "runtime/detours.h"
 
 #include <string.h>
 
@@ -52,34 +54,37 @@ dao_retained_block_t *dao_retained_find(const dao_retained_t *retained, const vo
 
 dao_status_t dao_retained_reserve(dao_retained_t *retained)
 {
-    size_t count = atomic_load(&retained->count);
-    if (count < retained->capacity) {
+    if (atomic_load(&retained->count) + retained->leaving_count < retained->capacity) {
         return DAO_OK;
     }
     size_t capacity = retained->capacity == 0 ? FIRST_CAPACITY : retained->capacity * 2;
-    dao_retained_block_t *blocks = dao_host_calloc(capacity, sizeof(*blocks));
+    dao_retained_block_t *blocks = dao_host_realloc(retained->blocks, capacity, sizeof(*blocks));
     if (blocks == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of retained blocks");
     }
-    if (count > 0) {
-        memcpy(blocks, retained->blocks, count * sizeof(*blocks));
-    }
-    dao_host_free(retained->blocks);
     retained->blocks = blocks;
     retained->capacity = capacity;
     return DAO_OK;
+}
+
+/* Puts a block into the table, where it has its place. */
+static dao_retained_block_t *insert(dao_retained_t *retained, const dao_retained_block_t *block)
+{
+    size_t rank = rank_of(retained, block->address), count = atomic_load(&retained->count);
+    DAO_ASSERT(count < retained->capacity);
+    dao_retained_block_t *place = &retained->blocks[rank];
+    memmove(place + 1, place, (count - rank) * sizeof(*place));
+    *place = *block;
+    atomic_store(&retained->count, count + 1);
+    dao_detours_begin(); /* the shortest way of dao_free() does not look here */
+    return place;
 }
 
 void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes)
 {
     dao_retained_block_t *block = dao_retained_find(retained, address);
     if (block == NULL) {
-        size_t rank = rank_of(retained, address), count = atomic_load(&retained->count);
-        DAO_ASSERT(count < retained->capacity);
-        block = &retained->blocks[rank];
-        memmove(block + 1, block, (count - rank) * sizeof(*block));
-        *block = (dao_retained_block_t){.address = address, .block_bytes = block_bytes};
-        atomic_store(&retained->count, count + 1);
+        block = insert(retained, &(dao_retained_block_t){.address = address, .block_bytes = block_bytes});
     }
     block->lease_count++;
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
@@ -89,15 +94,31 @@ bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retain
 {
     dao_retained_block_t *block = dao_retained_find(retained, address);
     DAO_ASSERT(block != NULL);
+    *out_block = *block;
     if (--block->lease_count > 0) {
         return false;
     }
-    *out_block = *block;
     size_t count = atomic_load(&retained->count) - 1;
     memmove(block, block + 1, (count - (size_t)(block - retained->blocks)) * sizeof(*block));
     atomic_store(&retained->count, count);
+    dao_detours_end();
+    retained->leaving_count += out_block->is_freed;
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     return out_block->is_freed;
+}
+
+void dao_retained_drop_end(dao_retained_t *retained, const dao_retained_block_t *back)
+{
+    DAO_ASSERT(retained->leaving_count > 0);
+    retained->leaving_count--;
+    if (back != NULL) {
+        dao_retained_block_t *block = dao_retained_find(retained, back->address);
+        uint32_t lease_count = block != NULL ? block->lease_count : 0; /* retained meanwhile, though freed */
+        block = block != NULL ? block : insert(retained, back);
+        *block = *back;
+        block->lease_count += lease_count;
+    }
+    DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
 }
 
 bool dao_retained_is_valid(const dao_retained_t *retained)
@@ -110,5 +131,5 @@ bool dao_retained_is_valid(const dao_retained_t *retained)
             return false;
         }
     }
-    return count <= retained->capacity;
+    return count + retained->leaving_count <= retained->capacity;
 }

@@ -21,6 +21,8 @@ typedef struct dao_retained {
     dao_retained_block_t *blocks; /* by their addresses */
     size_t capacity;
     _Atomic size_t count; /* written with the lock */
+    size_t
+        leaving_count; /* dropped, with dao_retained_drop_end() still to come: they have room here to come back */
 } dao_retained_t;
 
 void dao_retained_init(dao_retained_t *retained);
@@ -41,8 +43,12 @@ DAO_NODISCARD dao_status_t dao_retained_reserve(dao_retained_t *retained);
 /* Counts one more lease that retains a block, for which there is room. */
 void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes);
 
-/* Counts one lease less. True if that was the last one and the block is to be freed: *out_block tells how. */
+/* Counts one lease less; *out_block is what the block was before. True if that was the last one and its owner has freed it:
+   the caller frees it now, and then calls dao_retained_drop_end(). */
 bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retained_block_t *out_block);
+
+/* Ends a drop that gave true. `back`: NULL, or the block, which could not be freed and is retained again. */
+void dao_retained_drop_end(dao_retained_t *retained, const dao_retained_block_t *back);
 
 bool dao_retained_is_valid(const dao_retained_t *retained);
 

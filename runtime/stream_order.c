@@ -74,8 +74,9 @@ void dao_stream_order_end(dao_stream_t *stream)
     dao_runtime_t *runtime = stream->runtime;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    if (runtime->ops->stream_synchronize(stream->backend) != DAO_OK) {
-        (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
+    if (dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend)) != DAO_OK) {
+        (void)dao_runtime_told(
+            runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
     }
     (void)dao_error_restore(&record);
     dao_holds_stream_remove(runtime->holds, number);
@@ -199,9 +200,9 @@ dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stre
     if (status == DAO_OK) {
         dao_hold_t hold = dao_holds_mark(order.runtime->holds, order.number);
         uint64_t ticks = dao_events_ticks();
-        dao_events_free_begins(place, address, ticks);
         bool is_put_off = dao_lease_puts_off(order.runtime, place.kind, address, &hold, &status);
         if (!is_put_off) {
+            dao_events_free_begins(place, address, ticks);
             status = dao_stream_order_free(order.runtime, order.allocator, address, &hold);
         }
         if (status == DAO_OK) {

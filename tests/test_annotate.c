@@ -170,6 +170,23 @@ static void blocks_are_told(void)
     CU_ASSERT_TRUE(trim_count > 0);
 }
 
+/* A block that a lease retains is told of until the lease ends, however its owner frees it. Leases need pages. */
+static void retained_blocks_are_told_until_they_go(void)
+{
+    size_t before = block_count;
+    void *blocks_kept[2] = {dao_alloc(device_0, 3 * MIB), dao_alloc_async(device_0, 1 * MIB, NULL)};
+    dao_lease_t *lease;
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device_0, &lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, blocks_kept[0]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, blocks_kept[1]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device_0, blocks_kept[0]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free_async(device_0, blocks_kept[1], NULL), DAO_OK);
+    CU_ASSERT_EQUAL(block_count, before + 2);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_EQUAL(block_count, before);
+}
+
 /* Other places' memory is told of by nobody. */
 static void host_and_pinned_memory_are_not_told(void)
 {
@@ -255,9 +272,15 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+static CU_TestInfo tests_of_pages[] = {
+    {"retained blocks are told until they go", retained_blocks_are_told_until_they_go},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
     CU_SuiteInfo suites[] = {{"annotations, with pages", start_with_pages, stop, NULL, NULL, tests},
+                             {"leases, with pages", start_with_pages, stop, NULL, NULL, tests_of_pages},
                              {"annotations, without pages", start_without_pages, stop, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);

@@ -201,6 +201,15 @@ awk 'BEGIN {
     for (i = 2; i <= 40; i++) print 20, 2, i - 1 ":1", i ":2"
     for (i = 40; i >= 1; i--) print 20, 2, i ":1", "0:3"
 }' >"$small_step"
+updating_step=$folder/updating.tr
+awk 'BEGIN {
+    print "T 40"
+    for (i = 0; i < 20; i++) print i, 1000000, 1, "w" i
+    for (i = 0; i < 20; i++) print 20 + i, 1000000, 0, "a" i
+    print "K 40 20"
+    for (i = 0; i < 20; i++) print 20, 2, i ":1", 20 + i ":2"
+    for (i = 19; i >= 0; i--) print 20, 2, 20 + i ":1", i ":3"
+}' >"$updating_step"
 gpt=${trace%/*}/gpt6.7b.tr
 expect 2 '"best" is no scheme: there are plan' simulate "$gpt" --scheme best
 expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
@@ -225,8 +234,17 @@ expect 0 '"online"' simulate "$small_step" --json
 cmp -s "$folder/first" "$folder/out" || fail "two simulations differ"
 expect 0 "90.0%" simulate "$small_step" --sweep 90%..20% --half-duplex --latency 1us --link-out 10GB/s
 expect 0 "buy" simulate "$small_step" --explain --steps 1 --window 1
+expect 0 "the scheme itself loses 1.9% against the bound" simulate "$small_step" --explain --steps 1
+expect 0 "the step is 6.3% below the bound, which is that of steps in a row" simulate "$updating_step" --explain \
+    --steps 1 --capacity 60% --link-in 100GB/s --link-out 10GB/s --latency 0
 expect 0 "lru" simulate "$small_step" --slow-down 1.5 --scheme lru --link-in 1TB/s
 expect 0 "script-async" simulate "$small_step" --scheme all
+expect 0 "7.4%" simulate "$small_step" --scheme async --slow-down 3 --link-in 100GB/s
+expect 0 "left out: " simulate "$small_step" --scheme all --slow-down 1.5
+expect 0 "script-async" simulate "$small_step" --scheme all --slow-down 1.5 --json
+expect 0 "left out: " simulate "$small_step" --scheme async --sweep 90%..10%
+expect 0 "nothing can be explained" simulate "$small_step" --scheme script-sync --explain
+expect 0 "on demand; least recently used first" simulate --help
 expect 0 '"half-sync"' simulate "$small_step" --scheme half-sync --all-maps --threshold 39 --json
 expect 1 "cannot end at operator 80 of 80" simulate "$small_step" --scheme async --threshold 80
 expect 1 "more than the capacity" simulate "$small_step" --scheme async --capacity 4MB
@@ -256,6 +274,15 @@ for field in step served hits missed unplanned total_ratio minor_faults; do
     has $field
 done
 expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
+cp "$folder/out" "$folder/first"
+expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
+[ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] || fail "equal seeds deviate differently"
+expect 0 '"reserved_ratio"' replay "$events" --place device:0 --deviate 0 --json
+expect 2 "no number from 0 to 100" replay "$events" --deviate 101
+expect 2 "no kind of deviation" replay "$events" --deviate 1 --kinds some
+expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 0
+expect 2 "are for --deviate" replay "$events" --seed 3
 expect 1 "none is left to be served" replay "$events" --record 1..9
 expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
 expect 2 "not A or A..B" replay "$events" --record 0

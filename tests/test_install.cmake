@@ -1,6 +1,6 @@
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
 # cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
-# -P test_install.cmake
+# -DPLUGINS=... -DPLUGIN_INCLUDES=... -P test_install.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
     execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -25,3 +25,12 @@ separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
 run(${COMPILER} ${SOURCE}/tests/consumer/consumer.c -o ${SCRATCH}/by_pkg_config ${options})
 set(ENV{LD_LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
 run(${SCRATCH}/by_pkg_config)
+
+# Each plug-in's header and library, by a program that has nothing but them.
+set(ENV{LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
+list(TRANSFORM PLUGIN_INCLUDES PREPEND -isystem)
+foreach(plugin IN LISTS PLUGINS)
+    file(WRITE ${SCRATCH}/${plugin}.c "#include <dao/${plugin}.h>\nint main(void) { return 0; }\n")
+    run(${COMPILER} ${PLUGIN_INCLUDES} ${SCRATCH}/${plugin}.c -o ${SCRATCH}/by_${plugin} -Wl,--no-as-needed -l${plugin} ${options})
+    run(${SCRATCH}/by_${plugin})
+endforeach()

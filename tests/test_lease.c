@@ -10,6 +10,7 @@
 #include "allocators/buddy.h"
 #include "base/fault.h"
 #include "base/sync.h"
+#include "runtime/detours.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -319,6 +320,66 @@ static void small_blocks_are_leased_and_retained_too(void)
     CU_ASSERT_EQUAL(dao_used(device), 0);
 }
 
+static dao_lease_t *ending;
+static dao_status_t end_status;
+
+static void end_lease(void *user)
+{
+    (void)user;
+    end_status = dao_lease_release(ending);
+}
+
+/* A host function must not wait: the lease stays with what it retains, and ends elsewhere. */
+static void a_lease_that_must_wait_does_not_end_in_a_host_function(void)
+{
+    if (strcmp(dao_backend_ops()->name, "cpu") != 0) {
+        return; /* a vendor's runtime is not to be called from host functions at all */
+    }
+    dao_stream_t *stream;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    void *large = dao_alloc(device, PAGE);
+    void *small = dao_alloc(device, 64);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    ending = begin_at(device);
+    CU_ASSERT_EQUAL(dao_lease_retain(ending, small), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(ending, large), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(ending), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_host_func(stream, end_lease, NULL), DAO_OK);
+    dao_gate_await_reached(&gate);
+    CU_ASSERT_EQUAL(dao_free_async(device, small, stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free_async(device, large, stream), DAO_OK);
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(end_status, DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(stats_of(ending).retained_count, 1); /* the large one follows its stream */
+    CU_ASSERT_EQUAL(dao_free(device, small), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_lease_release(ending), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    dao_stream_destroy(stream);
+    dao_gate_finish(&gate);
+}
+
+/* What goes the shortest way elsewhere: the place that is named by its type. */
+static void a_device_place_by_its_type_is_leased_and_retained_too(void)
+{
+    dao_device_place_t typed = dao_device_place(0);
+    void *weights = dao_alloc(typed, 4 * PAGE);
+    dao_lease_t *lease = begin_at(device);
+    void *inside = dao_alloc(typed, 2 * PAGE);
+    CU_ASSERT_EQUAL(stats_of(lease).live_count, 1);
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, weights), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(typed, weights), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 6 * PAGE);
+    CU_ASSERT_EQUAL(dao_free(typed, weights), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_free(typed, inside), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    CU_ASSERT_FALSE(dao_detours_are_needed());
+}
+
 static void only_whole_live_blocks_of_the_place_are_retained(void)
 {
     char *block = dao_alloc(device, PAGE);
@@ -547,6 +608,10 @@ static CU_TestInfo library_tests[] = {
     {"the memory of a handle can be retained", the_memory_of_a_handle_can_be_retained},
     {"a retained block keeps the order of its free", a_retained_block_keeps_the_order_of_its_free},
     {"small blocks are leased and retained, too", small_blocks_are_leased_and_retained_too},
+    {"a lease that must wait does not end in a host function",
+     a_lease_that_must_wait_does_not_end_in_a_host_function},
+    {"a device place by its type is leased and retained, too",
+     a_device_place_by_its_type_is_leased_and_retained_too},
     {"only whole live blocks of the place are retained", only_whole_live_blocks_of_the_place_are_retained},
     {"many blocks are retained and freed in any order", many_blocks_are_retained_and_freed_in_any_order},
     {"a capture survives every shortage of host memory", a_capture_survives_every_shortage_of_host_memory},

@@ -8,6 +8,7 @@
 #include <dao/dao.h>
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -319,6 +320,11 @@ static void the_hooks_do_what_pytorch_asks(void)
     size_t half_bytes = (size_t)info.total_bytes / 2;
     torch_memory_fraction(0.25, 1);
     CU_ASSERT_PTR_NULL(torch_alloc(half_bytes, 1, NULL));
+    torch_memory_fraction(0.0, 1);
+    CU_ASSERT_PTR_NULL(torch_alloc(1, 1, NULL));
+    torch_memory_fraction(-1.0, 1); /* told, as is what is no number: nothing is changed */
+    torch_memory_fraction(NAN, 1);
+    CU_ASSERT_PTR_NULL(torch_alloc(1, 1, NULL));
     torch_memory_fraction(1.0, 1);
     block = torch_alloc(half_bytes, 1, NULL);
     CU_ASSERT_PTR_NOT_NULL(block);
@@ -337,8 +343,13 @@ static void a_snapshot_is_written(void)
     CU_ASSERT_TRUE(fread(text, 1, sizeof(text) - 1, file) > 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "segments"));
     CU_ASSERT_EQUAL(torch_snapshot(0, "/nowhere/at/all"), DAO_ERR_IO);
-    CU_ASSERT_EQUAL(torch_snapshot(0, NULL), DAO_ERR_IO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(torch_last_message(), "/nowhere/at/all"));
+    CU_ASSERT_EQUAL(torch_snapshot(0, "/dev/full"), DAO_ERR_IO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(torch_last_message(), "/dev/full"));
+    CU_ASSERT_EQUAL(torch_snapshot(0, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(torch_last_message(), "path"));
     CU_ASSERT_EQUAL(torch_snapshot(1000, path), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(torch_last_message(), "device"));
     (void)fclose(file);
     (void)remove(path);
 }

@@ -315,20 +315,6 @@ static dao_status_t run_beside_idler(bench_t *bench)
 
 /* ---- settings ---- */
 
-static bool read_number(const char *text, uint64_t fallback, uint64_t least, uint64_t most,
-                        uint64_t *out_number)
-{
-    *out_number = fallback;
-    if (text == NULL) {
-        return true;
-    }
-    char *end = NULL;
-    errno = 0;
-    *out_number = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *out_number >= least &&
-           *out_number <= most;
-}
-
 static bool is_all(const char *text)
 {
     return text == NULL || strcmp(text, "all") == 0;
@@ -379,14 +365,14 @@ static int read_settings(const char *command, const settings_t *settings, bench_
         return dao_usage_error(command, "--figures: \"%.40s\" is none of speed, memory and all",
                                settings->figures);
     }
-    if (!read_number(settings->rounds, ROUND_COUNT_DEFAULT, 1, ROUND_COUNT_MAX, &bench->round_count)) {
+    if (!dao_option_number(settings->rounds, ROUND_COUNT_DEFAULT, 1, ROUND_COUNT_MAX, &bench->round_count)) {
         return dao_usage_error(command, "--rounds: \"%.40s\" is no number from 1 to %d", settings->rounds,
                                ROUND_COUNT_MAX);
     }
-    if (!read_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
+    if (!dao_option_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
         return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
     }
-    if (!read_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
+    if (!dao_option_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
         return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seed_count,
                                SEED_COUNT_MAX);
     }
@@ -396,7 +382,7 @@ static int read_settings(const char *command, const settings_t *settings, bench_
         return dao_usage_error(command,
                                "--threads takes figures of its own: without --seeds, --figures, --check");
     }
-    if (!read_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
+    if (!dao_option_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
         return dao_usage_error(command, "--threads: \"%.40s\" is no number from 2 to %d",
                                settings->thread_count, SEED_COUNT_MAX);
     }

@@ -16,7 +16,6 @@
 #include <dao/dao.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -470,29 +469,21 @@ static dao_status_t measure(bench_t *bench)
     return status == DAO_OK ? DAO_OK : dao_error_restore(&record);
 }
 
-/* Reads a number of an option from 0, or `least`, to `most`. */
-static bool read_number(const char *text, long fallback, long least, long most, long *out_number)
-{
-    char *end = NULL;
-    *out_number = text != NULL ? strtol(text, &end, 10) : fallback;
-    return text == NULL || (end != text && *end == '\0' && *out_number >= least && *out_number <= most);
-}
-
 static int run_bench_gpu(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
     const char *arguments[DAO_ARGUMENT_COUNT_MAX];
     int exit_code;
-    long device;
-    long copy_mib;
+    uint64_t device;
+    uint64_t copy_mib;
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
-    if (!read_number(settings.device, 0, 0, DAO_DEVICE_COUNT_MAX - 1, &device)) {
+    if (!dao_option_number(settings.device, 0, 0, DAO_DEVICE_COUNT_MAX - 1, &device)) {
         return dao_usage_error(command->name, "--device: \"%.40s\" is no number from 0 to %d",
                                settings.device, DAO_DEVICE_COUNT_MAX - 1);
     }
-    if (!read_number(settings.copy_mib, COPY_MIB_DEFAULT, 1, COPY_MIB_MAX, &copy_mib)) {
+    if (!dao_option_number(settings.copy_mib, COPY_MIB_DEFAULT, 1, COPY_MIB_MAX, &copy_mib)) {
         return dao_usage_error(command->name, "--copy: \"%.40s\" is no number from 1 to %d",
                                settings.copy_mib, COPY_MIB_MAX);
     }

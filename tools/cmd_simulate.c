@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,10 @@ static const dao_option_t options[] = {
     {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host; as in"},
     {"latency", "TIME", offsetof(settings_t, latency), "of every copy; 10us"},
     {"half-duplex", NULL, offsetof(settings_t, is_half_duplex), "one copy at a time, whatever its direction"},
-    {"scheme", "NAME", offsetof(settings_t, scheme), "online (default), lru, ...; all"},
-    {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6"},
-    {"window", "N", offsetof(settings_t, window), "kernels that are known ahead; two steps"},
+    {"scheme", "NAME", offsetof(settings_t, scheme), "one of those above, or all; online"},
+    {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6; not for feature maps"},
+    {"window", "N", offsetof(settings_t, window),
+     "kernels that are known ahead, by the schemes without a plan; two steps"},
     {"sweep", "RANGE", offsetof(settings_t, sweep), "capacities 90%..20% in steps of 10% of the peak"},
     {"slow-down", "X", offsetof(settings_t, slow_down),
      "find the smallest capacity at which a step takes X times its kernels, 1.05"},
@@ -57,6 +59,7 @@ static const dao_option_t options[] = {
 
 #define DEFAULT_LINK_BYTES_PER_S UINT64_C(50000000000)
 #define DEFAULT_LATENCY_NS       UINT64_C(10000)
+#define DEFAULT_CAPACITY         "50%"
 enum { DEFAULT_STEPS = 6, MOST_STEPS = 1000, SWEEP_MOST = 100, SWEEP_APART = 10 };
 
 /* Greatest --slow-down. */
@@ -97,13 +100,12 @@ static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_s)
                                                      : status;
 }
 
-static dao_status_t parse_count(const char *text, unsigned long least, unsigned long most,
-                                uint32_t *out_count)
+static dao_status_t parse_count(const char *text, uint32_t least, uint32_t most, uint32_t *out_count)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value < least || value > most) {
-        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %lu to %lu", text, least, most);
+    uint64_t value;
+    if (!dao_option_number(text, 0, least, most, &value)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from %" PRIu32 " to %" PRIu32, text, least,
+                         most);
     }
     *out_count = (uint32_t)value;
     return DAO_OK;
@@ -284,17 +286,14 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
-    bool is_one_of_many =
-        request->scheme == NULL && (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED);
-    if (is_one_of_many && !request->settings->is_json) {
-        (void)printf("%-16s %s\n", scheme->name, dao_last_message());
-    }
     if (status != DAO_OK) {
-        return is_one_of_many ? DAO_OK : status;
+        return status;
     }
     report_row(request, &row);
     if (request->settings->is_explained && row.run.simulation.kernel_count > 0) {
         status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation);
+    } else if (request->settings->is_explained) {
+        (void)printf("  %s has no times of single kernels: nothing can be explained\n\n", scheme->name);
     }
     dao_simulation_finish(&row.run.simulation);
     return status;
@@ -307,6 +306,10 @@ static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t 
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
+    if (status == DAO_ERR_LIMIT) {
+        *out_answer = false; /* with so little it cannot run at all */
+        return DAO_OK;
+    }
     if (status == DAO_OK) {
         *out_answer =
             (double)row.run.simulation.step_ns <= request->slow_down * (double)row.run.simulation.compute_ns;
@@ -339,26 +342,33 @@ static dao_status_t find_capacity(const request_t *request, const dao_scheme_t *
 
 /* ---- the command ---- */
 
-static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
+/* Where many rows are asked for, one that cannot be had is told and left out: in the table, or beside a JSON array. */
+static void tell_left_out(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
+                          const char *reason)
+{
+    (void)fprintf(request->settings->is_json ? stderr : stdout, "%-16s %8.1f%% left out: %s\n", scheme->name,
+                  100 * fraction_of(request, capacity_bytes), reason);
+}
+
+static bool is_refusal(dao_status_t status)
+{
+    return status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED;
+}
+
+static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)
 {
     uint64_t peak_bytes = request->whole.peak_bytes;
-    uint64_t capacity_bytes = 0;
     dao_status_t status = DAO_OK;
-    if (request->slow_down > 0) {
-        status = find_capacity(request, scheme, &capacity_bytes);
-        return status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
-    }
-    if (request->settings->sweep == NULL) {
-        const char *text = request->settings->capacity != NULL ? request->settings->capacity : "50%";
-        status = dao_capacity_parse(text, peak_bytes, &capacity_bytes);
-        return status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
-    }
     for (unsigned percent = request->first_percent; status == DAO_OK; percent -= SWEEP_APART) {
-        capacity_bytes = peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
-        if (capacity_bytes >= request->whole.least_capacity_bytes) {
+        uint64_t capacity_bytes = peak_bytes / 100 * percent + peak_bytes % 100 * percent / 100;
+        if (capacity_bytes < request->whole.least_capacity_bytes) {
+            tell_left_out(request, scheme, capacity_bytes, "below the smallest capacity");
+        } else {
             status = run_row(request, scheme, capacity_bytes);
-        } else if (!request->settings->is_json) {
-            (void)printf("%-16s %8.1f%% is below the smallest capacity\n", scheme->name, (double)percent);
+        }
+        if (is_refusal(status)) {
+            tell_left_out(request, scheme, capacity_bytes, dao_last_message());
+            status = DAO_OK;
         }
         if (percent < request->last_percent + SWEEP_APART) {
             break;
@@ -367,11 +377,27 @@ static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
     return status;
 }
 
+static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
+{
+    const char *text = request->settings->capacity != NULL ? request->settings->capacity : DEFAULT_CAPACITY;
+    uint64_t capacity_bytes = request->whole.peak_bytes;
+    if (request->settings->sweep != NULL) {
+        return sweep(request, scheme);
+    }
+    dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
+                                                 : dao_capacity_parse(text, capacity_bytes, &capacity_bytes);
+    status = status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
+    if (is_refusal(status) && request->scheme == NULL) {
+        tell_left_out(request, scheme, capacity_bytes, dao_last_message());
+        status = DAO_OK;
+    }
+    return status;
+}
+
 static dao_status_t run_schemes(request_t *request)
 {
-    dao_status_t status = DAO_OK;
     request->step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
-    status = dao_swap_find_bound(&request->step.problem, &request->whole);
+    dao_status_t status = dao_swap_find_bound(&request->step.problem, &request->whole);
     if (status != DAO_OK || request->scheme != NULL) {
         return status == DAO_OK ? run_scheme(request, request->scheme) : status;
     }
@@ -421,6 +447,8 @@ static int run_simulate(const dao_command_t *command, int argc, char **argv)
     return exit_code;
 }
 
+#define SCHEME_HELP(name, meaning, choice, run) "\n  " name ": " meaning
+
 const dao_command_t dao_command_simulate = {
     .name = "simulate",
     .arguments = "TRACE",
@@ -433,7 +461,7 @@ const dao_command_t dao_command_simulate = {
         "to\n"
         "step begins on the host; \"first ms\" is the first step, which fetches it. Percentages are of the "
         "peak,\n"
-        "at which nothing has to move.",
+        "at which nothing has to move. Schemes:" DAO_SCHEME_LIST(SCHEME_HELP),
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

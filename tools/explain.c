@@ -146,6 +146,12 @@ static uint64_t tenth_more(uint64_t value)
     return value > UINT64_MAX - value / BUY_PARTS ? value : value + value / BUY_PARTS;
 }
 
+/* What is gained, if anything is. */
+static uint64_t gain(uint64_t before_ns, uint64_t after_ns)
+{
+    return before_ns > after_ns ? before_ns - after_ns : 0;
+}
+
 static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound,
                                  uint64_t step_ns)
 {
@@ -161,16 +167,21 @@ static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_sw
     if (status != DAO_OK) {
         return status;
     }
-    uint64_t memory_ns = bound->step_ns - with_memory.step_ns;
-    uint64_t link_ns = bound->step_ns - with_link.step_ns;
+    uint64_t memory_ns = gain(bound->step_ns, with_memory.step_ns);
+    uint64_t link_ns = gain(bound->step_ns, with_link.step_ns);
     uint64_t worth_ns = bound->step_ns / WORTH_PARTS;
     const char *advice = memory_ns <= worth_ns && link_ns <= worth_ns ? "neither"
                          : memory_ns >= link_ns                       ? "memory"
                                                                       : "the link";
     (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%: buy %s\n",
                  percent(memory_ns, bound->step_ns), percent(link_ns, bound->step_ns), advice);
-    (void)printf("  the scheme itself loses %.1f%% against the bound\n\n",
-                 percent(step_ns - bound->step_ns, bound->step_ns));
+    if (step_ns >= bound->step_ns) {
+        (void)printf("  the scheme itself loses %.1f%% against the bound\n\n",
+                     percent(step_ns - bound->step_ns, bound->step_ns));
+    } else { /* a first step has nothing to bring home from one before */
+        (void)printf("  the step is %.1f%% below the bound, which is that of steps in a row\n\n",
+                     percent(bound->step_ns - step_ns, bound->step_ns));
+    }
     return DAO_OK;
 }
 

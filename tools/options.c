@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES_MAX = 32, OPTION_COUNT_MAX = 32 };
@@ -20,6 +21,24 @@ int dao_usage_error(const char *command, const char *format, ...)
     (void)fprintf(stderr, "\nTry \"dao%s%s --help\".\n", command[0] != '\0' ? " " : "", command);
     va_end(arguments);
     return DAO_EXIT_USAGE;
+}
+
+bool dao_option_number(const char *text, uint64_t fallback, uint64_t least, uint64_t most,
+                       uint64_t *out_number)
+{
+    if (text == NULL) {
+        *out_number = fallback;
+        return true;
+    }
+    char *end = NULL;
+    errno = 0;
+    uint64_t number = strtoull(text, &end, 10);
+    bool is_right =
+        text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && number >= least && number <= most;
+    if (is_right) {
+        *out_number = number;
+    }
+    return is_right;
 }
 
 int dao_failure(const char *command)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { DAO_EXIT_OK = 0, DAO_EXIT_FAILED = 1, DAO_EXIT_USAGE = 2 };
 
@@ -43,6 +44,11 @@ extern const dao_command_t dao_command_simulate;
    `--help` prints the command's help. True: go on; false: end with `*out_exit`. Complaints go to standard error. */
 bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void *settings,
                        const char *out_arguments[DAO_ARGUMENT_COUNT_MAX], int *out_exit);
+
+/* Reads the value of an option, all of it digits: a number from `least` to `most`; NULL, which is an option that was not given,
+   is `fallback`. False: it is no such number, and *out_number is as it was. */
+bool dao_option_number(const char *text, uint64_t fallback, uint64_t least, uint64_t most,
+                       uint64_t *out_number);
 
 /* Prints a command's help. */
 void dao_options_print_help(const dao_command_t *command);

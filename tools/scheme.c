@@ -108,25 +108,10 @@ static dao_status_t run_script(const dao_scheme_t *scheme, const dao_scheme_inpu
 }
 
 const dao_scheme_t dao_schemes[] = {
-    {"plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan},
-    {"plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan},
-    {"online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online},
-    {"lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand},
-    {"belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand},
-    {"weighted_lru", "on demand; window of greatest mean age", DAO_POLICY_WEIGHTED_LRU, run_on_demand},
-    {"weighted_belady", "on demand; window of greatest mean distance", DAO_POLICY_WEIGHTED_BELADY,
-     run_on_demand},
-    {"window", "on demand; window with the least bytes to move over distance", DAO_POLICY_WINDOW,
-     run_on_demand},
-    {"size", "on demand; largest first", DAO_POLICY_SIZE, run_on_demand},
-    {"sync", "feature maps; everything waits for their copies", DAO_SWAP_MAPS_SYNC, run_maps},
-    {"half-sync", "feature maps; copies beside the neighbouring operator", DAO_SWAP_MAPS_HALF_SYNC, run_maps},
-    {"async", "feature maps; copies queue up and are called for at the last moment", DAO_SWAP_MAPS_ASYNC,
-     run_maps},
-    {"script-sync", "sync as HeuristicAllocator's script does it", DAO_SWAP_MAPS_SYNC, run_script},
-    {"script-half-sync", "half-sync as that script does it", DAO_SWAP_MAPS_HALF_SYNC, run_script},
-    {"script-async", "async as that script does it", DAO_SWAP_MAPS_ASYNC, run_script},
-    {NULL, NULL, 0, NULL},
+#define SCHEME_ROW(name, meaning, choice, run) {name, choice, run},
+    DAO_SCHEME_LIST(SCHEME_ROW)
+#undef SCHEME_ROW
+        {NULL, 0, NULL},
 };
 
 dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)

@@ -35,7 +35,6 @@ typedef struct result {
     float losses[STEP_COUNT_MAX]; /* of all workers */
     uint64_t peak_device_bytes;   /* of the worker that needed most */
     uint64_t eviction_count;      /* of rank 0's, or of all threads' */
-    bool is_done;
 } result_t;
 
 typedef struct worker {
@@ -141,7 +140,6 @@ static void *work(void *user)
         print_error(worker);
         abort();
     }
-    worker->result->is_done = true;
     return NULL;
 }
 
@@ -192,7 +190,6 @@ static bool train_by_threads(const options_t *options, int worker_count, uint64_
         result->peak_device_bytes =
             peak_bytes > result->peak_device_bytes ? peak_bytes : result->peak_device_bytes;
         result->eviction_count += results[i].eviction_count;
-        is_right = results[i].is_done;
     }
     if (is_right) {
         memcpy(result->losses, results[0].losses, sizeof(result->losses));
@@ -208,13 +205,14 @@ static bool train_by_threads(const options_t *options, int worker_count, uint64_
 static bool train_by_processes(const options_t *options, const job_t *job, uint64_t capacity_bytes,
                                result_t *result)
 {
-    int32_t device_count;
+    int32_t device_count = 0;
     uint64_t part_bytes;
-    if (!devices_find(job->local_count, &device_count, &part_bytes)) {
-        return false;
-    }
-    if (dao_host_limit_set(HOST_BUDGET / (uint64_t)job->local_count) != DAO_OK) {
+    bool is_ready = devices_find(job->local_count, &device_count, &part_bytes);
+    if (is_ready && dao_host_limit_set(HOST_BUDGET / (uint64_t)job->local_count) != DAO_OK) {
         (void)fprintf(stderr, "parallel: %s\n", dao_last_message());
+        is_ready = false;
+    }
+    if (!job_all(job, is_ready)) { /* whoever began would wait for the others' numbers */
         return false;
     }
     worker_t worker = {.member = {job->team, job->rank, job->count},
@@ -223,7 +221,7 @@ static bool train_by_processes(const options_t *options, const job_t *job, uint6
                        .capacity_bytes = capacity_bytes,
                        .result = result};
     (void)work(&worker);
-    return result->is_done;
+    return true;
 }
 
 /* ---- the comparison ---- */
@@ -263,8 +261,8 @@ int main(int count, char **arguments)
 {
     options_t options = {.worker_count = 2, .layer_count = 4, .width = 64, .step_count = 20, .percent = 30};
     job_t job;
-    bool is_right = job_begin(&count, &arguments, &job) && read_options(count, arguments, &options) &&
-                    compare(&options, &job);
+    bool is_right = job_begin(&count, &arguments, &job) &&
+                    job_all(&job, read_options(count, arguments, &options)) && compare(&options, &job);
     bool is_stopped = dao_finalize() == DAO_OK;
     job_end(&job);
     return is_right && is_stopped ? 0 : 1;

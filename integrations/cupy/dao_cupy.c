@@ -7,10 +7,10 @@ static const char who[] = "dao_cupy";
 
 void *dao_cupy_alloc(void *stream, size_t size_bytes, int device)
 {
-    return stream_memory_alloc(who, device, size_bytes, stream);
+    return dao_stream_memory_alloc(who, device, size_bytes, stream);
 }
 
 void dao_cupy_free(void *stream, void *address, int device)
 {
-    stream_memory_free(who, device, address, stream);
+    dao_stream_memory_free(who, device, address, stream);
 }

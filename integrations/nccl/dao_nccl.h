@@ -13,7 +13,7 @@
 DAO_BEGIN_DECLS
 
 /** Memory of one device that is registered with one communicator. */
-typedef struct dao_nccl dao_nccl_t;
+typedef struct dao_segment_registry dao_nccl_t;
 
 /**
  * Registers what a device obtains from now on (ncclCommRegister), until dao_nccl_detach(): best before the device is first used.

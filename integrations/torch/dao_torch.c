@@ -1,13 +1,19 @@
 /* PyTorch's pluggable allocator: its functions in terms of stream_memory.h, and what it leaves out, the statistics. */
 #include "integrations/torch/dao_torch.h"
 
+#include "integrations/message.h"
 #include "integrations/stats_json.h"
 #include "integrations/stream_memory.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char who[] = "dao_torch";
+
+/* A limit below every block's size; 0 would be none. */
+#define NOTHING_BYTES 1
 
 static dao_place_t place_of_device(int device)
 {
@@ -22,13 +28,17 @@ static void tell(const char *hook)
 
 void *dao_torch_alloc(size_t size_bytes, int device, void *stream)
 {
-    return stream_memory_alloc(who, device, size_bytes, stream);
+    void *address = dao_stream_memory_alloc(who, device, size_bytes, stream);
+    if (address == NULL) {
+        (void)dao_plugin_answer(dao_last_status());
+    }
+    return address;
 }
 
 void dao_torch_free(void *address, size_t size_bytes, int device, void *stream)
 {
     (void)size_bytes;
-    stream_memory_free(who, device, address, stream);
+    dao_stream_memory_free(who, device, address, stream);
 }
 
 void dao_torch_init(int device_count)
@@ -45,7 +55,7 @@ void dao_torch_init(int device_count)
 void dao_torch_reset(void)
 {
     for (int device = 0; device < DAO_DEVICE_COUNT_MAX; device++) {
-        if (stream_memory_is_used(device) && dao_trim(place_of_device(device), 0, NULL) != DAO_OK) {
+        if (dao_stream_memory_is_used(device) && dao_trim(place_of_device(device), 0, NULL) != DAO_OK) {
             tell("reset");
         }
     }
@@ -54,10 +64,15 @@ void dao_torch_reset(void)
 void dao_torch_memory_fraction(double fraction, int device)
 {
     dao_device_info_t info;
+    if (!(fraction >= 0.0 && fraction <= 1.0)) {
+        (void)fprintf(stderr, "%s: memory fraction: %g is not between 0 and 1\n", who, fraction);
+        return;
+    }
     dao_status_t status = dao_device_query(device, &info);
     if (status == DAO_OK) {
-        double limit_bytes = fraction < 1.0 ? fraction * (double)info.total_bytes : 0;
-        status = dao_limit_set(place_of_device(device), limit_bytes > 0 ? (size_t)limit_bytes : 0);
+        double part_bytes = fraction * (double)info.total_bytes;
+        size_t limit_bytes = part_bytes >= 1.0 ? (size_t)part_bytes : NOTHING_BYTES;
+        status = dao_limit_set(place_of_device(device), fraction < 1.0 ? limit_bytes : 0);
     }
     if (status != DAO_OK) {
         tell("memory fraction");
@@ -86,7 +101,7 @@ void *dao_torch_base_alloc(void *address, size_t *out_size_bytes)
     size_t size_bytes = 0;
     for (int device = 0; device < DAO_DEVICE_COUNT_MAX && base == NULL; device++) {
         dao_snapshot_t *snapshot;
-        if (!stream_memory_is_used(device)) {
+        if (!dao_stream_memory_is_used(device)) {
             continue;
         }
         if (dao_snapshot_get(place_of_device(device), &snapshot) != DAO_OK) {
@@ -104,7 +119,7 @@ void *dao_torch_base_alloc(void *address, size_t *out_size_bytes)
 
 void dao_torch_record_stream(void *address, void *stream)
 {
-    if (address != NULL && !stream_memory_record(address, stream)) {
+    if (address != NULL && !dao_stream_memory_record(address, stream)) {
         (void)fprintf(stderr, "%s: record stream: %p was not allocated here\n", who, address);
     }
 }
@@ -113,12 +128,16 @@ void dao_torch_record_stream(void *address, void *stream)
 
 size_t dao_torch_memory_stats(int device, char *out_text, size_t text_bytes)
 {
-    return stats_json_write(place_of_device(device), out_text, text_bytes);
+    size_t length = dao_stats_json_write(place_of_device(device), out_text, text_bytes);
+    if (length == 0) {
+        (void)dao_plugin_answer(dao_last_status());
+    }
+    return length;
 }
 
 int dao_torch_reset_peaks(int device)
 {
-    return (int)dao_stats_reset_peaks(place_of_device(device));
+    return dao_plugin_answer(dao_stats_reset_peaks(place_of_device(device)));
 }
 
 static dao_status_t write_to_file(const char *text, size_t text_bytes, void *user)
@@ -126,23 +145,39 @@ static dao_status_t write_to_file(const char *text, size_t text_bytes, void *use
     return fwrite(text, 1, text_bytes, user) == text_bytes ? DAO_OK : DAO_ERR_IO;
 }
 
+/* Writes a snapshot into a file that is open, and closes it. */
+static int snapshot_write(const dao_snapshot_t *snapshot, FILE *file, const char *path)
+{
+    dao_status_t status = dao_snapshot_write_json(snapshot, write_to_file, file);
+    int reason = errno;
+    if (fclose(file) != 0 && status == DAO_OK) {
+        reason = errno;
+        status = DAO_ERR_IO;
+    }
+    return status == DAO_ERR_IO ? dao_plugin_fail(status, "dao_torch_snapshot: \"%s\" is not whole: %s", path,
+                                                  strerror(reason))
+                                : dao_plugin_answer(status);
+}
+
 int dao_torch_snapshot(int device, const char *path)
 {
     dao_snapshot_t *snapshot;
+    if (path == NULL) {
+        return dao_plugin_fail(DAO_ERR_INVALID, "dao_torch_snapshot: the path is NULL");
+    }
     dao_status_t status = dao_snapshot_get(place_of_device(device), &snapshot);
     if (status != DAO_OK) {
-        return (int)status;
+        return dao_plugin_answer(status);
     }
-    FILE *file = path != NULL ? fopen(path, "w") : NULL;
-    status = file != NULL ? dao_snapshot_write_json(snapshot, write_to_file, file) : DAO_ERR_IO;
-    if (file != NULL && fclose(file) != 0) {
-        status = DAO_ERR_IO;
-    }
+    FILE *file = fopen(path, "w");
+    int answer = file != NULL ? snapshot_write(snapshot, file, path)
+                              : dao_plugin_fail(DAO_ERR_IO, "dao_torch_snapshot: \"%s\" is not opened: %s",
+                                                path, strerror(errno));
     dao_snapshot_destroy(snapshot);
-    return (int)status;
+    return answer;
 }
 
 const char *dao_torch_last_message(void)
 {
-    return dao_last_message();
+    return dao_plugin_message();
 }

@@ -43,7 +43,7 @@ DAO_API void dao_torch_free(void *address, size_t size_bytes, int device, void *
 DAO_API void dao_torch_init(int device_count);
 /** For set_reset_fn(): torch.cuda.empty_cache() gives cached memory back. Threads: any. Waits: as dao_trim(). */
 DAO_API void dao_torch_reset(void);
-/** For set_memory_fraction_fn(): limits a device to a part of its memory; 1 is no limit. Threads: any. Waits: as dao_limit_set(). */
+/** For set_memory_fraction_fn(): limits a device to a part of its memory; 1 is no limit, 0 refuses everything. Threads: any. Waits: as dao_limit_set(). */
 DAO_API void dao_torch_memory_fraction(double fraction, int device);
 /** For set_base_alloc_fn(): the start of the driver's memory around an address, and its bytes; NULL if it is not ours. Threads: any. Waits: never. Cost: a snapshot. */
 DAO_API void *dao_torch_base_alloc(void *address, size_t *out_size_bytes);
@@ -65,10 +65,10 @@ DAO_API size_t dao_torch_memory_stats(int device, char *out_text, size_t text_by
 /** Sets the peaks to what is held now. Gives 0, or a dao_status_t. Threads: any. Waits: never. */
 DAO_API int dao_torch_reset_peaks(int device);
 
-/** Writes a snapshot of a device as a file that PyTorch's memory viewer shows. Gives 0, or a dao_status_t. Threads: any. Waits: for the file. */
+/** Writes a snapshot of a device as a file that PyTorch's memory viewer shows. Gives 0, or a dao_status_t: DAO_ERR_INVALID for NULL, DAO_ERR_IO. Threads: any. Waits: for the file. */
 DAO_API int dao_torch_snapshot(int device, const char *path);
 
-/** As dao_last_message(). Threads: any, each has its own. Waits: never. */
+/** What went wrong in the latest of these calls that failed, as dao_last_message(). Threads: any, each has its own. Waits: never. */
 DAO_API const char *dao_torch_last_message(void);
 
 DAO_END_DECLS

@@ -1,6 +1,7 @@
 /* PyTorch's allocator of the CPU over libdao's host place. */
 #include "integrations/torch/dao_torch_cpu.h"
 
+#include "integrations/message.h"
 #include "integrations/stats_json.h"
 
 #include <dao/dao.hpp>
@@ -9,6 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <cstring>
 
 #include <pthread.h>
 
@@ -63,6 +65,15 @@ struct host_allocator final : c10::Allocator {
     }
 };
 
+/* Hands on the length of a text; 0 is a failure of the library's. */
+std::size_t json_length(std::size_t length)
+{
+    if (length == 0) {
+        (void)dao_plugin_answer(::dao_last_status());
+    }
+    return length;
+}
+
 /* PyTorch's own allocator has the lowest. */
 constexpr std::uint8_t priority = 1;
 
@@ -72,29 +83,31 @@ int dao_torch_cpu_install()
 {
     static host_allocator allocator;
     dao_status_t status = ::dao_init(nullptr);
-    if (status == DAO_OK) {
-        static const bool is_told = pthread_atfork(nullptr, nullptr, note_fork) == 0;
-        if (!is_told) {
-            return static_cast<int>(DAO_ERR_NO_HOST_MEMORY);
-        }
-        c10::SetCPUAllocator(&allocator, priority);
+    if (status != DAO_OK) {
+        return dao_plugin_answer(status);
     }
-    return static_cast<int>(status);
+    static const int refusal = pthread_atfork(nullptr, nullptr, note_fork);
+    if (refusal != 0) {
+        return dao_plugin_fail(DAO_ERR_NO_HOST_MEMORY, "dao_torch_cpu_install: the system notes no forks: %s",
+                               std::strerror(refusal));
+    }
+    c10::SetCPUAllocator(&allocator, priority);
+    return static_cast<int>(DAO_OK);
 }
 
 int dao_torch_cpu_limit(std::size_t limit_bytes)
 {
-    return static_cast<int>(::dao_limit_set(host, limit_bytes));
+    return dao_plugin_answer(::dao_limit_set(host, limit_bytes));
 }
 
 std::size_t dao_torch_cpu_memory_stats(char *out_text, std::size_t text_bytes)
 {
-    return stats_json_write(host, out_text, text_bytes);
+    return json_length(dao_stats_json_write(host, out_text, text_bytes));
 }
 
 int dao_torch_cpu_step_begin()
 {
-    return static_cast<int>(::dao_iteration_begin(host));
+    return dao_plugin_answer(::dao_iteration_begin(host));
 }
 
 /* When a plan was made, what the recorded step left in the cache makes room for the plan's arena. */
@@ -108,15 +121,15 @@ int dao_torch_cpu_step_end()
         after.learn_count > before.learn_count) {
         status = ::dao_trim(host, 0, nullptr);
     }
-    return static_cast<int>(status);
+    return dao_plugin_answer(status);
 }
 
 std::size_t dao_torch_cpu_serving_stats(char *out_text, std::size_t text_bytes)
 {
-    return serving_json_write(host, out_text, text_bytes);
+    return json_length(dao_serving_json_write(host, out_text, text_bytes));
 }
 
 const char *dao_torch_cpu_last_message()
 {
-    return ::dao_last_message();
+    return dao_plugin_message();
 }

@@ -14,7 +14,8 @@ DAO_BEGIN_DECLS
 /**
  * Makes the host place PyTorch's allocator for the CPU, for the rest of the process. Tensors that are there already keep theirs.
  *
- * @return 0, or the dao_status_t of the library's start: nothing was changed then; see dao_torch_cpu_last_message().
+ * @return 0, or the dao_status_t of the library's start, or DAO_ERR_NO_HOST_MEMORY if the system has no room to note forks:
+ *         PyTorch's allocator stays then; see dao_torch_cpu_last_message().
  *
  * Threads: one, before others use PyTorch. Waits: for the start of the library. Cost: that start.
  */
@@ -48,7 +49,7 @@ DAO_API int dao_torch_cpu_step_end(void);
  */
 DAO_API size_t dao_torch_cpu_serving_stats(char *out_text, size_t text_bytes);
 
-/** As dao_last_message(). Threads: any, each has its own. Waits: never. */
+/** What went wrong in the latest of these calls that failed, as dao_last_message(). Threads: any, each has its own. Waits: never. */
 DAO_API const char *dao_torch_cpu_last_message(void);
 
 DAO_END_DECLS

@@ -16,7 +16,7 @@
 DAO_BEGIN_DECLS
 
 /** Memory of one place that is mapped for one context. */
-typedef struct dao_ucx dao_ucx_t;
+typedef struct dao_segment_registry dao_ucx_t;
 
 /**
  * Maps what a place obtains from now on (ucp_mem_map), until dao_ucx_detach(): best before its device is first used. With page

@@ -186,13 +186,16 @@ bool contract_has_pages(void)
     return has;
 }
 
-/* A driver keeps a part of a real device's memory to itself, and other programs take from it. */
+/* A driver keeps a part of a real device's memory to itself, and other programs take from it. A virtual device has what it
+   was given. */
 bool contract_has_exact_capacity(void)
 {
-    if (!info.host_accessible) {
+    bool is_virtual =
+        info.host_accessible || (config.cpu.device_bytes != 0 && info.total_bytes == config.cpu.device_bytes);
+    if (!is_virtual) {
         (void)printf("    skipped: the capacity of %s is not ours alone\n", ops->name);
     }
-    return info.host_accessible;
+    return is_virtual;
 }
 
 /* Opening. */
