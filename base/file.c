@@ -57,8 +57,8 @@ dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engi
     }
     DAO_FILE_ENGINE_LIST(ENGINE_COMPARE)
 #undef ENGINE_COMPARE
-    return dao_error(DAO_ERR_INVALID, "there is no engine \"%.40s\" for files; there are auto, uring, threads",
-                     text);
+    return dao_error(DAO_ERR_INVALID,
+                     "there is no engine \"%.40s\" for files; there are auto, uring, threads", text);
 }
 
 /* ---- pieces ---- */

@@ -33,10 +33,9 @@ static int64_t ask(const dao_file_job_t *job, const dao_file_piece_t *piece)
         return -refusal;
     }
     size_t size_bytes = dao_file_piece_ask(piece);
-    ssize_t result =
-        job->direction == DAO_FILE_READ
-            ? pread(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes)
-            : pwrite(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes);
+    ssize_t result = job->direction == DAO_FILE_READ
+                         ? pread(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes)
+                         : pwrite(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes);
     return result < 0 ? -errno : result;
 }
 
@@ -85,8 +84,7 @@ dao_status_t dao_file_threads_create(dao_file_threads_t **out_threads)
     dao_cond_init(&threads->done);
     dao_status_t status = DAO_OK;
     while (status == DAO_OK && threads->thread_count < THREAD_COUNT) {
-        status =
-            dao_thread_start(&threads->threads[threads->thread_count], "dao-file", run_worker, threads);
+        status = dao_thread_start(&threads->threads[threads->thread_count], "dao-file", run_worker, threads);
         threads->thread_count += status == DAO_OK ? 1 : 0;
     }
     if (threads->thread_count == 0) {

@@ -43,8 +43,7 @@ struct dao_file_uring {
 
 static bool map(mapping_t *mapping, int handle, off_t which, size_t size_bytes)
 {
-    void *address =
-        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, handle, which);
+    void *address = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, handle, which);
     if (address == MAP_FAILED) {
         return false;
     }
@@ -90,17 +89,15 @@ static void find_rings(dao_file_uring_t *uring, const struct io_uring_params *pa
 static bool has_operations(int handle)
 {
     enum { OPERATION_COUNT = IORING_OP_WRITE + 1 };
-    struct {
-        struct io_uring_probe head;
-        struct io_uring_probe_op operations[OPERATION_COUNT];
-    } probe;
-    memset(&probe, 0, sizeof(probe));
-    if (syscall(SYS_io_uring_register, handle, IORING_REGISTER_PROBE, &probe, OPERATION_COUNT) != 0) {
+    _Alignas(struct io_uring_probe) char
+        bytes[sizeof(struct io_uring_probe) + OPERATION_COUNT * sizeof(struct io_uring_probe_op)] = {0};
+    const struct io_uring_probe *probe = (const struct io_uring_probe *)(const void *)bytes;
+    if (syscall(SYS_io_uring_register, handle, IORING_REGISTER_PROBE, bytes, OPERATION_COUNT) != 0) {
         return false;
     }
-    return probe.head.last_op >= IORING_OP_WRITE &&
-           (probe.operations[IORING_OP_READ].flags & IO_URING_OP_SUPPORTED) != 0 &&
-           (probe.operations[IORING_OP_WRITE].flags & IO_URING_OP_SUPPORTED) != 0;
+    return probe->last_op >= IORING_OP_WRITE &&
+           (probe->ops[IORING_OP_READ].flags & IO_URING_OP_SUPPORTED) != 0 &&
+           (probe->ops[IORING_OP_WRITE].flags & IO_URING_OP_SUPPORTED) != 0;
 }
 
 dao_status_t dao_file_uring_create(dao_file_uring_t **out_uring)
@@ -112,8 +109,7 @@ dao_status_t dao_file_uring_create(dao_file_uring_t **out_uring)
     struct io_uring_params params;
     memset(&params, 0, sizeof(params));
     uring->handle = (int)syscall(SYS_io_uring_setup, DAO_FILE_DEPTH, &params);
-    bool is_there =
-        uring->handle >= 0 && has_operations(uring->handle) && map_rings(uring, &params);
+    bool is_there = uring->handle >= 0 && has_operations(uring->handle) && map_rings(uring, &params);
     if (!is_there) {
         int error = errno;
         dao_file_uring_destroy(uring);
@@ -206,7 +202,8 @@ static void take_back_unsent(dao_file_uring_t *uring)
     for (; uring->unsent > 0; uring->unsent--, uring->under_way--) {
         tail--;
         const struct io_uring_sqe *request =
-            (const struct io_uring_sqe *)(const void *)uring->requests.address + (tail & uring->submission_mask);
+            (const struct io_uring_sqe *)(const void *)uring->requests.address +
+            (tail & uring->submission_mask);
         uring->is_taken[request->user_data] = false;
     }
     atomic_store_explicit(uring->submission_tail, tail, memory_order_release);
@@ -215,8 +212,7 @@ static void take_back_unsent(dao_file_uring_t *uring)
 /* Tells the kernel of what is unsent, and waits for a completion. */
 static void enter(dao_file_uring_t *uring, dao_file_job_t *job)
 {
-    long sent =
-        syscall(SYS_io_uring_enter, uring->handle, uring->unsent, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+    long sent = syscall(SYS_io_uring_enter, uring->handle, uring->unsent, 1, IORING_ENTER_GETEVENTS, NULL, 0);
     if (sent >= 0) {
         uring->unsent -= (uint32_t)sent;
     } else if (errno != EINTR && errno != EAGAIN && errno != EBUSY) {

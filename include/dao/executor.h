@@ -106,7 +106,8 @@ typedef struct dao_executor_config {
     dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
     dao_policy_score_t score; /**< for DAO_POLICY_USER */
     void *score_user;         /**< handed to score */
-    dao_file_config_t file; /**< where tensors go on to when pinned host memory is full; all zero: they do not */
+    dao_file_config_t
+        file;       /**< where tensors go on to when pinned host memory is full; all zero: they do not */
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
 } dao_executor_config_t;

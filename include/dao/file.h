@@ -27,7 +27,8 @@ typedef struct dao_file_config {
     uint64_t limit_bytes;  /**< most bytes of tensors in it; 0: what its file system has free */
     uint64_t in_bytes_per_second;  /**< reads are held back to this; 0: as fast as it goes */
     uint64_t out_bytes_per_second; /**< the same for writes */
-    uint64_t latency_ns; /**< that each read or write takes at least, on top; in virtual time it is all it takes beside the speed */
+    uint64_t
+        latency_ns; /**< that each read or write takes at least, on top; in virtual time it is all it takes beside the speed */
     dao_file_engine_t engine;
 } dao_file_config_t;
 

@@ -42,9 +42,9 @@ typedef struct dao_engine {
     dao_arena_t arena;
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;
-    uint64_t backed_bytes;       /* spill.c: of host slots whose tensor has a slot in the file, too */
-    uint64_t leaving_bytes;      /* spill.c: of these, those whose write was not seen to finish */
-    bool is_file_refusing;       /* spill.c: a write has failed since the last sync: none is tried */
+    uint64_t backed_bytes;           /* spill.c: of host slots whose tensor has a slot in the file, too */
+    uint64_t leaving_bytes;          /* spill.c: of these, those whose write was not seen to finish */
+    bool is_file_refusing;           /* spill.c: a write has failed since the last sync: none is tried */
     dao_error_record_t file_refusal; /* why */
 
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */

@@ -152,8 +152,8 @@ dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64
     dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
         return dao_error(DAO_ERR_LIMIT,
-                         "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; raise its limit", size_bytes,
-                         dao_range_used(tier->slots.range), tier->limit_bytes);
+                         "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; raise its limit",
+                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes);
     }
     return status;
 }
@@ -165,8 +165,8 @@ static uint64_t least_ns(const dao_file_operation_t *operation)
 {
     __extension__ typedef unsigned __int128 wide_t;
     const dao_file_config_t *config = &operation->tier->config.file;
-    uint64_t rate = operation->direction == DAO_FILE_READ ? config->in_bytes_per_second
-                                                          : config->out_bytes_per_second;
+    uint64_t rate =
+        operation->direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
     wide_t ns = rate == 0 ? 0 : ((wide_t)operation->size_bytes * NS_PER_SECOND + rate - 1) / rate;
     ns += config->latency_ns;
     return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
@@ -203,7 +203,8 @@ static dao_status_t put(dao_file_operation_t *operation)
         return ops->host_func(stream, transfer_in_time, operation);
     }
     dao_status_t status = ops->delay(stream, least_ns(operation));
-    return status != DAO_OK || ops->has_no_bytes ? status : ops->host_func(stream, transfer_at_once, operation);
+    return status != DAO_OK || ops->has_no_bytes ? status
+                                                 : ops->host_func(stream, transfer_at_once, operation);
 }
 
 dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,

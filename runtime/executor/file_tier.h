@@ -40,16 +40,17 @@ typedef struct dao_file_tier_config {
 typedef struct dao_file_tier {
     bool is_there; /* false: all else is 0 */
     dao_file_tier_config_t config;
-    dao_file_t *file;     /* NULL where memory has no bytes */
+    dao_file_t *file; /* NULL where memory has no bytes */
     dao_timeline_t *timeline;
     dao_arena_t slots;    /* offsets in the file, with the fences of those who used them last */
     uint64_t limit_bytes; /* of all slots */
     char *staging[DAO_FILE_STAGING_COUNT];
     dao_fence_t staging_busy[DAO_FILE_STAGING_COUNT];
-    size_t staging_bytes;   /* of each */
+    size_t staging_bytes; /* of each */
     uint32_t next_staging;
-    dao_file_operation_t *operations[DAO_FILE_DIRECTION_COUNT]; /* of number n: slot n mod DAO_TIMELINE_DEPTH */
-    uint64_t taken_off[DAO_FILE_DIRECTION_COUNT];               /* all up to this number */
+    dao_file_operation_t
+        *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_DEPTH */
+    uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
 } dao_file_tier_t;
 
 /* The lane of a direction. */
@@ -84,7 +85,8 @@ int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, v
                            size_t size_bytes);
 
 /* The oldest finished operation of a direction that was not taken off; NULL if there is none. */
-const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier, dao_file_direction_t direction);
+const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
+                                                   dao_file_direction_t direction);
 void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction);
 
 bool dao_file_tier_is_valid(const dao_file_tier_t *tier);

@@ -55,9 +55,9 @@ struct dao_managed {
     dao_fence_t host_busy;
     dao_file_copy_t file_copy;
     uint64_t file_offset_bytes; /* of the slot in the file */
-    uint64_t file_version;      /* grows with every write to the file and every read from it, and when the copy is
+    uint64_t file_version; /* grows with every write to the file and every read from it, and when the copy is
                                    given up: what comes of an operation is for the version that it was queued with */
-    dao_fence_t file_busy;      /* all that uses the slot */
+    dao_fence_t file_busy; /* all that uses the slot */
     bool is_unverified; /* the device part comes from the file, and the reads were not seen to succeed yet */
     int file_error;     /* of such a read: errno; 0: none has failed */
 };

@@ -311,16 +311,14 @@ void dao_residence_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t
 void dao_residence_drop_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->residence == DAO_RESIDENCE_BOTH || tensor->file_copy == DAO_FILE_COPY_VALID);
-    tensor->residence =
-        tensor->residence == DAO_RESIDENCE_BOTH ? DAO_RESIDENCE_DEVICE : DAO_RESIDENCE_FILE;
+    tensor->residence = tensor->residence == DAO_RESIDENCE_BOTH ? DAO_RESIDENCE_DEVICE : DAO_RESIDENCE_FILE;
     give_host(engine, tensor);
 }
 
 void dao_residence_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(dao_residence_is_clean(tensor));
-    tensor->residence =
-        tensor->residence == DAO_RESIDENCE_BOTH ? DAO_RESIDENCE_HOST : DAO_RESIDENCE_FILE;
+    tensor->residence = tensor->residence == DAO_RESIDENCE_BOTH ? DAO_RESIDENCE_HOST : DAO_RESIDENCE_FILE;
     tensor->is_unverified = false;
     give_device(engine, tensor);
 }
@@ -406,7 +404,8 @@ static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor
     uint64_t sequence = 0;
     dao_status_t status = dao_spill_verify(engine, tensor);
     if (status == DAO_OK) {
-        status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination, tensor, &sequence);
+        status =
+            queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, destination, tensor, &sequence);
     }
     if (status != DAO_OK) {
         return status;
@@ -458,7 +457,8 @@ bool dao_residence_is_valid(const dao_managed_t *tensor)
     bool has_host = tensor->host_address != NULL;
     switch (tensor->residence) {
     case DAO_RESIDENCE_EMPTY:
-        return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE && (!tensor->has_device || tensor->is_pinned);
+        return !has_host && tensor->file_copy == DAO_FILE_COPY_NONE &&
+               (!tensor->has_device || tensor->is_pinned);
     case DAO_RESIDENCE_DEVICE:
         return !has_host && tensor->has_device;
     case DAO_RESIDENCE_BOTH:

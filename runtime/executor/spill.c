@@ -94,8 +94,8 @@ static dao_status_t queue_operation(dao_engine_t *engine, dao_managed_t *tensor,
 /* From now on nothing is written until a slot is given back or a sync; the last message says why. */
 static void refuse_writes(dao_engine_t *engine, const dao_managed_t *tensor, dao_status_t status)
 {
-    dao_error_prefix("the file tier in \"%.200s\" cannot take tensor \"%s\": ",
-                     engine->config.file.directory, tensor->name);
+    dao_error_prefix("the file tier in \"%.200s\" cannot take tensor \"%s\": ", engine->config.file.directory,
+                     tensor->name);
     dao_error_save(&engine->file_refusal, status);
     engine->is_file_refusing = true;
     engine->stats.file_failure_count++;
@@ -307,7 +307,8 @@ dao_status_t dao_spill_make_room(dao_engine_t *engine, uint64_t size_bytes, bool
 void dao_spill_ahead(dao_engine_t *engine)
 {
     const dao_host_tier_t *host = &engine->host_tier;
-    if (!engine->file_tier.is_there || host->limit_bytes == 0 || engine->is_file_refusing || engine->is_lost) {
+    if (!engine->file_tier.is_there || host->limit_bytes == 0 || engine->is_file_refusing ||
+        engine->is_lost) {
         return;
     }
     uint64_t free_bytes = host->limit_bytes - host->used_bytes;
@@ -428,7 +429,8 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
         refuse_writes(engine, tensor, status);
         return status;
     }
-    for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes && tensor->file_version == version;) {
+    for (uint64_t done = 0;
+         status == DAO_OK && done < tensor->size_bytes && tensor->file_version == version;) {
         passage_t passage = next_passage(engine, tensor, done);
         status = pass_out(engine, tensor, &passage, &slot_fence);
         done += passage.size_bytes;
@@ -458,7 +460,8 @@ dao_status_t dao_spill_evict(dao_engine_t *engine, dao_managed_t *tensor)
     if (engine->is_file_refusing) {
         return cannot_leave(engine, tensor);
     }
-    dao_spill_forget(engine, tensor); /* one that is still being written: of the same bytes, but nobody waits for it */
+    dao_spill_forget(
+        engine, tensor); /* one that is still being written: of the same bytes, but nobody waits for it */
     dao_status_t status = write_through(engine, tensor);
     if (engine->is_lost) {
         return dao_error_restore(&engine->failure);
@@ -523,6 +526,16 @@ dao_status_t dao_spill_verify(dao_engine_t *engine, dao_managed_t *tensor)
         return DAO_OK;
     }
     dao_status_t status = wait_for_reads(engine, tensor);
+    if (status != DAO_ERR_IO) {
+        return status;
+    }
+    tensor->residence = DAO_RESIDENCE_FILE; /* it was long ago, perhaps: once more, into the same part */
+    status = dao_spill_fetch(engine, tensor);
+    if (status != DAO_OK) {
+        dao_residence_unland(engine, tensor);
+        return status;
+    }
+    status = wait_for_reads(engine, tensor);
     if (status == DAO_ERR_IO) {
         dao_residence_drop_device(engine, tensor);
     }
@@ -555,8 +568,8 @@ bool dao_spill_is_valid(const dao_engine_t *engine)
         if (tensor->file_copy != DAO_FILE_COPY_NONE) {
             slot_bytes += dao_arena_part_bytes(tensor->size_bytes);
         }
-        if (tensor->is_unverified && (tensor->residence != DAO_RESIDENCE_DEVICE ||
-                                      tensor->file_copy != DAO_FILE_COPY_VALID)) {
+        if (tensor->is_unverified &&
+            (tensor->residence != DAO_RESIDENCE_DEVICE || tensor->file_copy != DAO_FILE_COPY_VALID)) {
             return false;
         }
     }

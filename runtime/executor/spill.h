@@ -14,7 +14,8 @@
 
 /* Makes room on the host, by one move: a copy is given up that is somewhere else too, a write to the file is begun, or one
    is waited for. False if there is nothing left to do. An error means that the device has to be given up. */
-DAO_NODISCARD dao_status_t dao_spill_make_room(dao_engine_t *engine, uint64_t size_bytes, bool *out_has_moved);
+DAO_NODISCARD dao_status_t dao_spill_make_room(dao_engine_t *engine, uint64_t size_bytes,
+                                               bool *out_has_moved);
 
 /* Begins writes as long as little host memory can be had at once. What fails is left to dao_spill_make_room(). */
 void dao_spill_ahead(dao_engine_t *engine);
@@ -30,8 +31,8 @@ DAO_NODISCARD dao_status_t dao_spill_evict(dao_engine_t *engine, dao_managed_t *
    changed. A read that fails is seen by dao_spill_verify(). */
 DAO_NODISCARD dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Waits until the bytes of a part that come from the file were read. DAO_ERR_IO: they could not be; the part is given up, and
-   the tensor FILE again. */
+/* Waits until the bytes of a part that come from the file were read; a read that has failed is tried once more. DAO_ERR_IO,
+   DAO_ERR_COPY_FAILED: they could not be; the part is given up, and the tensor FILE again. */
 DAO_NODISCARD dao_status_t dao_spill_verify(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Copies the content of a tensor that is FILE to the program's memory and waits for it. DAO_ERR_IO. */

@@ -65,8 +65,7 @@ static dao_status_t wait_on_host(dao_timeline_t *timeline, dao_lane_t *lane, uin
 }
 
 /* Makes `lane` wait for operation `sequence` of `other`; the host does it if the device cannot. */
-static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, int other,
-                                   uint64_t sequence)
+static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, int other, uint64_t sequence)
 {
     dao_lane_t *source = &timeline->lanes[other];
     if (lane == source || sequence <= source->completed || sequence <= lane->waited[other]) {
@@ -81,8 +80,7 @@ static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, i
     return wait_on_host(timeline, source, sequence);
 }
 
-dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index,
-                                 const dao_fence_t *fence)
+dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index, const dao_fence_t *fence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     if (lane->issued - lane->completed == DAO_TIMELINE_DEPTH) {
@@ -96,8 +94,7 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index,
         }
     }
     for (int other = 0; other < DAO_LANE_COUNT; other++) {
-        dao_status_t status =
-            wait_on_device(timeline, lane, other, fence->sequence[other]);
+        dao_status_t status = wait_on_device(timeline, lane, other, fence->sequence[other]);
         if (status != DAO_OK) {
             return status;
         }
@@ -105,8 +102,7 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index,
     return DAO_OK;
 }
 
-dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane_index,
-                                uint64_t *out_sequence)
+dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane_index, uint64_t *out_sequence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     DAO_ASSERT(lane->issued - lane->completed < DAO_TIMELINE_DEPTH);
@@ -174,8 +170,7 @@ dao_status_t dao_timeline_wait_all(dao_timeline_t *timeline)
     dao_status_t first = DAO_OK;
     for (int i = 0; i < DAO_LANE_COUNT; i++) {
         dao_lane_t *lane = &timeline->lanes[i];
-        dao_status_t status =
-            lane->stream != NULL ? timeline->ops->stream_synchronize(lane->stream) : DAO_OK;
+        dao_status_t status = lane->stream != NULL ? timeline->ops->stream_synchronize(lane->stream) : DAO_OK;
         if (status == DAO_OK) {
             lane->completed = lane->issued;
         } else if (first == DAO_OK) {
