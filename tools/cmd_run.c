@@ -158,7 +158,8 @@ static bool parse_file(const settings_t *settings, dao_file_config_t *file, int 
     file->directory = settings->file;
     if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
                                     settings->file_out != NULL || settings->file_engine != NULL)) {
-        *out_exit = dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
+        *out_exit =
+            dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
         return false;
     }
     if (file->directory != NULL && settings->host == NULL) {
