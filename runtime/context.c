@@ -709,7 +709,8 @@ dao_status_t dao_device_synchronize(int32_t device_index)
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_runtime_synchronize(runtime);
+    status = dao_runtime_health(runtime, "dao_device_synchronize");
+    status = status == DAO_OK ? dao_runtime_synchronize(runtime) : status;
     dao_error_record_t record;
     dao_error_save(&record, status);
     dao_runtime_drain(runtime);

@@ -54,7 +54,8 @@ static dao_status_t copy_peers(const transfer_t *transfer)
     dao_backend_stream_t *stream = runtime->streams[DAO_STREAM_ROLE_D2H].backend;
     dao_status_t status = runtime->ops->copy_peer(stream, transfer->dst_runtime->device, transfer->dst,
                                                   runtime->device, transfer->src, transfer->size_bytes);
-    return status == DAO_OK ? dao_runtime_wait(runtime, stream) : status;
+    return status == DAO_OK ? dao_runtime_wait(runtime, stream)
+                            : dao_runtime_told_of_two(runtime, transfer->dst_runtime, status);
 }
 
 /* Moves the bytes through a staging buffer, a piece after the other. */
@@ -120,7 +121,8 @@ static dao_status_t copy_route(const transfer_t *transfer)
     return DAO_OK;
 }
 
-/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. */
+/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. A lost device's
+   pinned memory can be used, its own cannot. */
 static dao_status_t range_check(dao_place_t place, const void *address, size_t size_bytes,
                                 dao_runtime_t **out_runtime)
 {
@@ -129,6 +131,9 @@ static dao_status_t range_check(dao_place_t place, const void *address, size_t s
         return DAO_OK;
     }
     dao_status_t status = dao_runtime_borrow(place.index, out_runtime);
+    if (status == DAO_OK && place.kind == DAO_PLACE_KIND_DEVICE) {
+        status = dao_runtime_health(*out_runtime, "dao_copy");
+    }
     if (status != DAO_OK) {
         return status;
     }

@@ -61,6 +61,9 @@ static inline dao_status_t dao_runtime_told(dao_runtime_t *runtime, dao_status_t
     return status;
 }
 
+/* As dao_runtime_told(), of a call on `runtime` that touches the memory of `other` too: each is asked whether it is lost. */
+dao_status_t dao_runtime_told_of_two(dao_runtime_t *runtime, dao_runtime_t *other, dao_status_t status);
+
 static inline bool dao_runtime_is_lost(const dao_runtime_t *runtime)
 {
     return __builtin_expect(atomic_load_explicit(&runtime->loss, memory_order_acquire) == DAO_LOSS_TOLD, 0);

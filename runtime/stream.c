@@ -66,14 +66,33 @@ static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
     if (native == NULL && !ops->has_default_stream) {
         native = ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
     }
-    return ops->stream_adopt(runtime->device, native, out_stream);
+    return dao_runtime_told(runtime, ops->stream_adopt(runtime->device, native, out_stream));
+}
+
+/* Gives the runtime of a device on which something is to be made, with a reference. */
+static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *function,
+                                            dao_runtime_t **out_runtime)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_runtime_health(runtime, function);
+    if (status != DAO_OK) {
+        dao_runtime_release(runtime);
+        return status;
+    }
+    *out_runtime = runtime;
+    return DAO_OK;
 }
 
 /* Makes a stream around a new one of the backend, or around that of a handle. */
 static dao_status_t stream_make(int32_t device_index, bool adopts, void *native, dao_stream_t **out_stream)
 {
     dao_runtime_t *runtime;
-    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    dao_status_t status =
+        runtime_acquire_healthy(device_index, adopts ? "dao_stream_adopt" : "dao_stream_create", &runtime);
     if (status != DAO_OK) {
         return status;
     }
@@ -153,7 +172,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     dao_error_record_t
         record; /* an error of the work is for whoever synchronizes, and there is nobody left */
     dao_error_save(&record, dao_last_status());
-    (void)stream->runtime->ops->stream_synchronize(stream->backend);
+    (void)dao_runtime_told(stream->runtime, stream->runtime->ops->stream_synchronize(stream->backend));
     (void)dao_error_restore(&record);
     dao_runtime_drain(stream->runtime);
     dao_live_remove(dao_runtime_core(stream->runtime), &((made_stream_t *)(void *)stream)->live);
@@ -213,7 +232,7 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     }
     int32_t other_device = dst_device == runtime->device_index ? src_device : dst_device;
     dao_runtime_t *other;
-    dao_status_t status = dao_runtime_acquire(other_device, &other);
+    dao_status_t status = runtime_acquire_healthy(other_device, "dao_stream_copy", &other);
     if (status != DAO_OK) {
         return status;
     }
@@ -223,7 +242,9 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
-    status = runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes);
+    status = dao_runtime_told_of_two(
+        runtime, other,
+        runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes));
     dao_runtime_release(other);
     return status;
 }
@@ -321,7 +342,7 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
         return null_error("dao_event_create", "out_event");
     }
     dao_runtime_t *runtime;
-    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    dao_status_t status = runtime_acquire_healthy(device_index, "dao_event_create", &runtime);
     if (status != DAO_OK) {
         return status;
     }

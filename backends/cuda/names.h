@@ -1,8 +1,10 @@
-/* CUDA's names for what backends/vendor/vendor.c calls: "vendor" for "cuda", the rest as it is spelled there. */
+/* CUDA's names for what backends/vendor/ calls: "vendor" for "cuda", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
 #include "backends/cuda/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <cuda_runtime_api.h>
 
@@ -13,9 +15,9 @@
 #define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
-#define VENDOR_DLPACK_DEVICE    2  /* kDLCUDA */
-#define VENDOR_DLPACK_MANAGED   13 /* kDLCUDAManaged */
-#define VENDOR_DLPACK_PINNED    3  /* kDLCUDAHost */
+#define VENDOR_DLPACK_DEVICE    kDLCUDA
+#define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
+#define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
 #define vendorError_t      cudaError_t
 #define vendorStream_t     cudaStream_t

@@ -1,9 +1,11 @@
-/* HIP's names for what backends/vendor/vendor.c calls: "vendor" for "hip", the rest as it is spelled there. */
+/* HIP's names for what backends/vendor/ calls: "vendor" for "hip", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <hip/hip_runtime_api.h>
 
@@ -14,9 +16,9 @@
 #define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
-#define VENDOR_DLPACK_DEVICE    10 /* kDLROCM */
-#define VENDOR_DLPACK_MANAGED   0  /* it has none */
-#define VENDOR_DLPACK_PINNED    11 /* kDLROCMHost */
+#define VENDOR_DLPACK_DEVICE    kDLROCM
+#define VENDOR_DLPACK_MANAGED   0 /* it has none */
+#define VENDOR_DLPACK_PINNED    kDLROCMHost
 
 #define vendorError_t      hipError_t
 #define vendorStream_t     hipStream_t

@@ -15,6 +15,7 @@
 
 #include "base/units.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ struct dao_backend_stream {
 struct dao_backend_event {
     dao_backend_device_t *device;
     vendorEvent_t event;
-    bool is_recorded;
+    _Atomic bool is_recorded; /* threads may record and ask at the same time */
 };
 
 /* A copy within host memory, on its way through a stream. */
@@ -46,8 +47,7 @@ typedef struct host_copy {
 
 /* Errors. */
 
-/* Tells whether the device's context is of no more use after this error. */
-static bool is_lost(vendorError_t error)
+bool dao_vendor_is_lost(vendorError_t error)
 {
 #define LOST_CASE(code) case code:
     switch ((int)error) {
@@ -72,7 +72,7 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
         status = DAO_ERR_NOT_READY;
     } else if (error == vendorErrorInvalidDevice || error == vendorErrorNoDevice) {
         status = DAO_ERR_NO_DEVICE;
-    } else if (is_lost(error)) {
+    } else if (dao_vendor_is_lost(error)) {
         status = DAO_ERR_DEVICE_LOST;
     }
     return dao_error_vendor(status, (int)error, "device:%d: %s: %s (%s)", index, call,
@@ -385,7 +385,7 @@ static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventRecord,
          (event->event, stream->stream));
     if (status == DAO_OK) {
-        event->is_recorded = true;
+        atomic_store_explicit(&event->is_recorded, true, memory_order_release);
     }
     return status;
 }
@@ -407,7 +407,8 @@ static dao_status_t event_synchronize(dao_backend_event_t *event)
 static dao_status_t event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                   int64_t *out_elapsed_ns)
 {
-    if (!begin->is_recorded || !end->is_recorded) {
+    if (!atomic_load_explicit(&begin->is_recorded, memory_order_acquire) ||
+        !atomic_load_explicit(&end->is_recorded, memory_order_acquire)) {
         return dao_error(DAO_ERR_NOT_READY, "device:%d: an event without a record has no time",
                          end->device->index);
     }

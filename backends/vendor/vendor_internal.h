@@ -26,6 +26,9 @@ struct dao_backend_device {
     size_t page_bytes; /* granularity of virtual memory; 0: there is none */
 };
 
+/* Tells whether a device is of no more use after this error. */
+bool dao_vendor_is_lost(vendorError_t error);
+
 /* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory);
 

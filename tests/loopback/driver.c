@@ -2,7 +2,7 @@
 #include "tests/loopback/driver.h"
 
 #include "backends/cpu/cpu.h"
-#include "backends/vendor/vendor.h"
+#include "backends/vendor/vendor_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,18 +48,6 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
     return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
 }
 
-static bool is_lost(vendorError_t error)
-{
-#define LOST_CASE(code) case code:
-    switch ((int)error) {
-        VENDOR_LOST_LIST(LOST_CASE)
-        return true;
-    default:
-        return false;
-    }
-#undef LOST_CASE
-}
-
 /* The failure that a test has asked for, if it is its turn. */
 static vendorError_t failure_locked(void)
 {
@@ -69,7 +57,7 @@ static vendorError_t failure_locked(void)
     }
     driver->has_failed = true;
     driver->failure_count++;
-    if (is_lost(driver->failure) && current_device < driver->device_count) {
+    if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
         driver->lost[current_device] = driver->failure;
     }
     return driver->failure;

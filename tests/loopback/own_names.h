@@ -4,6 +4,8 @@
 
 #include "tests/loopback/own.h"
 
+#include <dao/dlpack_abi.h>
+
 #define VENDOR_BACKEND_NAME     "loopback"
 #define VENDOR_NAME             "LOOPBACK"
 #define VENDOR_DRIVER           "the loopback driver"
@@ -11,9 +13,9 @@
 #define VENDOR_VISIBLE_DEVICES  "LOOPBACK_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
-#define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev */
+#define VENDOR_DLPACK_DEVICE    12 /* kDLExtDev: none of the library's backends has it */
 #define VENDOR_DLPACK_MANAGED   0
-#define VENDOR_DLPACK_PINNED    1 /* kDLCPU */
+#define VENDOR_DLPACK_PINNED    kDLCPU
 
 #define VENDOR_LOST_LIST(X)                                                                                  \
     X(LOOPBACK_ERROR_ILLEGAL_ADDRESS)                                                                        \
