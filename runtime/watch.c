@@ -19,11 +19,11 @@
 
 #include <dao/segment.h>
 
+#include "allocators/detours.h"
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/annotate.h"
 #include "runtime/context_internal.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 
