@@ -299,6 +299,11 @@ const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory)
     return memory->core->ops;
 }
 
+void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter)
+{
+    return memory->owner == OWNER_POINTER && memory->deleter == deleter ? memory->user : NULL;
+}
+
 void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user)
 {
     DAO_ASSERT(memory->owner == OWNER_POINTER);

@@ -74,6 +74,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     }
     dao_core_release(own->core);
     dao_retained_finish(&runtime->retained);
+    dao_shares_finish(&runtime->shares);
     dao_mutex_finish(&own->lock);
     dao_host_free(own);
     dao_host_free(runtime);
@@ -91,6 +92,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     }
     dao_mutex_init(&own->lock, DAO_RANK_RUNTIME);
     dao_retained_init(&runtime->retained);
+    dao_shares_init(&runtime->shares);
     own->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;

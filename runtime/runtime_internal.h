@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/retained.h"
+#include "runtime/share.h"
 
 #include <stdatomic.h>
 
@@ -38,7 +39,9 @@ struct dao_runtime {
     _Atomic uint64_t
         deferred_count;      /* frees that wait for a stream: on the list and in the hands of who drains it */
     dao_retained_t retained; /* device memory whose frees wait for a lease: lease.c */
-    _Atomic int loss;        /* of dao_loss_t: health.c */
+    dao_shares_t shares;     /* device memory that other processes have, too: share.c */
+    _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: peer.c */
+    _Atomic int loss;         /* of dao_loss_t: health.c */
     dao_error_record_t loss_error;
 };
 
