@@ -17,13 +17,11 @@
    `count` is the number of slots that are not empty: while it is 0 nothing else is looked at. */
 #include "runtime/watch.h"
 
-#include <dao/segment.h>
-
+#include "allocators/detours.h"
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/annotate.h"
 #include "runtime/context_internal.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 
@@ -217,6 +215,12 @@ static void tell(const segment_t *segment, dao_segment_event_t event)
         }
     }
     unlock();
+}
+
+void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes)
+{
+    segment_t segment = {{DAO_PLACE_KIND_DEVICE, device_index}, address, size_bytes};
+    tell(&segment, event);
 }
 
 static dao_watch_t *watch_of(dao_backend_device_t *device)

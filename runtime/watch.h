@@ -7,6 +7,8 @@
 
 #include "backends/backend.h"
 
+#include <dao/segment.h>
+
 #include <stdatomic.h>
 
 typedef struct dao_watch {
@@ -25,6 +27,9 @@ static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
 {
     return (dao_backend_device_t *)(void *)watch;
 }
+
+/* Tells callbacks of memory of a device that comes and goes beside its allocators. No lock is held. */
+void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes);
 
 /* Whether this thread is inside of a segment callback: with an allocator's lock held. */
 extern DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;

@@ -274,6 +274,15 @@ for field in step served hits missed unplanned total_ratio minor_faults; do
     has $field
 done
 expect 0 '"unplanned"' replay "$events" --mode bins --serve 2 --json
+expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
+cp "$folder/out" "$folder/first"
+expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --repeats 2 --seed 7
+[ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] || fail "equal seeds deviate differently"
+expect 0 '"reserved_ratio"' replay "$events" --place device:0 --deviate 0 --json
+expect 2 "no number from 0 to 100" replay "$events" --deviate 101
+expect 2 "no kind of deviation" replay "$events" --deviate 1 --kinds some
+expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 0
+expect 2 "are for --deviate" replay "$events" --seed 3
 expect 1 "none is left to be served" replay "$events" --record 1..9
 expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
 expect 2 "not A or A..B" replay "$events" --record 0

@@ -4,8 +4,12 @@
        steps before those recorded   run without iterations
        recorded                      a plan serves after the last of them
        between                       pass by the plan
-       served                        a row each                                          */
-#include "tools/event_file.h"
+       served                        a row each
+
+   With --deviate the steps are made: the first one as it is, and others that deviate from it. Then all of it is run without
+   plans, too, for what the place takes then.                                                                          */
+#include "tools/decimal.h"
+#include "tools/deviate.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -23,12 +27,24 @@
 /* Blocks that are touched are so in every page. */
 #define TOUCH_STEP_BYTES ((size_t)4096)
 
+/* Steps that deviate where --repeats does not say, and most of them. */
+#define REPEATS_DEFAULT 7u
+#define REPEATS_MAX     1000u
+
+/* Of --deviate: a share is so many decimal places behind the percent. */
+#define SHARE_PLACES 6
+#define SHARE_UNITS  1e6
+
 typedef struct settings {
     const char *record;
     const char *serve;
     const char *mode;
     const char *method;
     const char *place;
+    const char *deviate;
+    const char *kinds;
+    const char *repeats;
+    const char *seed;
     bool has_keys;
     bool is_touched;
     bool is_json;
@@ -42,6 +58,12 @@ static const dao_option_t options[] = {
     {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
     {"keys", NULL, offsetof(settings_t, has_keys),
      "requests have their operator's number in the step as a key"},
+    {"deviate", "PERCENT", offsetof(settings_t, deviate),
+     "repeat the first step, so many of its events drawn at random deviating"},
+    {"kinds", "K,...", offsetof(settings_t, kinds),
+     "how: sizes, extra, missing (frees), swapped; default all"},
+    {"repeats", "N", offsetof(settings_t, repeats), "steps that deviate; default 7"},
+    {"seed", "S", offsetof(settings_t, seed), "of what is drawn; default 1"},
     {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
     {"json", NULL, offsetof(settings_t, is_json), "print a JSON array, an object a step"},
     {NULL, NULL, 0, NULL},
@@ -55,7 +77,10 @@ typedef struct span {
 
 typedef struct replay {
     dao_event_file_t file;
-    void **addresses; /* of each tensor; NULL: it is not alive here */
+    dao_deviation_t deviation; /* without repeats: the file's own steps */
+    uint64_t *alone_bytes;     /* most that the place took up to each step without plans; or NULL */
+    bool is_alone;             /* that is being found out */
+    void **addresses;          /* of each tensor; NULL: it is not alive here */
     dao_place_t place;
     span_t recorded;
     span_t served;
@@ -99,6 +124,34 @@ static int read_spans(const char *command, const settings_t *settings, replay_t 
     return DAO_EXIT_OK;
 }
 
+static int read_deviation(const char *command, const settings_t *settings, replay_t *replay)
+{
+    dao_deviation_t *deviation = &replay->deviation;
+    uint64_t share, repeats = REPEATS_DEFAULT;
+    if (settings->deviate == NULL) {
+        return settings->kinds == NULL && settings->repeats == NULL && settings->seed == NULL
+                   ? DAO_EXIT_OK
+                   : dao_usage_error(command, "--kinds, --repeats and --seed are for --deviate");
+    }
+    if (!dao_decimal_scale(settings->deviate, SHARE_PLACES, &share) || share > 100 * (uint64_t)SHARE_UNITS) {
+        return dao_usage_error(command, "--deviate: \"%.40s\" is no number from 0 to 100", settings->deviate);
+    }
+    if (settings->repeats != NULL &&
+        (!dao_decimal_scale(settings->repeats, 0, &repeats) || repeats == 0 || repeats > REPEATS_MAX)) {
+        return dao_usage_error(command, "--repeats: \"%.40s\" is no number from 1 to %u", settings->repeats,
+                               REPEATS_MAX);
+    }
+    *deviation = (dao_deviation_t){
+        .share = (double)share / (100 * SHARE_UNITS), .repeats = (uint32_t)repeats, .seed = 1};
+    if (settings->seed != NULL && !dao_decimal_scale(settings->seed, 0, &deviation->seed)) {
+        return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
+    }
+    return dao_deviation_kinds_parse(settings->kinds != NULL ? settings->kinds : "all", &deviation->kinds) ==
+                   DAO_OK
+               ? DAO_EXIT_OK
+               : dao_usage_error(command, "--kinds: %s", dao_last_message());
+}
+
 static dao_status_t configure(const settings_t *settings, replay_t *replay)
 {
     dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
@@ -120,6 +173,9 @@ static dao_status_t configure(const settings_t *settings, replay_t *replay)
         status = dao_error(DAO_ERR_INVALID, "--touch: a device's memory is not touched from here");
     }
     config.serving.max_count = (uint32_t)(replay->recorded.last - replay->recorded.first);
+    if (replay->is_alone) {
+        config.serving = (dao_serving_config_t){.mode = DAO_SERVING_OFF};
+    }
     return status == DAO_OK ? dao_place_configure(replay->place, &config) : status;
 }
 
@@ -166,6 +222,26 @@ static dao_status_t do_records(replay_t *replay, uint64_t step)
     return status;
 }
 
+/* Gives the most that the place has taken so far. */
+static dao_status_t peak_get(const replay_t *replay, uint64_t *out_bytes)
+{
+    dao_stats_t stats;
+    dao_status_t status = dao_stats_get(replay->place, &stats);
+    if (status == DAO_OK) {
+        *out_bytes = stats.peak_reserved_bytes;
+    }
+    return status;
+}
+
+/* The same over what it took without plans. */
+static dao_status_t reserved_ratio_get(const replay_t *replay, uint64_t step, double *out_ratio)
+{
+    uint64_t bytes = 0, alone_bytes = replay->alone_bytes[step];
+    dao_status_t status = peak_get(replay, &bytes);
+    *out_ratio = alone_bytes > 0 ? (double)bytes / (double)alone_bytes : 1;
+    return status;
+}
+
 static dao_status_t print_step(replay_t *replay, uint64_t step)
 {
     dao_serving_stats_t stats;
@@ -177,10 +253,19 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     double request_count = counts->request_count > 0 ? (double)counts->request_count : 1;
     double served = (double)(counts->hit_count + counts->borrowed_count) / request_count;
     double ratio = stats.bound_bytes > 0 ? (double)stats.total_bytes / (double)stats.bound_bytes : 1;
+    double reserved_ratio = 0;
+    status = replay->alone_bytes != NULL ? reserved_ratio_get(replay, step, &reserved_ratio) : DAO_OK;
+    if (status != DAO_OK) {
+        return status;
+    }
     if (!replay->is_json) {
-        (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64 "\n", step,
+        (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64, step,
                      served, counts->hit_count, counts->missed_count,
                      counts->unplanned_count + counts->null_bin_count, ratio, counts->minor_fault_count);
+        if (replay->alone_bytes != NULL) {
+            (void)printf(" %14.4f", reserved_ratio);
+        }
+        (void)putchar('\n');
         return DAO_OK;
     }
     dao_report_t row;
@@ -192,6 +277,9 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     dao_report_count(&row, "unplanned", NULL, counts->unplanned_count + counts->null_bin_count);
     dao_report_number(&row, "total_ratio", ratio);
     dao_report_count(&row, "minor_faults", NULL, counts->minor_fault_count);
+    if (replay->alone_bytes != NULL) {
+        dao_report_number(&row, "reserved_ratio", reserved_ratio);
+    }
     if (row.has_failed || json_object_array_add(replay->rows, row.object) != 0) {
         (void)json_object_put(row.object);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the JSON array");
@@ -206,7 +294,7 @@ static bool is_in(span_t span, uint64_t step)
 
 static dao_status_t do_step(replay_t *replay, uint64_t step)
 {
-    bool is_iteration = is_in(replay->recorded, step) || is_in(replay->served, step);
+    bool is_iteration = !replay->is_alone && (is_in(replay->recorded, step) || is_in(replay->served, step));
     dao_status_t status = is_iteration ? dao_iteration_begin(replay->place) : DAO_OK;
     if (status == DAO_OK) {
         status = do_records(replay, step);
@@ -214,7 +302,16 @@ static dao_status_t do_step(replay_t *replay, uint64_t step)
     if (status == DAO_OK && is_iteration) {
         status = dao_iteration_end(replay->place);
     }
+    if (status == DAO_OK && replay->is_alone) {
+        return peak_get(replay, &replay->alone_bytes[step]);
+    }
     return status == DAO_OK && is_in(replay->served, step) ? print_step(replay, step) : status;
+}
+
+static void print_head(const replay_t *replay)
+{
+    (void)printf("%5s %9s %8s %8s %9s %12s %12s%s\n", "step", "served", "hits", "missed", "unplanned",
+                 "total/bound", "minor faults", replay->alone_bytes != NULL ? " reserved/alone" : "");
 }
 
 static dao_status_t do_steps(replay_t *replay)
@@ -223,9 +320,8 @@ static dao_status_t do_steps(replay_t *replay)
         return dao_error(DAO_ERR_INVALID, "the file has %zu steps; none is left to be served",
                          replay->file.step_count);
     }
-    if (!replay->is_json) {
-        (void)printf("%5s %9s %8s %8s %9s %12s %12s\n", "step", "served", "hits", "missed", "unplanned",
-                     "total/bound", "minor faults");
+    if (!replay->is_json && !replay->is_alone) {
+        print_head(replay);
     }
     dao_status_t status = do_records(replay, 0);
     for (uint64_t step = 1;
@@ -240,32 +336,68 @@ static dao_status_t do_steps(replay_t *replay)
 
 /* ---- the command ---- */
 
-static dao_status_t replay_file(const char *path, const settings_t *settings, replay_t *replay)
+/* Reads the file, or makes what deviates from it. */
+static dao_status_t load(const char *path, replay_t *replay)
 {
+    dao_event_file_t recorded;
     dao_status_t status = dao_event_file_read(path, &replay->file);
+    if (status != DAO_OK || replay->deviation.repeats == 0) {
+        return status;
+    }
+    recorded = replay->file;
+    replay->file = (dao_event_file_t){0};
+    status = dao_event_file_deviate(&recorded, &replay->deviation, &replay->file);
+    dao_event_file_finish(&recorded);
+    return status;
+}
+
+static dao_status_t make_room(replay_t *replay)
+{
+    replay->addresses = dao_host_calloc(replay->file.tensor_count + 1, sizeof(*replay->addresses));
+    if (replay->deviation.repeats > 0) {
+        replay->alone_bytes = dao_host_calloc(replay->file.step_count + 1, sizeof(*replay->alone_bytes));
+    }
+    bool has_room =
+        replay->addresses != NULL && (replay->deviation.repeats == 0 || replay->alone_bytes != NULL);
+    return has_room
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu addresses", replay->file.tensor_count);
+}
+
+/* Runs all steps once, with plans or without. */
+static dao_status_t run_all(const settings_t *settings, replay_t *replay)
+{
+    dao_status_t status = dao_init(NULL);
     if (status != DAO_OK) {
         return status;
     }
-    replay->addresses = dao_host_calloc(replay->file.tensor_count + 1, sizeof(*replay->addresses));
-    if (replay->addresses == NULL) {
-        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu addresses", replay->file.tensor_count);
-    }
+    status = configure(settings, replay);
+    status = status == DAO_OK ? do_steps(replay) : status;
     if (status == DAO_OK) {
-        status = dao_init(NULL);
+        return dao_finalize();
     }
-    if (status == DAO_OK) {
-        status = configure(settings, replay);
-        status = status == DAO_OK ? do_steps(replay) : status;
-        if (status == DAO_OK) {
-            status = dao_finalize();
-        } else {
-            dao_error_record_t record;
-            dao_error_save(&record, status);
-            (void)dao_finalize(); /* it complains of blocks that are left, which is no wonder */
-            (void)dao_error_restore(&record);
-        }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    (void)dao_finalize(); /* it complains of blocks that are left, which is no wonder */
+    return dao_error_restore(&record);
+}
+
+static dao_status_t replay_file(const char *path, const settings_t *settings, replay_t *replay)
+{
+    dao_status_t status = load(path, replay);
+    if (status != DAO_OK) {
+        return status;
     }
+    status = make_room(replay);
+    if (status == DAO_OK && replay->deviation.repeats > 0) {
+        replay->is_alone = true;
+        status = run_all(settings, replay);
+        replay->is_alone = false;
+        memset(replay->addresses, 0, replay->file.tensor_count * sizeof(*replay->addresses));
+    }
+    status = status == DAO_OK ? run_all(settings, replay) : status;
     dao_host_free(replay->addresses);
+    dao_host_free(replay->alone_bytes);
     dao_event_file_finish(&replay->file);
     return status;
 }
@@ -281,6 +413,7 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
     replay_t replay = {
         .has_keys = settings.has_keys, .is_touched = settings.is_touched, .is_json = settings.is_json};
     exit_code = read_spans(command->name, &settings, &replay);
+    exit_code = exit_code == DAO_EXIT_OK ? read_deviation(command->name, &settings, &replay) : exit_code;
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
@@ -305,7 +438,9 @@ const dao_command_t dao_command_replay = {
         "for\n"
         "them, that did not, and that are in no plan; arena and memory beside it at most, over the most "
         "bytes\n"
-        "that were alive at one time; minor page faults.",
+        "that were alive at one time; minor page faults. With --deviate also the most that the place took up "
+        "to\n"
+        "that step, over what it takes without plans.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -20,9 +20,7 @@ typedef struct reader {
     dao_event_file_t *file;
 } reader_t;
 
-/* Finds a tensor or adds it. */
-static dao_status_t find_tensor(dao_event_file_t *file, const char *id, uint64_t size_bytes,
-                                uint32_t *out_tensor, bool *out_found)
+static dao_status_t make_room(dao_event_file_t *file)
 {
     dao_event_tensor_t *grown =
         dao_tool_grow(file->tensors, &file->tensor_capacity, file->tensor_count, sizeof(*file->tensors));
@@ -30,16 +28,33 @@ static dao_status_t find_tensor(dao_event_file_t *file, const char *id, uint64_t
         return DAO_ERR_NO_HOST_MEMORY;
     }
     file->tensors = grown;
-    uint64_t index = file->tensor_count;
-    dao_status_t status = dao_id_map_add(&file->ids, id, strlen(id), index, out_found, &index);
-    if (status != DAO_OK) {
-        return status;
-    }
-    if (!*out_found) {
+    return DAO_OK;
+}
+
+dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uint64_t size_bytes, uint32_t *out_tensor)
+{
+    dao_status_t status = make_room(file);
+    if (status == DAO_OK) {
+        *out_tensor = (uint32_t)file->tensor_count;
         file->tensors[file->tensor_count++] = (dao_event_tensor_t){.size_bytes = size_bytes};
     }
+    return status;
+}
+
+/* Finds a tensor or adds it. */
+static dao_status_t find_tensor(dao_event_file_t *file, const char *id, uint64_t size_bytes,
+                                uint32_t *out_tensor, bool *out_found)
+{
+    uint64_t index = file->tensor_count;
+    dao_status_t status = make_room(file); /* first: an id without a tensor is not to be */
+    if (status == DAO_OK) {
+        status = dao_id_map_add(&file->ids, id, strlen(id), index, out_found, &index);
+    }
+    if (status == DAO_OK && !*out_found) {
+        return dao_event_file_add_tensor(file, size_bytes, out_tensor);
+    }
     *out_tensor = (uint32_t)index;
-    return DAO_OK;
+    return status;
 }
 
 dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id, uint64_t size_bytes)
@@ -53,7 +68,7 @@ dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id, u
     return status;
 }
 
-static dao_status_t add_record(dao_event_file_t *file, const dao_event_record_t *record)
+dao_status_t dao_event_file_add_record(dao_event_file_t *file, const dao_event_record_t *record)
 {
     dao_event_record_t *grown =
         dao_tool_grow(file->records, &file->record_capacity, file->record_count, sizeof(*file->records));
@@ -65,8 +80,7 @@ static dao_status_t add_record(dao_event_file_t *file, const dao_event_record_t 
     return DAO_OK;
 }
 
-/* The records from here on belong to the next step. */
-static dao_status_t add_step(dao_event_file_t *file)
+dao_status_t dao_event_file_add_step(dao_event_file_t *file)
 {
     size_t *grown = dao_tool_grow(file->steps, &file->step_capacity, file->step_count, sizeof(*file->steps));
     if (grown == NULL) {
@@ -109,7 +123,7 @@ static dao_status_t take_event(reader_t *reader, bool is_alloc)
     tensor->is_before = tensor->is_before || (!is_known && !is_alloc);
     tensor->is_live = is_alloc;
     dao_event_record_t record = {.tensor = index, .is_alloc = is_alloc, .operator_index = operator_index};
-    return add_record(reader->file, &record);
+    return dao_event_file_add_record(reader->file, &record);
 }
 
 static dao_status_t take_line(reader_t *reader)
@@ -121,7 +135,7 @@ static dao_status_t take_line(reader_t *reader)
     const char *event = csv->fields[COLUMN_EVENT];
     bool is_alloc = strcmp(event, "alloc") == 0;
     if (strcmp(event, "step") == 0) {
-        return add_step(reader->file);
+        return dao_event_file_add_step(reader->file);
     }
     if (!is_alloc && strcmp(event, "free") != 0) {
         return dao_csv_error(csv, COLUMN_EVENT, "the event is none of alloc, free and step");

@@ -67,6 +67,8 @@ DAO_NODISCARD dao_status_t dao_cpu_check_thread(void);
 DAO_NODISCARD dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *backend);
 
 /* cpu_memory.c */
+DAO_NODISCARD dao_status_t dao_cpu_take_capacity(dao_backend_device_t *device, size_t size_bytes);
+void dao_cpu_give_capacity(dao_backend_device_t *device, size_t size_bytes);
 dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_cpu_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_cpu_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
@@ -81,6 +83,19 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
 dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_cpu_pages_size(const dao_backend_pages_t *pages);
+
+dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
+
+/* cpu_share.c */
+dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_bytes,
+                                   dao_backend_shared_t **out_shared, void **out_address);
+dao_status_t dao_cpu_shared_export(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                   dao_backend_share_t *out_share);
+dao_status_t dao_cpu_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                   size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
+dao_status_t dao_cpu_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared);
 
 /* cpu_stream.c */
 dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);

@@ -18,7 +18,7 @@ struct dao_backend_pages {
     bool is_mapped;
 };
 
-static dao_status_t take_capacity(dao_backend_device_t *device, size_t size_bytes)
+dao_status_t dao_cpu_take_capacity(dao_backend_device_t *device, size_t size_bytes)
 {
     dao_mutex_lock(&device->memory_lock);
     uint64_t used_bytes = device->used_bytes;
@@ -36,7 +36,7 @@ static dao_status_t take_capacity(dao_backend_device_t *device, size_t size_byte
     return DAO_OK;
 }
 
-static void give_capacity(dao_backend_device_t *device, size_t size_bytes)
+void dao_cpu_give_capacity(dao_backend_device_t *device, size_t size_bytes)
 {
     dao_mutex_lock(&device->memory_lock);
     DAO_ASSERT(device->used_bytes >= size_bytes);
@@ -93,14 +93,14 @@ dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_byte
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = take_capacity(device, size_bytes);
+        status = dao_cpu_take_capacity(device, size_bytes);
     }
     if (status != DAO_OK) {
         return status;
     }
     status = map_allocation(device, &device->allocations, size_bytes, out_address);
     if (status != DAO_OK) {
-        give_capacity(device, size_bytes);
+        dao_cpu_give_capacity(device, size_bytes);
     }
     return status;
 }
@@ -112,7 +112,7 @@ dao_status_t dao_cpu_memory_free(dao_backend_device_t *device, void *address, si
         status = unmap_allocation(device, &device->allocations, address, size_bytes);
     }
     if (status == DAO_OK) {
-        give_capacity(device, size_bytes);
+        dao_cpu_give_capacity(device, size_bytes);
     }
     return status;
 }
@@ -127,6 +127,34 @@ dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, si
 {
     dao_status_t status = dao_cpu_check_thread();
     return status == DAO_OK ? unmap_allocation(device, &device->pinned, address, size_bytes) : status;
+}
+
+/* Others' host memory. Virtual devices copy from all host memory at the speed of their links and have the process's addresses:
+   there is nothing to lock, as pinned memory is not locked, and nothing to map. */
+
+dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    (void)device;
+    (void)address;
+    (void)size_bytes;
+    return dao_cpu_check_thread();
+}
+
+dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address)
+{
+    (void)device;
+    (void)address;
+    return dao_cpu_check_thread();
+}
+
+dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    (void)device;
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK) {
+        *out_address = address;
+    }
+    return status;
 }
 
 /* Virtual memory. */
@@ -171,7 +199,7 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
     DAO_ASSERT(size_bytes % DAO_CPU_PAGE_BYTES == 0);
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = take_capacity(device, size_bytes);
+        status = dao_cpu_take_capacity(device, size_bytes);
     }
     if (status != DAO_OK) {
         return status;
@@ -180,7 +208,7 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
     void *home = pages != NULL ? dao_host_map(size_bytes, DAO_CPU_PAGE_BYTES) : NULL;
     if (home == NULL) {
         dao_host_free(pages);
-        give_capacity(device, size_bytes);
+        dao_cpu_give_capacity(device, size_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of pages for virtual device %" PRId32, size_bytes,
                          device->index);
@@ -215,7 +243,7 @@ dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t pa
     size_t size_bytes = page_bytes * page_count;
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = take_capacity(device, size_bytes);
+        status = dao_cpu_take_capacity(device, size_bytes);
     }
     if (status != DAO_OK) {
         return status;
@@ -225,7 +253,7 @@ dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t pa
         for (size_t i = 0; has_handles && i < page_count; i++) {
             dao_host_free(out_pages[i]);
         }
-        give_capacity(device, size_bytes);
+        dao_cpu_give_capacity(device, size_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of pages for virtual device %" PRId32, size_bytes,
                          device->index);
@@ -250,7 +278,7 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
                          device->index, pages->address);
     }
     dao_host_unmap(pages->address, pages->size_bytes);
-    give_capacity(device, pages->size_bytes);
+    dao_cpu_give_capacity(device, pages->size_bytes);
     count_page_handle(device, -1);
     dao_host_free(pages);
     return DAO_OK;

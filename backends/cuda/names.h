@@ -1,8 +1,11 @@
-/* CUDA's names for what backends/vendor/vendor.c calls: "vendor" for "cuda", the rest as it is spelled there. */
+/* CUDA's names for what backends/vendor/ calls: "vendor" for "cuda", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
+#include "backends/cuda/batch.h"
 #include "backends/cuda/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <cuda_runtime_api.h>
 
@@ -13,9 +16,9 @@
 #define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
-#define VENDOR_DLPACK_DEVICE    2  /* kDLCUDA */
-#define VENDOR_DLPACK_MANAGED   13 /* kDLCUDAManaged */
-#define VENDOR_DLPACK_PINNED    3  /* kDLCUDAHost */
+#define VENDOR_DLPACK_DEVICE    kDLCUDA
+#define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
+#define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
 #define vendorError_t      cudaError_t
 #define vendorStream_t     cudaStream_t
@@ -23,12 +26,17 @@
 #define vendorDeviceProp_t struct cudaDeviceProp
 #define vendorMemcpyKind_t enum cudaMemcpyKind
 
-#define vendorSuccess                 cudaSuccess
-#define vendorErrorMemoryAllocation   cudaErrorMemoryAllocation
-#define vendorErrorNotReady           cudaErrorNotReady
-#define vendorErrorNoDevice           cudaErrorNoDevice
-#define vendorErrorInvalidDevice      cudaErrorInvalidDevice
-#define vendorErrorInsufficientDriver cudaErrorInsufficientDriver
+#define vendorSuccess                          cudaSuccess
+#define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
+#define vendorErrorNotReady                    cudaErrorNotReady
+#define vendorErrorNoDevice                    cudaErrorNoDevice
+#define vendorErrorInvalidDevice               cudaErrorInvalidDevice
+#define vendorErrorInsufficientDriver          cudaErrorInsufficientDriver
+#define vendorErrorNotSupported                cudaErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered cudaErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     cudaErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
 
 /* After these the context answers nothing but the same error. The last two by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -47,42 +55,51 @@
     X(226 /* cudaErrorContained */)                                                                          \
     X(721 /* cudaErrorTensorMemoryLeak */)
 
+#define vendorHostAllocMapped      cudaHostAllocMapped
 #define vendorHostAllocPortable    cudaHostAllocPortable
+#define vendorHostRegisterMapped   cudaHostRegisterMapped
+#define vendorHostRegisterPortable cudaHostRegisterPortable
 #define vendorStreamNonBlocking    cudaStreamNonBlocking
 #define vendorEventDefault         cudaEventDefault
 #define vendorMemcpyHostToDevice   cudaMemcpyHostToDevice
 #define vendorMemcpyDeviceToHost   cudaMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice cudaMemcpyDeviceToDevice
 
-#define vendorDeviceSynchronize     cudaDeviceSynchronize
-#define vendorDriverGetVersion      cudaDriverGetVersion
-#define vendorEventCreateWithFlags  cudaEventCreateWithFlags
-#define vendorEventDestroy          cudaEventDestroy
-#define vendorEventElapsedTime      cudaEventElapsedTime
-#define vendorEventQuery            cudaEventQuery
-#define vendorEventRecord           cudaEventRecord
-#define vendorEventSynchronize      cudaEventSynchronize
-#define vendorFree                  cudaFree
-#define vendorFreeHost              cudaFreeHost
-#define vendorGetDevice             cudaGetDevice
-#define vendorGetDeviceCount        cudaGetDeviceCount
-#define vendorGetDeviceProperties   cudaGetDeviceProperties
-#define vendorGetErrorName          cudaGetErrorName
-#define vendorGetErrorString        cudaGetErrorString
-#define vendorGetLastError          cudaGetLastError
-#define vendorHostAlloc             cudaHostAlloc
-#define vendorLaunchHostFunc        cudaLaunchHostFunc
-#define vendorMalloc                cudaMalloc
-#define vendorMemGetInfo            cudaMemGetInfo
-#define vendorMemcpyAsync           cudaMemcpyAsync
-#define vendorMemcpyPeerAsync       cudaMemcpyPeerAsync
-#define vendorMemsetAsync           cudaMemsetAsync
-#define vendorRuntimeGetVersion     cudaRuntimeGetVersion
-#define vendorSetDevice             cudaSetDevice
-#define vendorStreamCreateWithFlags cudaStreamCreateWithFlags
-#define vendorStreamDestroy         cudaStreamDestroy
-#define vendorStreamSynchronize     cudaStreamSynchronize
-#define vendorStreamWaitEvent       cudaStreamWaitEvent
+#define vendorCopyBatch              dao_cuda_copy_batch
+#define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
+#define vendorDeviceSynchronize      cudaDeviceSynchronize
+#define vendorDriverGetVersion       cudaDriverGetVersion
+#define vendorEventCreateWithFlags   cudaEventCreateWithFlags
+#define vendorEventDestroy           cudaEventDestroy
+#define vendorEventElapsedTime       cudaEventElapsedTime
+#define vendorEventQuery             cudaEventQuery
+#define vendorEventRecord            cudaEventRecord
+#define vendorEventSynchronize       cudaEventSynchronize
+#define vendorFree                   cudaFree
+#define vendorFreeHost               cudaFreeHost
+#define vendorGetDevice              cudaGetDevice
+#define vendorGetDeviceCount         cudaGetDeviceCount
+#define vendorGetDeviceProperties    cudaGetDeviceProperties
+#define vendorGetErrorName           cudaGetErrorName
+#define vendorGetErrorString         cudaGetErrorString
+#define vendorGetLastError           cudaGetLastError
+#define vendorHostAlloc              cudaHostAlloc
+#define vendorHostGetDevicePointer   cudaHostGetDevicePointer
+#define vendorHostRegister           cudaHostRegister
+#define vendorHostUnregister         cudaHostUnregister
+#define vendorLaunchHostFunc         cudaLaunchHostFunc
+#define vendorMalloc                 cudaMalloc
+#define vendorMemGetInfo             cudaMemGetInfo
+#define vendorMemcpyAsync            cudaMemcpyAsync
+#define vendorMemcpyPeerAsync        cudaMemcpyPeerAsync
+#define vendorMemsetAsync            cudaMemsetAsync
+#define vendorRuntimeGetVersion      cudaRuntimeGetVersion
+#define vendorSetDevice              cudaSetDevice
+#define vendorStreamCreateWithFlags  cudaStreamCreateWithFlags
+#define vendorStreamDestroy          cudaStreamDestroy
+#define vendorStreamSynchronize      cudaStreamSynchronize
+#define vendorStreamWaitEvent        cudaStreamWaitEvent
 
 #define vendorVmm_t          dao_cuda_vmm_t
 #define vendorVmmAllow       dao_cuda_vmm_allow

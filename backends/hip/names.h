@@ -1,9 +1,11 @@
-/* HIP's names for what backends/vendor/vendor.c calls: "vendor" for "hip", the rest as it is spelled there. */
+/* HIP's names for what backends/vendor/ calls: "vendor" for "hip", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <hip/hip_runtime_api.h>
 
@@ -14,9 +16,9 @@
 #define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
-#define VENDOR_DLPACK_DEVICE    10 /* kDLROCM */
-#define VENDOR_DLPACK_MANAGED   0  /* it has none */
-#define VENDOR_DLPACK_PINNED    11 /* kDLROCMHost */
+#define VENDOR_DLPACK_DEVICE    kDLROCM
+#define VENDOR_DLPACK_MANAGED   0 /* it has none */
+#define VENDOR_DLPACK_PINNED    kDLROCMHost
 
 #define vendorError_t      hipError_t
 #define vendorStream_t     hipStream_t
@@ -24,12 +26,17 @@
 #define vendorDeviceProp_t hipDeviceProp_t
 #define vendorMemcpyKind_t hipMemcpyKind
 
-#define vendorSuccess                 hipSuccess
-#define vendorErrorMemoryAllocation   hipErrorMemoryAllocation
-#define vendorErrorNotReady           hipErrorNotReady
-#define vendorErrorNoDevice           hipErrorNoDevice
-#define vendorErrorInvalidDevice      hipErrorInvalidDevice
-#define vendorErrorInsufficientDriver hipErrorInsufficientDriver
+#define vendorSuccess                          hipSuccess
+#define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
+#define vendorErrorNotReady                    hipErrorNotReady
+#define vendorErrorNoDevice                    hipErrorNoDevice
+#define vendorErrorInvalidDevice               hipErrorInvalidDevice
+#define vendorErrorInsufficientDriver          hipErrorInsufficientDriver
+#define vendorErrorNotSupported                hipErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered hipErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     hipErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    hipErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       hipErrorPeerAccessUnsupported
 
 /* After these the device answers nothing but the same error. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -40,42 +47,50 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
+#define vendorHostAllocMapped      hipHostMallocMapped
 #define vendorHostAllocPortable    hipHostMallocPortable
+#define vendorHostRegisterMapped   hipHostRegisterMapped
+#define vendorHostRegisterPortable hipHostRegisterPortable
 #define vendorStreamNonBlocking    hipStreamNonBlocking
 #define vendorEventDefault         hipEventDefault
 #define vendorMemcpyHostToDevice   hipMemcpyHostToDevice
 #define vendorMemcpyDeviceToHost   hipMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice hipMemcpyDeviceToDevice
 
-#define vendorDeviceSynchronize     hipDeviceSynchronize
-#define vendorDriverGetVersion      hipDriverGetVersion
-#define vendorEventCreateWithFlags  hipEventCreateWithFlags
-#define vendorEventDestroy          hipEventDestroy
-#define vendorEventElapsedTime      hipEventElapsedTime
-#define vendorEventQuery            hipEventQuery
-#define vendorEventRecord           hipEventRecord
-#define vendorEventSynchronize      hipEventSynchronize
-#define vendorFree                  hipFree
-#define vendorFreeHost              hipHostFree
-#define vendorGetDevice             hipGetDevice
-#define vendorGetDeviceCount        hipGetDeviceCount
-#define vendorGetDeviceProperties   hipGetDeviceProperties
-#define vendorGetErrorName          hipGetErrorName
-#define vendorGetErrorString        hipGetErrorString
-#define vendorGetLastError          hipGetLastError
-#define vendorHostAlloc             hipHostMalloc
-#define vendorLaunchHostFunc        dao_hip_launch_host_func
-#define vendorMalloc                hipMalloc
-#define vendorMemGetInfo            hipMemGetInfo
-#define vendorMemcpyAsync           hipMemcpyAsync
-#define vendorMemcpyPeerAsync       hipMemcpyPeerAsync
-#define vendorMemsetAsync           hipMemsetAsync
-#define vendorRuntimeGetVersion     hipRuntimeGetVersion
-#define vendorSetDevice             hipSetDevice
-#define vendorStreamCreateWithFlags hipStreamCreateWithFlags
-#define vendorStreamDestroy         hipStreamDestroy
-#define vendorStreamSynchronize     hipStreamSynchronize
-#define vendorStreamWaitEvent       hipStreamWaitEvent
+#define vendorDeviceCanAccessPeer    hipDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess hipDeviceEnablePeerAccess
+#define vendorDeviceSynchronize      hipDeviceSynchronize
+#define vendorDriverGetVersion       hipDriverGetVersion
+#define vendorEventCreateWithFlags   hipEventCreateWithFlags
+#define vendorEventDestroy           hipEventDestroy
+#define vendorEventElapsedTime       hipEventElapsedTime
+#define vendorEventQuery             hipEventQuery
+#define vendorEventRecord            hipEventRecord
+#define vendorEventSynchronize       hipEventSynchronize
+#define vendorFree                   hipFree
+#define vendorFreeHost               hipHostFree
+#define vendorGetDevice              hipGetDevice
+#define vendorGetDeviceCount         hipGetDeviceCount
+#define vendorGetDeviceProperties    hipGetDeviceProperties
+#define vendorGetErrorName           hipGetErrorName
+#define vendorGetErrorString         hipGetErrorString
+#define vendorGetLastError           hipGetLastError
+#define vendorHostAlloc              hipHostMalloc
+#define vendorHostGetDevicePointer   hipHostGetDevicePointer
+#define vendorHostRegister           hipHostRegister
+#define vendorHostUnregister         hipHostUnregister
+#define vendorLaunchHostFunc         dao_hip_launch_host_func
+#define vendorMalloc                 hipMalloc
+#define vendorMemGetInfo             hipMemGetInfo
+#define vendorMemcpyAsync            hipMemcpyAsync
+#define vendorMemcpyPeerAsync        hipMemcpyPeerAsync
+#define vendorMemsetAsync            hipMemsetAsync
+#define vendorRuntimeGetVersion      hipRuntimeGetVersion
+#define vendorSetDevice              hipSetDevice
+#define vendorStreamCreateWithFlags  hipStreamCreateWithFlags
+#define vendorStreamDestroy          hipStreamDestroy
+#define vendorStreamSynchronize      hipStreamSynchronize
+#define vendorStreamWaitEvent        hipStreamWaitEvent
 
 #define vendorVmm_t          hipMemGenericAllocationHandle_t
 #define vendorVmmAllow       dao_hip_vmm_allow

@@ -75,8 +75,11 @@ static void sim_close(dao_backend_t *backend)
 
 static dao_status_t sim_device_count(dao_backend_t *backend, int32_t *out_count)
 {
-    *out_count = backend->config.cpu.device_count;
-    return dao_sim_check_thread();
+    dao_status_t status = dao_sim_check_thread();
+    if (status == DAO_OK) {
+        *out_count = backend->config.cpu.device_count;
+    }
+    return status;
 }
 
 static dao_status_t sim_device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)

@@ -242,7 +242,7 @@ static bool end_next_locked(dao_backend_t *backend)
     return true;
 }
 
-static void lock_still(dao_backend_t *backend)
+void dao_sim_lock_still(dao_backend_t *backend)
 {
     dao_mutex_lock(&backend->lock);
     while (backend->is_moving) {
@@ -259,7 +259,7 @@ static void stand_still_locked(dao_backend_t *backend)
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target)
 {
     bool has_next = true;
-    lock_still(backend);
+    dao_sim_lock_still(backend);
     backend->is_moving = true;
     while (has_next && !is_reached(target)) {
         begin_all_locked(backend);
@@ -306,7 +306,7 @@ dao_status_t dao_sim_pass(dao_backend_device_t *device, uint64_t until_ns)
     if (status != DAO_OK) {
         return status;
     }
-    lock_still(backend);
+    dao_sim_lock_still(backend);
     backend->is_moving = true;
     begin_all_locked(backend);
     while (!is_quiet_before_locked(backend, until_ns)) {

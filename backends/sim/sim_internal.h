@@ -106,6 +106,9 @@ DAO_NODISCARD dao_status_t dao_sim_check_thread(void);
 typedef bool (*sim_reached_t)(const void *target);
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target);
 
+/* sim_clock.c: takes the lock once nobody moves time. */
+void dao_sim_lock_still(dao_backend_t *backend);
+
 /* Lets go of a mark; the last one frees it. */
 void dao_sim_mark_unreference_locked(sim_mark_t *mark);
 

@@ -154,11 +154,8 @@ static void drop_commands_locked(dao_backend_stream_t *stream)
 void dao_sim_stream_destroy(dao_backend_stream_t *stream)
 {
     dao_backend_t *backend = stream->device->backend;
-    (void)synchronize(stream); /* it fails when nothing can end the wait: what is left is dropped */
-    dao_mutex_lock(&backend->lock);
-    while (backend->is_moving) { /* the one who moves time may be looking at it */
-        dao_cond_wait(&backend->idle, &backend->lock);
-    }
+    (void)synchronize(stream);   /* it fails when nothing can end the wait: what is left is dropped */
+    dao_sim_lock_still(backend); /* the one who moves time may be looking at it */
     drop_commands_locked(stream);
     dao_backend_stream_t **link = &backend->streams;
     while (*link != stream) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/sync.h"
 
 #include <stdbool.h>
 
@@ -24,7 +25,15 @@ struct dao_backend_device {
     int index;
     char name[sizeof(((dao_device_info_t *)NULL)->name)];
     size_t page_bytes; /* granularity of virtual memory; 0: there is none */
+
+    /* vendor_pages.c: who reaches what is mapped here. */
+    dao_mutex_t lock;            /* guards what follows */
+    uint64_t reachers;           /* a bit a device: this one, and the peers that may */
+    dao_backend_pages_t *mapped; /* all pages that are mapped */
 };
+
+/* Tells whether a device is of no more use after this error. */
+bool dao_vendor_is_lost(vendorError_t error);
 
 /* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory);
@@ -57,5 +66,8 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);
+
+/* Lets device number `reacher` reach what is mapped on a device, and what will be. */
+dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher);
 
 #endif

@@ -115,6 +115,7 @@ void dao_engine_enqueue(dao_engine_t *engine, dao_item_t *item)
         dao_managed_unreference(tensor);
         return;
     }
+    item->time = engine->next_time;
     for (uint32_t i = 0; i < item->use_count; i++) {
         list_tensor(engine, item->uses[i].tensor);
         dao_access_append(&item->uses[i], engine->next_time);

@@ -44,6 +44,7 @@ typedef struct dao_request {
 struct dao_item {
     dao_item_kind_t kind;
     dao_item_t *next;
+    uint64_t time;           /* logical, once taken in: kernels before it */
     dao_request_t *request;  /* of WRITE, READ, SYNC */
     dao_managed_t *released; /* of RELEASE */
 

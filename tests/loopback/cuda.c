@@ -11,6 +11,40 @@ vendorError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, voi
     return loopback_host_func("launch host function", stream, function, user);
 }
 
+#if CUDART_VERSION >= 12080
+static cudaError_t copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+                              const struct cudaMemcpyAttributes *attributes, const size_t *firsts,
+                              size_t attributes_count, cudaStream_t stream)
+{
+    if (loopback_driver.settings.has_no_batches) {
+        return loopback_error(cudaErrorCallRequiresNewerDriver);
+    }
+    if (attributes_count != 1 || firsts[0] != 0 || attributes->flags != 0 ||
+        attributes->srcAccessOrder != cudaMemcpySrcAccessOrderStream || stream == NULL) {
+        return loopback_error(cudaErrorInvalidValue);
+    }
+    return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes,
+                                 size_t count, struct cudaMemcpyAttributes *attributes, size_t *firsts,
+                                 size_t attributes_count, cudaStream_t stream)
+{
+    return copy_batch(dsts, srcs, sizes, count, attributes, firsts, attributes_count, stream);
+}
+#else
+cudaError_t cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count,
+                                 struct cudaMemcpyAttributes *attributes, size_t *firsts,
+                                 size_t attributes_count, size_t *out_failed_index, cudaStream_t stream)
+{
+    *out_failed_index = SIZE_MAX;
+    return copy_batch(dsts, (const void *const *)srcs, sizes, count, attributes, firsts, attributes_count,
+                      stream);
+}
+#endif
+#endif
+
 static CUresult device_get(CUdevice *out_device, int index)
 {
     *out_device = index;
@@ -97,10 +131,15 @@ static CUresult unmap(CUdeviceptr address, size_t size_bytes)
 static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAccessDesc *access,
                            size_t count)
 {
-    return count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                   access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-               ? CUDA_ERROR_INVALID_VALUE
-               : (CUresult)loopback_vmm_allow((void *)(uintptr_t)address, size_bytes, access->location.id);
+    uint64_t devices = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        devices |= UINT64_C(1) << access[i].location.id;
+    }
+    return (CUresult)loopback_vmm_allow((void *)(uintptr_t)address, size_bytes, devices);
 }
 
 /* Names, and calls of the versions that the typed pointers below have. */

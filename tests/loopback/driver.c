@@ -2,7 +2,7 @@
 #include "tests/loopback/driver.h"
 
 #include "backends/cpu/cpu.h"
-#include "backends/vendor/vendor.h"
+#include "backends/vendor/vendor_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,18 +48,6 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
     return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
 }
 
-static bool is_lost(vendorError_t error)
-{
-#define LOST_CASE(code) case code:
-    switch ((int)error) {
-        VENDOR_LOST_LIST(LOST_CASE)
-        return true;
-    default:
-        return false;
-    }
-#undef LOST_CASE
-}
-
 /* The failure that a test has asked for, if it is its turn. */
 static vendorError_t failure_locked(void)
 {
@@ -69,7 +57,7 @@ static vendorError_t failure_locked(void)
     }
     driver->has_failed = true;
     driver->failure_count++;
-    if (is_lost(driver->failure) && current_device < driver->device_count) {
+    if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
         driver->lost[current_device] = driver->failure;
     }
     return driver->failure;
@@ -117,6 +105,14 @@ vendorError_t loopback_from(dao_status_t status)
     default:
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
+}
+
+vendorError_t loopback_lost(int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = loopback_driver.lost[device];
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error(error);
 }
 
 dao_backend_device_t *loopback_device(void)
@@ -254,6 +250,7 @@ static dao_status_t open_cpu(loopback_driver_t *driver, const dao_config_t *conf
     }
     for (int i = 0; i < driver->device_count && status == DAO_OK; i++) {
         driver->lost[i] = vendorSuccess;
+        driver->reached[i] = 0;
         status = dao_cpu_backend_ops.device_open(driver->cpu, i, &driver->devices[i]);
         status = status == DAO_OK ? open_default_stream(driver, i) : status;
     }
@@ -316,6 +313,7 @@ static void collect(loopback_driver_t *driver)
     loopback_spans_finish(&driver->memory);
     loopback_spans_finish(&driver->reserved);
     loopback_spans_finish(&driver->mapped);
+    loopback_spans_finish(&driver->registered);
 }
 
 static bool has_left(const loopback_driver_t *driver)
@@ -325,7 +323,8 @@ static bool has_left(const loopback_driver_t *driver)
             return true;
         }
     }
-    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0;
+    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0 ||
+           driver->registered.count != 0;
 }
 
 static void close_driver(dao_backend_t *backend)

@@ -42,6 +42,9 @@ typedef struct loopback_driver {
     loopback_spans_t memory;
     loopback_spans_t reserved;
     loopback_spans_t mapped;
+    loopback_spans_t registered; /* others' host memory */
+    uint64_t
+        reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
 
     loopback_settings_t settings;
     long calls_until_fail; /* negative: none fails */
@@ -65,6 +68,9 @@ vendorError_t loopback_begin(const char *call, int device);
 /* The device that is current in this thread. */
 dao_backend_device_t *loopback_device(void);
 
+/* The error of a device that is lost, kept as this thread's last one; vendorSuccess: it is not. */
+vendorError_t loopback_lost(int device);
+
 /* Keeps an error as this thread's last one. Gives it. */
 vendorError_t loopback_error(vendorError_t error);
 
@@ -77,6 +83,10 @@ void loopback_run_host_func(void (*function)(void *), void *user);
 /* Queues a host function. */
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
+
+/* Queues copies, each whichever way its addresses say. */
+vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
+                                   const size_t *sizes, size_t count, vendorStream_t stream);
 
 /* The object of a stream's handle; NULL is the current device's default stream. */
 loopback_object_t *loopback_stream(vendorStream_t stream);

@@ -21,7 +21,7 @@
     X(NOT_OPEN, "a call before the driver is opened, or after it is closed")                                 \
     X(UNKNOWN, "a stream, an event, pages or an address that never was, or is gone")                         \
     X(BAD_RANGE, "bytes that are not within memory of the kind that the call says")                          \
-    X(NOT_ALLOWED, "bytes of pages to which access is not allowed")                                          \
+    X(NOT_ALLOWED, "bytes that this device may not touch: access was not allowed or enabled")                \
     X(MAPPED, "pages or addresses given back, or mapped again, while they are mapped")                       \
     X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
     X(LEFT, "objects that are left when the driver is closed, though no call has failed")
@@ -45,6 +45,8 @@ typedef struct loopback_settings {
     int runtime_version;
     int refused_device;  /* its number + 1: it cannot be made current */
     bool has_long_names; /* devices' names fill what the vendor has for them */
+    bool has_no_peers;   /* no device can reach another one's memory */
+    bool has_no_batches; /* it is too old for batches of copies */
 } loopback_settings_t;
 
 /* The vendor's table; its open and close are the driver's, too. */
