@@ -155,7 +155,7 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, const 
         dao_engine_fail(engine, status, true);
         return status;
     }
-    return dao_residence_clean(engine, tensor);
+    return dao_residence_save(engine, tensor);
 }
 
 static dao_status_t queue_copy(dao_engine_t *engine, dao_course_t *course, uint32_t index)

@@ -51,7 +51,7 @@ static uint64_t next_use_of(const view_builder_t *builder, const dao_managed_t *
 static void describe_tensor(const view_builder_t *builder, const dao_managed_t *tensor,
                             dao_policy_block_t *block)
 {
-    bool is_clean = tensor->residence == DAO_RESIDENCE_BOTH;
+    bool is_clean = dao_residence_is_clean(tensor);
     uint64_t next_use = next_use_of(builder, tensor);
     block->is_fixed = tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
                       (builder->used_after != ANY_TIME && next_use <= (uint64_t)builder->used_after);

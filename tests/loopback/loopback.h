@@ -46,6 +46,7 @@ typedef struct loopback_settings {
     int refused_device;  /* its number + 1: it cannot be made current */
     bool has_long_names; /* devices' names fill what the vendor has for them */
     bool has_no_peers;   /* no device can reach another one's memory */
+    bool has_no_batches; /* it is too old for batches of copies */
 } loopback_settings_t;
 
 /* The vendor's table; its open and close are the driver's, too. */
