@@ -2,6 +2,8 @@
    device has virtual memory; one that has none answers the question for its granularity with hipErrorNotSupported. */
 #include "backends/hip/vmm.h"
 
+#include <stdint.h>
+
 static hipMemAllocationProp memory_of(int device)
 {
     return (hipMemAllocationProp){
@@ -50,4 +52,31 @@ hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, int device)
         .flags = hipMemAccessFlagsProtReadWrite,
     };
     return hipMemSetAccess(address, size_bytes, &access, 1);
+}
+
+/* It cannot be asked for, and came with virtual memory, without which this is not called. */
+hipError_t dao_hip_vmm_shareable(int *out_is_shareable, int device)
+{
+    (void)device;
+    *out_is_shareable = 1;
+    return hipSuccess;
+}
+
+hipError_t dao_hip_vmm_create_shared(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes,
+                                     int device)
+{
+    hipMemAllocationProp memory = memory_of(device);
+    memory.requestedHandleType = hipMemHandleTypePosixFileDescriptor;
+    return hipMemCreate(out_handle, size_bytes, &memory, 0);
+}
+
+hipError_t dao_hip_vmm_export(int *out_descriptor, hipMemGenericAllocationHandle_t handle)
+{
+    return hipMemExportToShareableHandle(out_descriptor, handle, hipMemHandleTypePosixFileDescriptor, 0);
+}
+
+hipError_t dao_hip_vmm_import(hipMemGenericAllocationHandle_t *out_handle, int descriptor)
+{
+    return hipMemImportFromShareableHandle(out_handle, (void *)(intptr_t)descriptor,
+                                           hipMemHandleTypePosixFileDescriptor);
 }

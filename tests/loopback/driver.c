@@ -3,6 +3,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/vendor/vendor_internal.h"
+#include "base/shared.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,8 +134,11 @@ static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_
     if (object == NULL) {
         abort(); /* the test machine is full */
     }
-    *object =
-        (loopback_object_t){.kind = kind, .device = current_device, .inner = inner, .size_bytes = size_bytes};
+    *object = (loopback_object_t){.kind = kind,
+                                  .device = current_device,
+                                  .inner = inner,
+                                  .size_bytes = size_bytes,
+                                  .descriptor = DAO_NO_DESCRIPTOR};
     return object;
 }
 
@@ -283,16 +287,18 @@ static void collect(loopback_driver_t *driver)
         if (object->kind == LOOPBACK_KIND_EVENT && !object->is_gone) {
             cpu->event_destroy(object->inner);
         } else if (object->kind == LOOPBACK_KIND_PAGES && !object->is_gone) {
-            if (object->mapped_at != NULL) {
-                (void)cpu->pages_unmap(driver->devices[object->device], object->inner, object->mapped_at);
-            }
-            (void)cpu->pages_destroy(driver->devices[object->device], object->inner);
+            loopback_pages_end(object);
+        } else if (object->kind == LOOPBACK_KIND_SHARE && !object->is_gone) {
+            loopback_share_end(object);
         }
         free(object);
     }
     driver->objects = NULL;
     for (size_t i = 0; i < driver->memory.count; i++) {
         const loopback_span_t *span = &driver->memory.items[i];
+        if (span->is_imported) {
+            continue;
+        }
         dao_backend_device_t *device = driver->devices[span->device];
         (void)(span->is_pinned ? cpu->pinned_free(device, span->begin, span->size_bytes)
                                : cpu->memory_free(device, span->begin, span->size_bytes));

@@ -22,11 +22,12 @@
     X(LOOPBACK_ERROR_LAUNCH_TIMEOUT)                                                                         \
     X(LOOPBACK_ERROR_LAUNCH_FAILURE)
 
-#define vendorError_t      loopback_error_t
-#define vendorStream_t     loopback_stream_t
-#define vendorEvent_t      loopback_event_t
-#define vendorDeviceProp_t loopback_device_prop_t
-#define vendorMemcpyKind_t loopback_copy_kind_t
+#define vendorError_t        loopback_error_t
+#define vendorStream_t       loopback_stream_t
+#define vendorEvent_t        loopback_event_t
+#define vendorDeviceProp_t   loopback_device_prop_t
+#define vendorMemcpyKind_t   loopback_copy_kind_t
+#define vendorIpcMemHandle_t loopback_ipc_handle_t
 
 #define vendorSuccess                 LOOPBACK_SUCCESS
 #define vendorErrorMemoryAllocation   LOOPBACK_ERROR_MEMORY_ALLOCATION
@@ -35,12 +36,13 @@
 #define vendorErrorInvalidDevice      LOOPBACK_ERROR_INVALID_DEVICE
 #define vendorErrorInsufficientDriver LOOPBACK_ERROR_INSUFFICIENT_DRIVER
 
-#define vendorHostAllocPortable    LOOPBACK_HOST_ALLOC_PORTABLE
-#define vendorStreamNonBlocking    LOOPBACK_STREAM_NON_BLOCKING
-#define vendorEventDefault         LOOPBACK_EVENT_DEFAULT
-#define vendorMemcpyHostToDevice   LOOPBACK_HOST_TO_DEVICE
-#define vendorMemcpyDeviceToHost   LOOPBACK_DEVICE_TO_HOST
-#define vendorMemcpyDeviceToDevice LOOPBACK_DEVICE_TO_DEVICE
+#define vendorHostAllocPortable          LOOPBACK_HOST_ALLOC_PORTABLE
+#define vendorIpcMemLazyEnablePeerAccess LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
+#define vendorStreamNonBlocking          LOOPBACK_STREAM_NON_BLOCKING
+#define vendorEventDefault               LOOPBACK_EVENT_DEFAULT
+#define vendorMemcpyHostToDevice         LOOPBACK_HOST_TO_DEVICE
+#define vendorMemcpyDeviceToHost         LOOPBACK_DEVICE_TO_HOST
+#define vendorMemcpyDeviceToDevice       LOOPBACK_DEVICE_TO_DEVICE
 
 #define vendorDeviceSynchronize     loopback_device_synchronize
 #define vendorDriverGetVersion      loopback_driver_get_version
@@ -59,6 +61,9 @@
 #define vendorGetErrorString        loopback_get_error_string
 #define vendorGetLastError          loopback_get_last_error
 #define vendorHostAlloc             loopback_host_alloc
+#define vendorIpcCloseMemHandle     loopback_ipc_close_handle
+#define vendorIpcGetMemHandle       loopback_ipc_get_handle
+#define vendorIpcOpenMemHandle      loopback_ipc_open_handle
 #define vendorLaunchHostFunc        loopback_launch_host_func
 #define vendorMalloc                loopback_malloc
 #define vendorMemGetInfo            loopback_mem_get_info
@@ -72,15 +77,19 @@
 #define vendorStreamSynchronize     loopback_stream_synchronize
 #define vendorStreamWaitEvent       loopback_stream_wait_event
 
-#define vendorVmm_t          void *
-#define vendorVmmAllow       loopback_vmm_allow
-#define vendorVmmCreate      loopback_vmm_create
-#define vendorVmmDestroy     loopback_vmm_destroy
-#define vendorVmmGranularity loopback_vmm_granularity
-#define vendorVmmMap         loopback_vmm_map
-#define vendorVmmRelease     loopback_vmm_release
-#define vendorVmmReserve     loopback_vmm_reserve
-#define vendorVmmUnmap       loopback_vmm_unmap
+#define vendorVmm_t           void *
+#define vendorVmmAllow        loopback_vmm_allow
+#define vendorVmmCreate       loopback_vmm_create
+#define vendorVmmCreateShared loopback_vmm_create_shared
+#define vendorVmmDestroy      loopback_vmm_destroy
+#define vendorVmmExport       loopback_vmm_export
+#define vendorVmmGranularity  loopback_vmm_granularity
+#define vendorVmmImport       loopback_vmm_import
+#define vendorVmmMap          loopback_vmm_map
+#define vendorVmmRelease      loopback_vmm_release
+#define vendorVmmReserve      loopback_vmm_reserve
+#define vendorVmmShareable    loopback_vmm_shareable
+#define vendorVmmUnmap        loopback_vmm_unmap
 
 #include "tests/loopback/vmm.h"
 

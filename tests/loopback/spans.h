@@ -10,8 +10,9 @@ typedef struct loopback_span {
     size_t size_bytes;
     void *owner; /* whose it is */
     int device;
-    bool is_pinned;  /* host memory */
-    bool is_allowed; /* mapped pages: the device may touch them */
+    bool is_pinned;   /* host memory */
+    bool is_allowed;  /* mapped pages: the device may touch them */
+    bool is_imported; /* another process's */
 } loopback_span_t;
 
 typedef struct loopback_spans {
