@@ -48,6 +48,15 @@
     X(shared_import)                                                                                         \
     X(shared_destroy)
 
+/* Slots of peers, and of others' host memory. */
+#define PEERS_LIST(X)                                                                                        \
+    X(peer_can)                                                                                              \
+    X(peer_enable)
+#define HOST_LIST(X)                                                                                         \
+    X(host_register)                                                                                         \
+    X(host_unregister)                                                                                       \
+    X(host_device_address)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -75,6 +84,12 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     group = "memory for several processes";
     has_any = false SHARED_LIST(NOTE);
     SHARED_LIST(ALL_OR_NONE)
+    group = "peer access";
+    has_any = false PEERS_LIST(NOTE);
+    PEERS_LIST(ALL_OR_NONE)
+    group = "registered host memory";
+    has_any = false HOST_LIST(NOTE);
+    HOST_LIST(ALL_OR_NONE)
 #undef ALL_OR_NONE
 #undef NOTE
     return DAO_OK;

@@ -36,7 +36,7 @@ typedef enum dao_copy_kind {
     DAO_COPY_KIND_H2H = 0,
     DAO_COPY_KIND_H2D = 1,
     DAO_COPY_KIND_D2H = 2,
-    DAO_COPY_KIND_D2D = 3, /* on the stream's own device */
+    DAO_COPY_KIND_D2D = 3, /* on the stream's own device, or on peers that it may reach */
 } dao_copy_kind_t;
 
 typedef struct dao_backend_ops {
@@ -135,6 +135,22 @@ typedef struct dao_backend_ops {
     dao_status_t (*shared_import)(dao_backend_device_t *device, const dao_backend_share_t *share,
                                   size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
     dao_status_t (*shared_destroy)(dao_backend_device_t *device, dao_backend_shared_t *shared);
+
+    /* Optional, both or neither: a device that reaches another one's memory. Can: whether it is possible. Enable: from now on
+       the device's kernels, fills and copies within it reach all memory of the peer, also what it maps or allocates later;
+       once more changes nothing. The two are different devices. DAO_ERR_UNSUPPORTED where it is not possible. */
+    dao_status_t (*peer_can)(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can);
+    dao_status_t (*peer_enable)(dao_backend_device_t *device, dao_backend_device_t *peer);
+
+    /* Optional, all three or none: host memory of others' as memory that all devices copy from and to as with pinned memory,
+       and that kernels can touch. It overlaps nothing that is registered here. DAO_ERR_BUSY: others have registered a part
+       of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked; DAO_ERR_UNSUPPORTED: the device cannot do that. Unregister takes
+       the address that register took; no work uses the memory. */
+    dao_status_t (*host_register)(dao_backend_device_t *device, void *address, size_t size_bytes);
+    dao_status_t (*host_unregister)(dao_backend_device_t *device, void *address);
+
+    /* Where the device's kernels find a byte of pinned or registered memory. DAO_ERR_UNSUPPORTED: nowhere. */
+    dao_status_t (*host_device_address)(dao_backend_device_t *device, void *address, void **out_address);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

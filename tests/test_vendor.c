@@ -37,7 +37,11 @@ typedef struct world {
     void *addresses; /* of PAGE_COUNT pages */
     dao_backend_pages_t *pages[PAGE_COUNT];
     bool is_mapped; /* all of them */
+    void *registered;
 } world_t;
+
+/* Host memory of the test's own. */
+static unsigned char own_memory[SIZE_BYTES];
 
 static dao_status_t world_open_pages(world_t *world)
 {
@@ -109,6 +113,9 @@ static void world_close(world_t *world)
     if (world->stream != NULL) {
         ops->stream_destroy(world->stream);
     }
+    if (world->registered != NULL) {
+        (void)ops->host_unregister(world->device, world->registered);
+    }
     if (world->pinned != NULL) {
         (void)ops->pinned_free(world->device, world->pinned, SIZE_BYTES);
     }
@@ -135,6 +142,31 @@ static void begin_world(world_t *world)
 {
     loopback_set(&usual);
     CU_ASSERT_EQUAL_FATAL(world_open(world), DAO_OK);
+}
+
+/* What a device reaches besides its own memory, each call once. */
+static dao_status_t reach(world_t *world)
+{
+    bool can = false;
+    void *address = NULL;
+    dao_status_t status = ops->peer_can(world->device, world->peer, &can);
+    status = status != DAO_OK ? status : ops->peer_enable(world->device, world->peer);
+    status = status != DAO_OK ? status : ops->peer_enable(world->peer, world->device); /* which has pages */
+    status = status != DAO_OK ? status : ops->fill(world->stream, world->peer_memory, 3, SIZE_BYTES);
+    if (status == DAO_OK) {
+        CU_ASSERT_TRUE(can);
+        status = ops->host_register(world->device, own_memory, SIZE_BYTES);
+        world->registered = status == DAO_OK ? own_memory : NULL;
+    }
+    status = status != DAO_OK ? status : ops->host_device_address(world->device, own_memory, &address);
+    status = status != DAO_OK ? status : ops->fill(world->stream, address, 4, SIZE_BYTES);
+    status = status != DAO_OK ? status : ops->stream_synchronize(world->stream);
+    if (status == DAO_OK) {
+        CU_ASSERT_EQUAL(own_memory[SIZE_BYTES - 1], 4);
+        status = ops->host_unregister(world->device, own_memory);
+        world->registered = status == DAO_OK ? NULL : own_memory;
+    }
+    return status;
 }
 
 static void add_one(void *user)
@@ -356,6 +388,57 @@ static void an_event_is_late_finished_or_without_a_record(void)
     world_close(&world);
 }
 
+static void devices_that_cannot_reach_each_other_say_so(void)
+{
+    world_t world;
+    begin_world(&world);
+    bool can = true;
+    loopback_set(&(loopback_settings_t){.has_no_peers = true});
+    CU_ASSERT_EQUAL(ops->peer_can(world.device, world.peer, &can), DAO_OK);
+    CU_ASSERT_FALSE(can);
+    CU_ASSERT_EQUAL(ops->peer_enable(world.device, world.peer), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), vendorErrorPeerAccessUnsupported);
+    CU_ASSERT_EQUAL(
+        ops->copy_peer(world.stream, world.peer, world.peer_memory, world.device, world.memory, SIZE_BYTES),
+        DAO_OK); /* the driver goes through the host then */
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(vendorDeviceEnablePeerAccess(1, 0), vendorSuccess); /* others in the process */
+    CU_ASSERT_EQUAL(ops->peer_enable(world.peer, world.device), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    world_close(&world);
+}
+
+/* Pages that the driver does not unmap stay within reach of all who may, also of those who came meanwhile. */
+static void pages_that_stay_mapped_stay_within_reach(void)
+{
+    world_t world;
+    begin_world(&world);
+    dao_backend_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL(ops->stream_create(world.peer, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->peer_enable(world.peer, world.device), DAO_OK);
+    loopback_fail(1, LOOPBACK_INVALID_VALUE);
+    CU_ASSERT_EQUAL(ops->pages_unmap(world.device, world.pages[0], world.addresses), DAO_ERR_BACKEND);
+    CU_ASSERT_TRUE(loopback_has_failed());
+    CU_ASSERT_EQUAL(ops->fill(stream, world.addresses, 1, PAGE_COUNT * world.page_bytes), DAO_OK);
+    ops->stream_destroy(stream);
+    world_close(&world);
+}
+
+static void host_memory_that_others_have_registered_is_left_to_them(void)
+{
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(
+        vendorHostRegister(own_memory + 1, 1, vendorHostRegisterPortable | vendorHostRegisterMapped),
+        vendorSuccess);
+    CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "is registered already"));
+    CU_ASSERT_EQUAL(ops->host_unregister(world.device, own_memory), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    CU_ASSERT_EQUAL(vendorHostUnregister(own_memory + 1), vendorSuccess);
+    world_close(&world);
+}
+
 /* ---- failures ---- */
 
 /* A vendor's error and the status that it is to the library; memory: either of the two kinds. */
@@ -390,6 +473,9 @@ static long sweep(failure_t failure)
         dao_status_t status = world_open(&world);
         if (status == DAO_OK) {
             status = work(&world, &ran_count);
+        }
+        if (status == DAO_OK) {
+            status = reach(&world);
         }
         bool has_failed = loopback_has_failed();
         if (has_failed) {
@@ -495,6 +581,8 @@ static void wrong_ranges_are_seen(const world_t *world)
 {
     unsigned char host[SIZE_BYTES];
     CU_ASSERT_EQUAL(ops->fill(world->stream, world->peer_memory, 1, SIZE_BYTES), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_NOT_ALLOWED);
+    CU_ASSERT_EQUAL(ops->fill(world->stream, host, 1, SIZE_BYTES), DAO_ERR_BACKEND);
     expect_breach(LOOPBACK_RULE_BAD_RANGE);
     CU_ASSERT_EQUAL(ops->fill(world->stream, world->memory, 1, SIZE_BYTES + 1), DAO_ERR_BACKEND);
     expect_breach(LOOPBACK_RULE_BAD_RANGE);
@@ -565,6 +653,10 @@ static CU_TestInfo tests[] = {
     {"a device that cannot be made current fails the call",
      a_device_that_cannot_be_made_current_fails_the_call},
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
+    {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
+    {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
+    {"host memory that others have registered is left to them",
+     host_memory_that_others_have_registered_is_left_to_them},
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},
     {"a lost device answers nothing else, and the others go on",
      a_lost_device_answers_nothing_else_and_the_others_go_on},

@@ -110,6 +110,26 @@ static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_in
     return DAO_OK;
 }
 
+/* Virtual devices are one process: each reaches all memory, whether that was enabled or not. */
+
+static dao_status_t cpu_peer_can(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can)
+{
+    (void)device;
+    (void)peer;
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK) {
+        *out_can = true;
+    }
+    return status;
+}
+
+static dao_status_t cpu_peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    (void)device;
+    (void)peer;
+    return dao_cpu_check_thread();
+}
+
 const dao_backend_ops_t dao_cpu_backend_ops = {
     .version = DAO_BACKEND_OPS_VERSION,
     .name = "cpu",
@@ -152,5 +172,10 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .shared_export = dao_cpu_shared_export,
     .shared_import = dao_cpu_shared_import,
     .shared_destroy = dao_cpu_shared_destroy,
+    .peer_can = cpu_peer_can,
+    .peer_enable = cpu_peer_enable,
+    .host_register = dao_cpu_host_register,
+    .host_unregister = dao_cpu_host_unregister,
+    .host_device_address = dao_cpu_host_device_address,
     .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
 };

@@ -84,6 +84,10 @@ dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t
 dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_cpu_pages_size(const dao_backend_pages_t *pages);
 
+dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
+
 /* cpu_share.c */
 dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_bytes,
                                    dao_backend_shared_t **out_shared, void **out_address);

@@ -129,6 +129,34 @@ dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, si
     return status == DAO_OK ? unmap_allocation(device, &device->pinned, address, size_bytes) : status;
 }
 
+/* Others' host memory. Virtual devices copy from all host memory at the speed of their links and have the process's addresses:
+   there is nothing to lock, as pinned memory is not locked, and nothing to map. */
+
+dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    (void)device;
+    (void)address;
+    (void)size_bytes;
+    return dao_cpu_check_thread();
+}
+
+dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address)
+{
+    (void)device;
+    (void)address;
+    return dao_cpu_check_thread();
+}
+
+dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    (void)device;
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK) {
+        *out_address = address;
+    }
+    return status;
+}
+
 /* Virtual memory. */
 
 dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)

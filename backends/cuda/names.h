@@ -26,12 +26,17 @@
 #define vendorMemcpyKind_t   enum cudaMemcpyKind
 #define vendorIpcMemHandle_t cudaIpcMemHandle_t
 
-#define vendorSuccess                 cudaSuccess
-#define vendorErrorMemoryAllocation   cudaErrorMemoryAllocation
-#define vendorErrorNotReady           cudaErrorNotReady
-#define vendorErrorNoDevice           cudaErrorNoDevice
-#define vendorErrorInvalidDevice      cudaErrorInvalidDevice
-#define vendorErrorInsufficientDriver cudaErrorInsufficientDriver
+#define vendorSuccess                          cudaSuccess
+#define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
+#define vendorErrorNotReady                    cudaErrorNotReady
+#define vendorErrorNoDevice                    cudaErrorNoDevice
+#define vendorErrorInvalidDevice               cudaErrorInvalidDevice
+#define vendorErrorInsufficientDriver          cudaErrorInsufficientDriver
+#define vendorErrorNotSupported                cudaErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered cudaErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     cudaErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
 
 /* After these the context answers nothing but the same error. The last two by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -50,7 +55,10 @@
     X(226 /* cudaErrorContained */)                                                                          \
     X(721 /* cudaErrorTensorMemoryLeak */)
 
+#define vendorHostAllocMapped            cudaHostAllocMapped
 #define vendorHostAllocPortable          cudaHostAllocPortable
+#define vendorHostRegisterMapped         cudaHostRegisterMapped
+#define vendorHostRegisterPortable       cudaHostRegisterPortable
 #define vendorIpcMemLazyEnablePeerAccess cudaIpcMemLazyEnablePeerAccess
 #define vendorStreamNonBlocking          cudaStreamNonBlocking
 #define vendorEventDefault               cudaEventDefault
@@ -58,38 +66,43 @@
 #define vendorMemcpyDeviceToHost         cudaMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice       cudaMemcpyDeviceToDevice
 
-#define vendorDeviceSynchronize     cudaDeviceSynchronize
-#define vendorDriverGetVersion      cudaDriverGetVersion
-#define vendorEventCreateWithFlags  cudaEventCreateWithFlags
-#define vendorEventDestroy          cudaEventDestroy
-#define vendorEventElapsedTime      cudaEventElapsedTime
-#define vendorEventQuery            cudaEventQuery
-#define vendorEventRecord           cudaEventRecord
-#define vendorEventSynchronize      cudaEventSynchronize
-#define vendorFree                  cudaFree
-#define vendorFreeHost              cudaFreeHost
-#define vendorGetDevice             cudaGetDevice
-#define vendorGetDeviceCount        cudaGetDeviceCount
-#define vendorGetDeviceProperties   cudaGetDeviceProperties
-#define vendorGetErrorName          cudaGetErrorName
-#define vendorGetErrorString        cudaGetErrorString
-#define vendorGetLastError          cudaGetLastError
-#define vendorHostAlloc             cudaHostAlloc
-#define vendorIpcCloseMemHandle     cudaIpcCloseMemHandle
-#define vendorIpcGetMemHandle       cudaIpcGetMemHandle
-#define vendorIpcOpenMemHandle      cudaIpcOpenMemHandle
-#define vendorLaunchHostFunc        cudaLaunchHostFunc
-#define vendorMalloc                cudaMalloc
-#define vendorMemGetInfo            cudaMemGetInfo
-#define vendorMemcpyAsync           cudaMemcpyAsync
-#define vendorMemcpyPeerAsync       cudaMemcpyPeerAsync
-#define vendorMemsetAsync           cudaMemsetAsync
-#define vendorRuntimeGetVersion     cudaRuntimeGetVersion
-#define vendorSetDevice             cudaSetDevice
-#define vendorStreamCreateWithFlags cudaStreamCreateWithFlags
-#define vendorStreamDestroy         cudaStreamDestroy
-#define vendorStreamSynchronize     cudaStreamSynchronize
-#define vendorStreamWaitEvent       cudaStreamWaitEvent
+#define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
+#define vendorDeviceSynchronize      cudaDeviceSynchronize
+#define vendorDriverGetVersion       cudaDriverGetVersion
+#define vendorEventCreateWithFlags   cudaEventCreateWithFlags
+#define vendorEventDestroy           cudaEventDestroy
+#define vendorEventElapsedTime       cudaEventElapsedTime
+#define vendorEventQuery             cudaEventQuery
+#define vendorEventRecord            cudaEventRecord
+#define vendorEventSynchronize       cudaEventSynchronize
+#define vendorFree                   cudaFree
+#define vendorFreeHost               cudaFreeHost
+#define vendorGetDevice              cudaGetDevice
+#define vendorGetDeviceCount         cudaGetDeviceCount
+#define vendorGetDeviceProperties    cudaGetDeviceProperties
+#define vendorGetErrorName           cudaGetErrorName
+#define vendorGetErrorString         cudaGetErrorString
+#define vendorGetLastError           cudaGetLastError
+#define vendorHostAlloc              cudaHostAlloc
+#define vendorHostGetDevicePointer   cudaHostGetDevicePointer
+#define vendorHostRegister           cudaHostRegister
+#define vendorHostUnregister         cudaHostUnregister
+#define vendorIpcCloseMemHandle      cudaIpcCloseMemHandle
+#define vendorIpcGetMemHandle        cudaIpcGetMemHandle
+#define vendorIpcOpenMemHandle       cudaIpcOpenMemHandle
+#define vendorLaunchHostFunc         cudaLaunchHostFunc
+#define vendorMalloc                 cudaMalloc
+#define vendorMemGetInfo             cudaMemGetInfo
+#define vendorMemcpyAsync            cudaMemcpyAsync
+#define vendorMemcpyPeerAsync        cudaMemcpyPeerAsync
+#define vendorMemsetAsync            cudaMemsetAsync
+#define vendorRuntimeGetVersion      cudaRuntimeGetVersion
+#define vendorSetDevice              cudaSetDevice
+#define vendorStreamCreateWithFlags  cudaStreamCreateWithFlags
+#define vendorStreamDestroy          cudaStreamDestroy
+#define vendorStreamSynchronize      cudaStreamSynchronize
+#define vendorStreamWaitEvent        cudaStreamWaitEvent
 
 #define vendorVmm_t           dao_cuda_vmm_t
 #define vendorVmmAllow        dao_cuda_vmm_allow

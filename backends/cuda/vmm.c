@@ -177,12 +177,19 @@ cudaError_t dao_cuda_vmm_unmap(void *address, size_t size_bytes)
     return as_runtime(DRIVER(cuMemUnmap, PFN_cuMemUnmap_v10020)((CUdeviceptr)(uintptr_t)address, size_bytes));
 }
 
-cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, int device)
+cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 {
-    CUmemAccessDesc access = {
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
+    enum { DEVICE_BITS = 64 };
+    CUmemAccessDesc accesses[DEVICE_BITS];
+    size_t count = 0;
+    for (int device = 0; device < DEVICE_BITS; device++) {
+        if ((devices >> device & 1) != 0) {
+            accesses[count++] = (CUmemAccessDesc){
+                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+        }
+    }
     return as_runtime(DRIVER(cuMemSetAccess, PFN_cuMemSetAccess_v10020)((CUdeviceptr)(uintptr_t)address,
-                                                                        size_bytes, &access, 1));
+                                                                        size_bytes, accesses, count));
 }

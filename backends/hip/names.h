@@ -27,12 +27,17 @@
 #define vendorMemcpyKind_t   hipMemcpyKind
 #define vendorIpcMemHandle_t hipIpcMemHandle_t
 
-#define vendorSuccess                 hipSuccess
-#define vendorErrorMemoryAllocation   hipErrorMemoryAllocation
-#define vendorErrorNotReady           hipErrorNotReady
-#define vendorErrorNoDevice           hipErrorNoDevice
-#define vendorErrorInvalidDevice      hipErrorInvalidDevice
-#define vendorErrorInsufficientDriver hipErrorInsufficientDriver
+#define vendorSuccess                          hipSuccess
+#define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
+#define vendorErrorNotReady                    hipErrorNotReady
+#define vendorErrorNoDevice                    hipErrorNoDevice
+#define vendorErrorInvalidDevice               hipErrorInvalidDevice
+#define vendorErrorInsufficientDriver          hipErrorInsufficientDriver
+#define vendorErrorNotSupported                hipErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered hipErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     hipErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    hipErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       hipErrorPeerAccessUnsupported
 
 /* After these the device answers nothing but the same error. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -43,7 +48,10 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
+#define vendorHostAllocMapped            hipHostMallocMapped
 #define vendorHostAllocPortable          hipHostMallocPortable
+#define vendorHostRegisterMapped         hipHostRegisterMapped
+#define vendorHostRegisterPortable       hipHostRegisterPortable
 #define vendorIpcMemLazyEnablePeerAccess hipIpcMemLazyEnablePeerAccess
 #define vendorStreamNonBlocking          hipStreamNonBlocking
 #define vendorEventDefault               hipEventDefault
@@ -51,38 +59,43 @@
 #define vendorMemcpyDeviceToHost         hipMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice       hipMemcpyDeviceToDevice
 
-#define vendorDeviceSynchronize     hipDeviceSynchronize
-#define vendorDriverGetVersion      hipDriverGetVersion
-#define vendorEventCreateWithFlags  hipEventCreateWithFlags
-#define vendorEventDestroy          hipEventDestroy
-#define vendorEventElapsedTime      hipEventElapsedTime
-#define vendorEventQuery            hipEventQuery
-#define vendorEventRecord           hipEventRecord
-#define vendorEventSynchronize      hipEventSynchronize
-#define vendorFree                  hipFree
-#define vendorFreeHost              hipHostFree
-#define vendorGetDevice             hipGetDevice
-#define vendorGetDeviceCount        hipGetDeviceCount
-#define vendorGetDeviceProperties   hipGetDeviceProperties
-#define vendorGetErrorName          hipGetErrorName
-#define vendorGetErrorString        hipGetErrorString
-#define vendorGetLastError          hipGetLastError
-#define vendorHostAlloc             hipHostMalloc
-#define vendorIpcCloseMemHandle     hipIpcCloseMemHandle
-#define vendorIpcGetMemHandle       hipIpcGetMemHandle
-#define vendorIpcOpenMemHandle      hipIpcOpenMemHandle
-#define vendorLaunchHostFunc        dao_hip_launch_host_func
-#define vendorMalloc                hipMalloc
-#define vendorMemGetInfo            hipMemGetInfo
-#define vendorMemcpyAsync           hipMemcpyAsync
-#define vendorMemcpyPeerAsync       hipMemcpyPeerAsync
-#define vendorMemsetAsync           hipMemsetAsync
-#define vendorRuntimeGetVersion     hipRuntimeGetVersion
-#define vendorSetDevice             hipSetDevice
-#define vendorStreamCreateWithFlags hipStreamCreateWithFlags
-#define vendorStreamDestroy         hipStreamDestroy
-#define vendorStreamSynchronize     hipStreamSynchronize
-#define vendorStreamWaitEvent       hipStreamWaitEvent
+#define vendorDeviceCanAccessPeer    hipDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess hipDeviceEnablePeerAccess
+#define vendorDeviceSynchronize      hipDeviceSynchronize
+#define vendorDriverGetVersion       hipDriverGetVersion
+#define vendorEventCreateWithFlags   hipEventCreateWithFlags
+#define vendorEventDestroy           hipEventDestroy
+#define vendorEventElapsedTime       hipEventElapsedTime
+#define vendorEventQuery             hipEventQuery
+#define vendorEventRecord            hipEventRecord
+#define vendorEventSynchronize       hipEventSynchronize
+#define vendorFree                   hipFree
+#define vendorFreeHost               hipHostFree
+#define vendorGetDevice              hipGetDevice
+#define vendorGetDeviceCount         hipGetDeviceCount
+#define vendorGetDeviceProperties    hipGetDeviceProperties
+#define vendorGetErrorName           hipGetErrorName
+#define vendorGetErrorString         hipGetErrorString
+#define vendorGetLastError           hipGetLastError
+#define vendorHostAlloc              hipHostMalloc
+#define vendorHostGetDevicePointer   hipHostGetDevicePointer
+#define vendorHostRegister           hipHostRegister
+#define vendorHostUnregister         hipHostUnregister
+#define vendorIpcCloseMemHandle      hipIpcCloseMemHandle
+#define vendorIpcGetMemHandle        hipIpcGetMemHandle
+#define vendorIpcOpenMemHandle       hipIpcOpenMemHandle
+#define vendorLaunchHostFunc         dao_hip_launch_host_func
+#define vendorMalloc                 hipMalloc
+#define vendorMemGetInfo             hipMemGetInfo
+#define vendorMemcpyAsync            hipMemcpyAsync
+#define vendorMemcpyPeerAsync        hipMemcpyPeerAsync
+#define vendorMemsetAsync            hipMemsetAsync
+#define vendorRuntimeGetVersion      hipRuntimeGetVersion
+#define vendorSetDevice              hipSetDevice
+#define vendorStreamCreateWithFlags  hipStreamCreateWithFlags
+#define vendorStreamDestroy          hipStreamDestroy
+#define vendorStreamSynchronize      hipStreamSynchronize
+#define vendorStreamWaitEvent        hipStreamWaitEvent
 
 #define vendorVmm_t           hipMemGenericAllocationHandle_t
 #define vendorVmmAllow        dao_hip_vmm_allow

@@ -45,13 +45,20 @@ hipError_t dao_hip_vmm_map(void *address, size_t size_bytes, hipMemGenericAlloca
     return hipMemMap(address, size_bytes, 0, handle, 0);
 }
 
-hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, int device)
+hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 {
-    hipMemAccessDesc access = {
-        .location = {.type = hipMemLocationTypeDevice, .id = device},
-        .flags = hipMemAccessFlagsProtReadWrite,
-    };
-    return hipMemSetAccess(address, size_bytes, &access, 1);
+    enum { DEVICE_BITS = 64 };
+    hipMemAccessDesc accesses[DEVICE_BITS];
+    size_t count = 0;
+    for (int device = 0; device < DEVICE_BITS; device++) {
+        if ((devices >> device & 1) != 0) {
+            accesses[count++] = (hipMemAccessDesc){
+                .location = {.type = hipMemLocationTypeDevice, .id = device},
+                .flags = hipMemAccessFlagsProtReadWrite,
+            };
+        }
+    }
+    return hipMemSetAccess(address, size_bytes, accesses, count);
 }
 
 /* It cannot be asked for, and came with virtual memory, without which this is not called. */

@@ -16,6 +16,7 @@
 #include "base/units.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,23 +60,36 @@ bool dao_vendor_is_lost(vendorError_t error)
 #undef LOST_CASE
 }
 
+static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
+{
+    switch ((int)error) {
+    case vendorErrorMemoryAllocation:
+        return no_memory;
+    case vendorErrorNotReady:
+        return DAO_ERR_NOT_READY;
+    case vendorErrorInvalidDevice:
+    case vendorErrorNoDevice:
+        return DAO_ERR_NO_DEVICE;
+    case vendorErrorNotSupported:
+    case vendorErrorPeerAccessUnsupported:
+        return DAO_ERR_UNSUPPORTED;
+    case vendorErrorHostMemoryAlreadyRegistered:
+    case vendorErrorPeerAccessAlreadyEnabled:
+        return DAO_ERR_BUSY;
+    case vendorErrorHostMemoryNotRegistered:
+        return DAO_ERR_FOREIGN_POINTER;
+    default:
+        return dao_vendor_is_lost(error) ? DAO_ERR_DEVICE_LOST : DAO_ERR_BACKEND;
+    }
+}
+
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory)
 {
     if (error == vendorSuccess) {
         return DAO_OK;
     }
     (void)vendorGetLastError(); /* it is reported here; a lost device keeps it all the same */
-    dao_status_t status = DAO_ERR_BACKEND;
-    if (error == vendorErrorMemoryAllocation) {
-        status = no_memory;
-    } else if (error == vendorErrorNotReady) {
-        status = DAO_ERR_NOT_READY;
-    } else if (error == vendorErrorInvalidDevice || error == vendorErrorNoDevice) {
-        status = DAO_ERR_NO_DEVICE;
-    } else if (dao_vendor_is_lost(error)) {
-        status = DAO_ERR_DEVICE_LOST;
-    }
-    return dao_error_vendor(status, (int)error, "device:%d: %s: %s (%s)", index, call,
+    return dao_error_vendor(status_of(error, no_memory), (int)error, "device:%d: %s: %s (%s)", index, call,
                             vendorGetErrorString(error), vendorGetErrorName(error));
 }
 
@@ -191,6 +205,8 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     device->index = index;
     device->page_bytes = page_bytes;
+    device->reachers = UINT64_C(1) << index;
+    dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
     (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
                    properties.name);
     *out_device = device;
@@ -199,6 +215,8 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
 
 static void device_close(dao_backend_device_t *device)
 {
+    DAO_ASSERT(device->mapped == NULL);
+    dao_mutex_finish(&device->lock);
     dao_host_free(device); /* the primary context stays: others in the process may use it */
 }
 
@@ -257,7 +275,7 @@ static dao_status_t pinned_alloc(dao_backend_device_t *device, size_t size_bytes
     void *address = NULL;
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostAlloc,
-         (&address, size_bytes, vendorHostAllocPortable));
+         (&address, size_bytes, vendorHostAllocPortable | vendorHostAllocMapped));
     if (status != DAO_OK) {
         dao_error_prefix("%zu bytes of page-locked memory: ", size_bytes);
         return status;
@@ -272,6 +290,60 @@ static dao_status_t pinned_free(dao_backend_device_t *device, void *address, siz
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorFreeHost, (address));
     return status;
+}
+
+/* Others' host memory: for all devices, and mapped for their kernels, as what pinned_alloc() gives. */
+
+static dao_status_t host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostRegister,
+         (address, size_bytes, vendorHostRegisterPortable | vendorHostRegisterMapped));
+    if (status != DAO_OK) {
+        dao_error_prefix("%zu bytes at %p: ", size_bytes, address);
+    }
+    return status;
+}
+
+static dao_status_t host_unregister(dao_backend_device_t *device, void *address)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostUnregister, (address));
+    return status;
+}
+
+static dao_status_t host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    void *mapped = NULL;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostGetDevicePointer, (&mapped, address, 0));
+    if (status == DAO_OK) {
+        *out_address = mapped;
+    }
+    return status;
+}
+
+/* Peers. */
+
+static dao_status_t peer_can(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can)
+{
+    int can = 0;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceCanAccessPeer,
+         (&can, device->index, peer->index));
+    if (status == DAO_OK) {
+        *out_can = can != 0;
+    }
+    return status;
+}
+
+/* What the vendor enables is what it has allocated; what is mapped is opened page by page. Where the second fails the first
+   stays: the vendor would take it from others in the process, too, who may have enabled it before. */
+static dao_status_t peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceEnablePeerAccess, (peer->index, 0));
+    return status == DAO_OK || status == DAO_ERR_BUSY ? dao_vendor_pages_open(peer, device->index) : status;
 }
 
 /* Streams. */
@@ -535,4 +607,9 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,
     .dlpack_pinned = VENDOR_DLPACK_PINNED,
+    .peer_can = peer_can,
+    .peer_enable = peer_enable,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .host_device_address = host_device_address,
 };

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/sync.h"
 
 #include <stdbool.h>
 
@@ -24,6 +25,11 @@ struct dao_backend_device {
     int index;
     char name[sizeof(((dao_device_info_t *)NULL)->name)];
     size_t page_bytes; /* granularity of virtual memory; 0: there is none */
+
+    /* vendor_pages.c: who reaches what is mapped here. */
+    dao_mutex_t lock;            /* guards what follows */
+    uint64_t reachers;           /* a bit a device: this one, and the peers that may */
+    dao_backend_pages_t *mapped; /* all pages that are mapped */
 };
 
 /* Tells whether a device is of no more use after this error. */
@@ -78,5 +84,8 @@ dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_ba
                                       size_t size_bytes, dao_backend_shared_t **out_shared,
                                       void **out_address);
 dao_status_t dao_vendor_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared);
+
+/* Lets device number `reacher` reach what is mapped on a device, and what will be. */
+dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher);
 
 #endif

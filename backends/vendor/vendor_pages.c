@@ -2,15 +2,28 @@
    the one behind the other. A mapping can be used once access is allowed, which is a call of its own; both are one step
    here, undone together. The vendor's calls have `vendorVmm` names in backends/cuda/names.h and backends/hip/names.h.
 
-   A handle knows its size alone. Where it is mapped the core knows, as the table asks for. */
+   A device has a list of its handles that are mapped, for peers that may reach its memory only later:
+
+       pages_map     maps -> enters the list and reads who may reach the device -> allows those
+       peer_enable   adds the peer -> walks the list and allows it, under the lock
+       pages_unmap   leaves the list -> unmaps
+
+   so that whichever of the first two gets the lock first, the other one sees what it did; and nothing is allowed that is
+   being unmapped. */
 #include "backends/vendor/vendor_internal.h"
 
-#include <inttypes.h>
+#include <assert.h>
 
 struct dao_backend_pages {
     vendorVmm_t handle;
     size_t size_bytes;
+    /* guarded by the device's lock; all NULL while it is not mapped */
+    void *address;
+    dao_backend_pages_t *previous;
+    dao_backend_pages_t *next;
 };
+
+static_assert(DAO_DEVICE_COUNT_MAX <= 64, "a set of devices is a bit each");
 
 /* ---- addresses ---- */
 
@@ -31,6 +44,74 @@ dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *addr
 {
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmRelease, (address, size_bytes));
+    return status;
+}
+
+/* ---- who reaches what is mapped ---- */
+
+/* Enters pages into the list. Gives the devices that are to reach them. */
+static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    dao_mutex_lock(&device->lock);
+    pages->address = address;
+    pages->previous = NULL;
+    pages->next = device->mapped;
+    if (pages->next != NULL) {
+        pages->next->previous = pages;
+    }
+    device->mapped = pages;
+    uint64_t reachers = device->reachers;
+    dao_mutex_unlock(&device->lock);
+    return reachers;
+}
+
+static void take_out_locked(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    if (pages->next != NULL) {
+        pages->next->previous = pages->previous;
+    }
+    if (pages->previous != NULL) {
+        pages->previous->next = pages->next;
+    } else {
+        DAO_ASSERT(device->mapped == pages);
+        device->mapped = pages->next;
+    }
+    pages->address = NULL;
+    pages->previous = NULL;
+    pages->next = NULL;
+}
+
+/* Takes pages out of the list; those of a lost device may have left it at an unmap that failed. */
+static void leave(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    dao_mutex_lock(&device->lock);
+    if (pages->address != NULL) {
+        take_out_locked(device, pages);
+    }
+    dao_mutex_unlock(&device->lock);
+}
+
+static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
+                          uint64_t devices)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow, (address, size_bytes, devices));
+    return status;
+}
+
+/* Rare, and the list must not change: the one call of a driver under a lock. */
+dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
+{
+    uint64_t bit = UINT64_C(1) << reacher;
+    dao_status_t status = DAO_OK;
+    dao_mutex_lock(&device->lock);
+    const dao_backend_pages_t *pages = (device->reachers & bit) == 0 ? device->mapped : NULL;
+    while (pages != NULL && status == DAO_OK) {
+        status = allow(device, pages->address, pages->size_bytes, bit);
+        pages = pages->next;
+    }
+    device->reachers |= status == DAO_OK ? bit : 0; /* else some can be reached that nobody was promised */
+    dao_mutex_unlock(&device->lock);
     return status;
 }
 
@@ -116,6 +197,7 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
     if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST) {
         return status;
     }
+    leave(device, pages);
     dao_host_free(pages); /* those of a lost device went with it */
     return DAO_OK;
 }
@@ -123,6 +205,7 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
 void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
     if (dao_vendor_pages_destroy(device, pages) != DAO_OK) {
+        leave(device, pages);
         dao_host_free(pages); /* nobody has it: the vendor keeps it until the process ends */
     }
 }
@@ -142,19 +225,20 @@ static dao_status_t map_alone(dao_backend_device_t *device, const dao_backend_pa
     return status;
 }
 
-static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes)
-{
-    dao_status_t status;
-    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow,
-         (address, size_bytes, device->index));
-    return status;
-}
-
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     dao_status_t status;
+    leave(device, pages);
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap, (address, pages->size_bytes));
-    return status;
+    if (status == DAO_OK || status == DAO_ERR_DEVICE_LOST) {
+        return status;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    uint64_t reachers = enter(device, pages, address);
+    (void)allow(device, address, pages->size_bytes,
+                reachers); /* who came meanwhile; the others may already */
+    return dao_error_restore(&record);
 }
 
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
@@ -163,7 +247,7 @@ dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_page
     if (status != DAO_OK) {
         return status;
     }
-    status = allow(device, address, pages->size_bytes);
+    status = allow(device, address, pages->size_bytes, enter(device, pages, address));
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -194,6 +278,7 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
                                             size_t page_count, void *address, dao_backend_pages_t **out_pages)
 {
     char *next = address;
+    uint64_t reachers = 0;
     for (size_t i = 0; i < page_count; i++, next += page_bytes) {
         dao_status_t status = dao_vendor_pages_create(device, page_bytes, &out_pages[i]);
         if (status != DAO_OK) {
@@ -203,8 +288,9 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
         if (status != DAO_OK) {
             return discard(device, page_bytes, i + 1, false, address, out_pages, status);
         }
+        reachers = enter(device, out_pages[i], next);
     }
-    dao_status_t status = allow(device, address, page_bytes * page_count);
+    dao_status_t status = allow(device, address, page_bytes * page_count, reachers);
     return status == DAO_OK ? DAO_OK
                             : discard(device, page_bytes, page_count, true, address, out_pages, status);
 }

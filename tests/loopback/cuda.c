@@ -125,10 +125,15 @@ static CUresult unmap(CUdeviceptr address, size_t size_bytes)
 static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAccessDesc *access,
                            size_t count)
 {
-    return count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                   access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-               ? CUDA_ERROR_INVALID_VALUE
-               : (CUresult)loopback_vmm_allow((void *)(uintptr_t)address, size_bytes, access->location.id);
+    uint64_t devices = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        devices |= UINT64_C(1) << access[i].location.id;
+    }
+    return (CUresult)loopback_vmm_allow((void *)(uintptr_t)address, size_bytes, devices);
 }
 
 /* Names, and calls of the versions that the typed pointers below have. */

@@ -108,6 +108,14 @@ vendorError_t loopback_from(dao_status_t status)
     }
 }
 
+vendorError_t loopback_lost(int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = loopback_driver.lost[device];
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error(error);
+}
+
 dao_backend_device_t *loopback_device(void)
 {
     return loopback_driver.devices[current_device];
@@ -246,6 +254,7 @@ static dao_status_t open_cpu(loopback_driver_t *driver, const dao_config_t *conf
     }
     for (int i = 0; i < driver->device_count && status == DAO_OK; i++) {
         driver->lost[i] = vendorSuccess;
+        driver->reached[i] = 0;
         status = dao_cpu_backend_ops.device_open(driver->cpu, i, &driver->devices[i]);
         status = status == DAO_OK ? open_default_stream(driver, i) : status;
     }
@@ -310,6 +319,7 @@ static void collect(loopback_driver_t *driver)
     loopback_spans_finish(&driver->memory);
     loopback_spans_finish(&driver->reserved);
     loopback_spans_finish(&driver->mapped);
+    loopback_spans_finish(&driver->registered);
 }
 
 static bool has_left(const loopback_driver_t *driver)
@@ -319,7 +329,8 @@ static bool has_left(const loopback_driver_t *driver)
             return true;
         }
     }
-    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0;
+    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0 ||
+           driver->registered.count != 0;
 }
 
 static void close_driver(dao_backend_t *backend)

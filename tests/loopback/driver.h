@@ -44,6 +44,9 @@ typedef struct loopback_driver {
     loopback_spans_t memory;
     loopback_spans_t reserved;
     loopback_spans_t mapped;
+    loopback_spans_t registered; /* others' host memory */
+    uint64_t
+        reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
 
     loopback_settings_t settings;
     long calls_until_fail; /* negative: none fails */
@@ -66,6 +69,9 @@ vendorError_t loopback_begin(const char *call, int device);
 
 /* The device that is current in this thread. */
 dao_backend_device_t *loopback_device(void);
+
+/* The error of a device that is lost, kept as this thread's last one; vendorSuccess: it is not. */
+vendorError_t loopback_lost(int device);
 
 /* Keeps an error as this thread's last one. Gives it. */
 vendorError_t loopback_error(vendorError_t error);

@@ -117,8 +117,13 @@ hipError_t hipMemUnmap(void *address, size_t size_bytes)
 
 hipError_t hipMemSetAccess(void *address, size_t size_bytes, const hipMemAccessDesc *access, size_t count)
 {
-    return count != 1 || access->location.type != hipMemLocationTypeDevice ||
-                   access->flags != hipMemAccessFlagsProtReadWrite
-               ? hipErrorInvalidValue
-               : loopback_vmm_allow(address, size_bytes, access->location.id);
+    uint64_t devices = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (access[i].location.type != hipMemLocationTypeDevice ||
+            access[i].flags != hipMemAccessFlagsProtReadWrite) {
+            return hipErrorInvalidValue;
+        }
+        devices |= UINT64_C(1) << access[i].location.id;
+    }
+    return loopback_vmm_allow(address, size_bytes, devices);
 }

@@ -21,7 +21,7 @@
     X(NOT_OPEN, "a call before the driver is opened, or after it is closed")                                 \
     X(UNKNOWN, "a stream, an event, pages or an address that never was, or is gone")                         \
     X(BAD_RANGE, "bytes that are not within memory of the kind that the call says")                          \
-    X(NOT_ALLOWED, "bytes of pages to which access is not allowed")                                          \
+    X(NOT_ALLOWED, "bytes that this device may not touch: access was not allowed or enabled")                \
     X(MAPPED, "pages or addresses given back, or mapped again, while they are mapped")                       \
     X(OWN_SHARE, "memory of this process opened as another one's")                                           \
     X(SHARED, "memory freed while another process has it open, or freed where it is to be closed")           \
@@ -48,6 +48,7 @@ typedef struct loopback_settings {
     int refused_device;  /* its number + 1: it cannot be made current */
     bool has_long_names; /* devices' names fill what the vendor has for them */
     bool is_unshareable; /* pages have no file descriptors */
+    bool has_no_peers;   /* no device can reach another one's memory */
 } loopback_settings_t;
 
 /* The vendor's table; its open and close are the driver's, too. */

@@ -5,9 +5,12 @@
 
 #include <stddef.h>
 
-#define LOOPBACK_HOST_ALLOC_PORTABLE 1u
-#define LOOPBACK_STREAM_NON_BLOCKING 1u
-#define LOOPBACK_EVENT_DEFAULT       0u
+#define LOOPBACK_HOST_ALLOC_PORTABLE    1u
+#define LOOPBACK_HOST_ALLOC_MAPPED      2u
+#define LOOPBACK_HOST_REGISTER_PORTABLE 1u
+#define LOOPBACK_HOST_REGISTER_MAPPED   2u
+#define LOOPBACK_STREAM_NON_BLOCKING    1u
+#define LOOPBACK_EVENT_DEFAULT          0u
 
 /* Numbered as CUDA's and HIP's. */
 typedef enum loopback_error {
@@ -16,10 +19,15 @@ typedef enum loopback_error {
     LOOPBACK_ERROR_INSUFFICIENT_DRIVER = 35,
     LOOPBACK_ERROR_NO_DEVICE = 100,
     LOOPBACK_ERROR_INVALID_DEVICE = 101,
+    LOOPBACK_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
     LOOPBACK_ERROR_NOT_READY = 600,
     LOOPBACK_ERROR_ILLEGAL_ADDRESS = 700,
     LOOPBACK_ERROR_LAUNCH_TIMEOUT = 702,
+    LOOPBACK_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
+    LOOPBACK_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+    LOOPBACK_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
     LOOPBACK_ERROR_LAUNCH_FAILURE = 719,
+    LOOPBACK_ERROR_NOT_SUPPORTED = 801,
 } loopback_error_t;
 
 typedef enum loopback_copy_kind {
@@ -41,6 +49,8 @@ typedef struct loopback_device_prop {
 typedef struct loopback_stream *loopback_stream_t;
 typedef struct loopback_event *loopback_event_t;
 
+loopback_error_t loopback_device_can_access_peer(int *out_can, int device, int peer);
+loopback_error_t loopback_device_enable_peer_access(int peer, unsigned flags);
 loopback_error_t loopback_device_synchronize(void);
 loopback_error_t loopback_driver_get_version(int *out_version);
 loopback_error_t loopback_event_create(loopback_event_t *out_event, unsigned flags);
@@ -58,6 +68,9 @@ const char *loopback_get_error_name(loopback_error_t error);
 const char *loopback_get_error_string(loopback_error_t error);
 loopback_error_t loopback_get_last_error(void);
 loopback_error_t loopback_host_alloc(void **out_address, size_t size_bytes, unsigned flags);
+loopback_error_t loopback_host_get_device_pointer(void **out_address, void *address, unsigned flags);
+loopback_error_t loopback_host_register(void *address, size_t size_bytes, unsigned flags);
+loopback_error_t loopback_host_unregister(void *address);
 loopback_error_t loopback_ipc_close_handle(void *address);
 loopback_error_t loopback_ipc_get_handle(loopback_ipc_handle_t *out_handle, void *address);
 loopback_error_t loopback_ipc_open_handle(void **out_address, loopback_ipc_handle_t handle, unsigned flags);

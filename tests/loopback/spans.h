@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct loopback_span {
     char *begin;
@@ -11,7 +12,7 @@ typedef struct loopback_span {
     void *owner; /* whose it is */
     int device;
     bool is_pinned;   /* host memory */
-    bool is_allowed;  /* mapped pages: the device may touch them */
+    uint64_t allowed; /* mapped pages: the devices that may touch them, a bit each */
     bool is_imported; /* another process's */
 } loopback_span_t;
 

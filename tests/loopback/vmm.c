@@ -268,9 +268,9 @@ vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
     return error;
 }
 
-vendorError_t loopback_vmm_allow(void *address, size_t size_bytes, int device)
+vendorError_t loopback_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 {
-    vendorError_t error = loopback_begin("allow", device);
+    vendorError_t error = loopback_begin("allow", LOOPBACK_NO_DEVICE);
     char *end = (char *)address + size_bytes;
     for (char *at = address; at < end && error == vendorSuccess;) {
         loopback_object_t *pages = next_mapped("allow", at, end);
@@ -278,7 +278,7 @@ vendorError_t loopback_vmm_allow(void *address, size_t size_bytes, int device)
             return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
         }
         dao_mutex_lock(&loopback_driver.lock);
-        loopback_spans_at(&loopback_driver.mapped, at)->is_allowed = true;
+        loopback_spans_at(&loopback_driver.mapped, at)->allowed |= devices;
         dao_mutex_unlock(&loopback_driver.lock);
         at += pages->size_bytes;
     }

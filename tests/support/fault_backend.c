@@ -362,6 +362,30 @@ static dao_status_t fault_host_func(dao_backend_stream_t *stream, dao_host_func_
     return inner->host_func(unwrap(stream), function, user);
 }
 
+static dao_status_t fault_peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    dao_status_t status = count_call(FAULT_CALL_PEER_ENABLE);
+    return status == DAO_OK ? inner->peer_enable(device, peer) : status;
+}
+
+static dao_status_t fault_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_REGISTER);
+    return status == DAO_OK ? count_created(inner->host_register(device, address, size_bytes)) : status;
+}
+
+static dao_status_t fault_host_unregister(dao_backend_device_t *device, void *address)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_UNREGISTER);
+    return status == DAO_OK ? count_destroyed(inner->host_unregister(device, address)) : status;
+}
+
+static dao_status_t fault_host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_DEVICE_ADDRESS);
+    return status == DAO_OK ? inner->host_device_address(device, address, out_address) : status;
+}
+
 static dao_status_t fault_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     dao_status_t status = count_call(FAULT_CALL_ADDRESS_RESERVE);
@@ -470,6 +494,19 @@ static void fill_shared(void)
     }
 }
 
+static void fill_reach(void)
+{
+    if (inner->peer_can != NULL) {
+        table.peer_can = inner->peer_can;
+        table.peer_enable = fault_peer_enable;
+    }
+    if (inner->host_register != NULL) {
+        table.host_register = fault_host_register;
+        table.host_unregister = fault_host_unregister;
+        table.host_device_address = fault_host_device_address;
+    }
+}
+
 const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, const fault_config_t *config)
 {
     forget_wrappers();
@@ -515,6 +552,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
     };
     fill_pages();
     fill_shared();
+    fill_reach();
     return &table;
 }
 

@@ -21,6 +21,10 @@
     X(COPY_PEER, "copy_peer", ERR_BACKEND)                                                                   \
     X(FILL, "fill", ERR_BACKEND)                                                                             \
     X(HOST_FUNC, "host_func", ERR_BACKEND)                                                                   \
+    X(PEER_ENABLE, "peer_enable", ERR_BACKEND)                                                               \
+    X(HOST_REGISTER, "host_register", ERR_NO_HOST_MEMORY)                                                    \
+    X(HOST_UNREGISTER, "host_unregister", ERR_BACKEND)                                                       \
+    X(HOST_DEVICE_ADDRESS, "host_device_address", ERR_BACKEND)                                               \
     X(ADDRESS_RESERVE, "address_reserve", ERR_NO_HOST_MEMORY)                                                \
     X(PAGES_CREATE, "pages_create", ERR_NO_DEVICE_MEMORY)                                                    \
     X(PAGES_MAP, "pages_map", ERR_BACKEND)                                                                   \
@@ -66,7 +70,8 @@ uint64_t fault_backend_disarm(void);
 /* Calls of a kind since the wrap. */
 uint64_t fault_backend_calls(fault_call_t call);
 
-/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations. */
+/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations,
+   registered host memory. */
 int64_t fault_backend_live_count(void);
 
 const char *fault_call_text(fault_call_t call);
