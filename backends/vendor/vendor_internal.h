@@ -63,8 +63,11 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
                                             size_t page_count, void *address,
                                             dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
-void dao_vendor_pages_discard(dao_backend_device_t *device,
-                              dao_backend_pages_t *pages); /* destroys what nobody can be told of */
+/* Gives up the structure alone: the vendor keeps the memory until the process ends, or it went with its device. */
+void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages);
+
+/* Destroys what nobody can be told of; if that is refused it is forgotten. */
+void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);

@@ -202,11 +202,16 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
     return DAO_OK;
 }
 
+void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    leave(device, pages);
+    dao_host_free(pages);
+}
+
 void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages)
 {
     if (dao_vendor_pages_destroy(device, pages) != DAO_OK) {
-        leave(device, pages);
-        dao_host_free(pages); /* nobody has it: the vendor keeps it until the process ends */
+        dao_vendor_pages_forget(device, pages);
     }
 }
 

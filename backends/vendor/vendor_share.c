@@ -79,7 +79,11 @@ static dao_status_t pages_share(dao_backend_device_t *device, dao_backend_pages_
 static dao_status_t pages_unshare(dao_backend_device_t *device, const dao_backend_shared_t *shared)
 {
     dao_status_t status = dao_vendor_pages_unmap(device, shared->pages, shared->address);
-    if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST) {
+    if (status == DAO_ERR_DEVICE_LOST) {
+        dao_vendor_pages_forget(device, shared->pages);
+        return DAO_OK;
+    }
+    if (status != DAO_OK) {
         return status;
     }
     dao_vendor_pages_discard(device, shared->pages);

@@ -4,6 +4,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/vendor/vendor_internal.h"
 #include "base/shared.h"
+#include "tests/loopback/cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,14 +51,16 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
 }
 
 /* The failure that a test has asked for, if it is its turn. */
-static vendorError_t failure_locked(void)
+static vendorError_t failure_locked(const char *call)
 {
     loopback_driver_t *driver = &loopback_driver;
+    loopback_cases_note(call);
     if (driver->calls_until_fail < 0 || driver->calls_until_fail-- > 0) {
         return vendorSuccess;
     }
     driver->has_failed = true;
     driver->failure_count++;
+    loopback_cases_note_failure(call, (int)driver->failure);
     if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
         driver->lost[current_device] = driver->failure;
     }
@@ -79,7 +82,7 @@ static vendorError_t begin_locked(const char *call, int device)
     if (device != LOOPBACK_NO_DEVICE && device != current_device) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
     }
-    vendorError_t error = failure_locked();
+    vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[current_device];
 }
 
@@ -183,7 +186,7 @@ void loopback_object_remove(loopback_object_t *object)
 vendorError_t vendorGetDevice(int *out_device)
 {
     dao_mutex_lock(&loopback_driver.lock);
-    vendorError_t error = failure_locked(); /* a lost device can still be asked for */
+    vendorError_t error = failure_locked("get device"); /* a lost device can still be asked for */
     if (is_in_host_func) {
         breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, "get device");
     }
@@ -403,6 +406,14 @@ uint64_t loopback_call_count(void)
     uint64_t count = loopback_driver.call_count;
     dao_mutex_unlock(&loopback_driver.lock);
     return count;
+}
+
+long loopback_missing_cases(const int *errors, size_t error_count, long *out_count)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    long missing_count = loopback_cases_missing(errors, error_count, out_count);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return missing_count;
 }
 
 int loopback_last_error(void)

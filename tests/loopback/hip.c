@@ -45,6 +45,13 @@ hipError_t hipMemGetAllocationGranularity(size_t *out_bytes, const hipMemAllocat
     if (!is_right(memory) || option != hipMemAllocationGranularityMinimum) {
         return hipErrorInvalidValue;
     }
+    if (memory->requestedHandleType == hipMemHandleTypePosixFileDescriptor) {
+        int is_shareable = 0;
+        hipError_t error = loopback_vmm_shareable(&is_shareable, memory->location.id);
+        if (error != hipSuccess || !is_shareable) {
+            return error != hipSuccess ? error : loopback_error(hipErrorNotSupported);
+        }
+    }
     hipError_t error = loopback_vmm_granularity(out_bytes, memory->location.id);
     return error == hipSuccess && *out_bytes == 0 ? loopback_error(hipErrorNotSupported) : error;
 }

@@ -64,6 +64,10 @@ void loopback_fail(long calls, int error);
 /* Tells whether the call that was to fail has come. */
 bool loopback_has_failed(void);
 
+/* Of all pairs of a call that has come in this process and one of these errors, those where it was never made to fail so;
+   they are printed. *out_count: all pairs. */
+long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
+
 /* Calls of the process so far, those that only ask which device is current left out. */
 uint64_t loopback_call_count(void);
 
