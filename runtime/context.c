@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
+#include "runtime/host_register.h"
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
@@ -450,6 +451,7 @@ static uint64_t stop(void)
     }
     dao_events_stop_all(core->event_rings);
     uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
+    dao_registrations_end(core);
     for (int32_t i = 0; i < runtime_count; i++) {
         dao_runtime_release(runtimes[i]);
     }

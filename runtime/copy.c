@@ -2,7 +2,8 @@
 
        from \ to     host (cpu, pinned)    device d
        host          memcpy                H2D stream of d
-       device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, or, where the
+       device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, which goes directly
+                                           where dao_peer_enable() allows it and through the host else, or, where the
                                            backend has none, D2H and H2D through a pinned staging buffer of s
 
    A copy waits for its own bytes and for what was queued before it on the stream that it takes. It does not wait for
@@ -99,7 +100,9 @@ static dao_status_t copy_devices(const transfer_t *transfer)
         return copy_on(transfer->dst_runtime, DAO_STREAM_ROLE_COMPUTE, DAO_COPY_KIND_D2D, transfer->dst,
                        transfer->src, transfer->size_bytes);
     }
-    return transfer->src_runtime->ops->copy_peer != NULL ? copy_peers(transfer) : copy_staged(transfer);
+    dao_status_t status =
+        transfer->src_runtime->ops->copy_peer != NULL ? copy_peers(transfer) : DAO_ERR_UNSUPPORTED;
+    return status == DAO_ERR_UNSUPPORTED ? copy_staged(transfer) : status;
 }
 
 static dao_status_t copy_route(const transfer_t *transfer)

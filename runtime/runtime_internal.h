@@ -40,7 +40,8 @@ struct dao_runtime {
         deferred_count;      /* frees that wait for a stream: on the list and in the hands of who drains it */
     dao_retained_t retained; /* device memory whose frees wait for a lease: lease.c */
     dao_shares_t shares;     /* device memory that other processes have, too: share.c */
-    _Atomic int loss;        /* of dao_loss_t: health.c */
+    _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: peer.c */
+    _Atomic int loss;         /* of dao_loss_t: health.c */
     dao_error_record_t loss_error;
 };
 

@@ -1,7 +1,7 @@
 /* A device that is lost, on the loopback driver: what needs it is refused without asking the driver again, frees are done,
    everything else goes on, and a new start has the device again. */
+#include "allocators/detours.h"
 #include "base/error.h"
-#include "runtime/detours.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
 
@@ -90,10 +90,14 @@ static dao_stream_t *stream_of(dao_device_place_t device)
 
 static void what_needs_the_device_is_refused_and_the_driver_not_asked(void)
 {
+    static unsigned char own_memory[2];
     world_t world;
     begin(&world);
+    CU_ASSERT_EQUAL(dao_host_register(1, own_memory, 1), DAO_OK);
     lose(&world);
     uint64_t calls = loopback_call_count();
+    void *address = NULL;
+    dao_peer_info_t peer;
     dao_memory_t *memory = NULL;
     dao_stream_t *stream = NULL;
     dao_event_t *event = NULL;
@@ -125,7 +129,13 @@ static void what_needs_the_device_is_refused_and_the_driver_not_asked(void)
     is_refused(dao_copy(dao_place_of(lost), world.large, dao_place_of(other), world.elsewhere, 1));
     is_refused(dao_stream_copy(stream_of(other), dao_place_of(lost), world.large, dao_place_of(other),
                                world.elsewhere, 1));
-    CU_ASSERT_TRUE(stream == NULL && event == NULL && memory == NULL);
+    is_refused(dao_peer_query(0, 1, &peer));
+    is_refused(dao_peer_enable(1, 0));
+    is_refused(dao_host_register(1, own_memory + 1, 1));
+    is_refused(dao_host_device_address_query(1, own_memory, &address));
+    CU_ASSERT_EQUAL(dao_host_unregister(own_memory), DAO_OK); /* it went with the device */
+    CU_ASSERT_EQUAL(dao_host_unregister(own_memory), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_TRUE(stream == NULL && event == NULL && memory == NULL && address == NULL);
     CU_ASSERT_EQUAL(loopback_call_count(), calls);
     CU_ASSERT_EQUAL(dao_device_health(0), DAO_OK);
     CU_ASSERT_EQUAL(
@@ -255,6 +265,19 @@ static dao_status_t hear_query(world_t *world)
     return dao_device_query(1, &info);
 }
 
+static dao_status_t hear_peer_enable(world_t *world)
+{
+    (void)world;
+    return dao_peer_enable(1, 0);
+}
+
+static dao_status_t hear_host_register(world_t *world)
+{
+    static unsigned char own_memory[1];
+    (void)world;
+    return dao_host_register(1, own_memory, 1);
+}
+
 /* Calls that hear of it and have nobody to say so to. */
 
 static dao_status_t hear_stream_destroy(world_t *world)
@@ -285,6 +308,8 @@ static void any_call_that_hears_of_it_tells(void)
                                                             hear_copy_to_a_peer,
                                                             hear_stream_copy_to_a_peer,
                                                             hear_query,
+                                                            hear_peer_enable,
+                                                            hear_host_register,
                                                             hear_stream_destroy,
                                                             hear_handle_release};
     for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {

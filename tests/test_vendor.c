@@ -208,6 +208,10 @@ static dao_status_t work(world_t *world, _Atomic int *ran_count)
     status = status != DAO_OK
                  ? status
                  : ops->copy_peer(stream, world->device, mapped, world->peer, world->peer_memory, SIZE_BYTES);
+    status = status != DAO_OK || ops->copy_batch == NULL
+                 ? status
+                 : ops->copy_batch(stream, DAO_COPY_KIND_D2D, &world->memory, (const void *const *)&mapped,
+                                   &(size_t){SIZE_BYTES}, 1);
     status = status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_D2H, host[1], mapped, SIZE_BYTES);
     status = status != DAO_OK ? status : ops->host_func(stream, add_one, ran_count);
     status = status != DAO_OK ? status : ops->event_record(world->end, stream);
@@ -431,6 +435,31 @@ static void pages_that_stay_mapped_stay_within_reach(void)
     CU_ASSERT_TRUE(loopback_has_failed());
     CU_ASSERT_EQUAL(ops->fill(stream, world.addresses, 1, PAGE_COUNT * world.page_bytes), DAO_OK);
     ops->stream_destroy(stream);
+    world_close(&world);
+}
+
+static void batches_that_the_driver_has_not_are_said_to_be_none(void)
+{
+    world_t world;
+    dao_backend_stream_t *default_stream = NULL;
+    if (ops->copy_batch == NULL) {
+        (void)printf("    skipped: %s has no batches of copies\n", ops->name);
+        return;
+    }
+    begin_world(&world);
+    void *const dsts[2] = {world.memory, (char *)world.memory + 10};
+    const void *const srcs[2] = {world.pinned, (char *)world.pinned + 10};
+    const size_t sizes[2] = {10, 10};
+    loopback_set(&(loopback_settings_t){.has_no_batches = true});
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_adopt(world.device, NULL, &default_stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->copy_batch(default_stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    ops->stream_destroy(default_stream);
     world_close(&world);
 }
 
@@ -666,6 +695,8 @@ static CU_TestInfo tests[] = {
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
     {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
     {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
+    {"batches that the driver has not are said to be none",
+     batches_that_the_driver_has_not_are_said_to_be_none},
     {"host memory that others have registered is left to them",
      host_memory_that_others_have_registered_is_left_to_them},
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},

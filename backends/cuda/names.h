@@ -2,6 +2,7 @@
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
+#include "backends/cuda/batch.h"
 #include "backends/cuda/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -66,6 +67,7 @@
 #define vendorMemcpyDeviceToHost         cudaMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice       cudaMemcpyDeviceToDevice
 
+#define vendorCopyBatch              dao_cuda_copy_batch
 #define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
 #define vendorDeviceSynchronize      cudaDeviceSynchronize

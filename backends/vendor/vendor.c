@@ -544,6 +544,21 @@ static dao_status_t copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, voi
     return status;
 }
 
+#ifdef vendorCopyBatch
+static dao_status_t copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                               const void *const *srcs, const size_t *sizes_bytes, size_t count)
+{
+    (void)kind; /* the vendor sees it from the addresses */
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorCopyBatch,
+         (dsts, srcs, sizes_bytes, count, stream->stream));
+    return status;
+}
+#define COPY_BATCH copy_batch
+#else
+#define COPY_BATCH NULL /* the vendor has none */
+#endif
+
 static dao_status_t fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
 {
     dao_status_t status;
@@ -612,4 +627,5 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .host_register = host_register,
     .host_unregister = host_unregister,
     .host_device_address = host_device_address,
+    .copy_batch = COPY_BATCH,
 };

@@ -6,9 +6,8 @@
 
 /* How several workers, each with a model of its own, learn as one: every gradient becomes the mean of all workers'. */
 typedef struct model_exchange {
-    void (*mean)(float *values, size_t count,
-                 void *user); /* called in each worker for the same gradients in the
-                                                              same order, on a thread of the device's stream */
+    /* Called in each worker for the same gradients in the same order, on a thread of the device's stream. */
+    void (*mean)(float *values, size_t count, void *user);
     void *user;
 } model_exchange_t;
 

@@ -12,9 +12,11 @@
 #include <dao/dlpack.h>
 #include <dao/executor.h>
 #include <dao/host_memory.h>
+#include <dao/host_register.h>
 #include <dao/lease.h>
 #include <dao/memory.h>
 #include <dao/observe.h>
+#include <dao/peer.h>
 #include <dao/place.h>
 #include <dao/place_config.h>
 #include <dao/plan.h>

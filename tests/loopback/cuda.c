@@ -11,6 +11,40 @@ vendorError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, voi
     return loopback_host_func("launch host function", stream, function, user);
 }
 
+#if CUDART_VERSION >= 12080
+static cudaError_t copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+                              const struct cudaMemcpyAttributes *attributes, const size_t *firsts,
+                              size_t attributes_count, cudaStream_t stream)
+{
+    if (loopback_driver.settings.has_no_batches) {
+        return loopback_error(cudaErrorCallRequiresNewerDriver);
+    }
+    if (attributes_count != 1 || firsts[0] != 0 || attributes->flags != 0 ||
+        attributes->srcAccessOrder != cudaMemcpySrcAccessOrderStream || stream == NULL) {
+        return loopback_error(cudaErrorInvalidValue);
+    }
+    return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes,
+                                 size_t count, struct cudaMemcpyAttributes *attributes, size_t *firsts,
+                                 size_t attributes_count, cudaStream_t stream)
+{
+    return copy_batch(dsts, srcs, sizes, count, attributes, firsts, attributes_count, stream);
+}
+#else
+cudaError_t cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count,
+                                 struct cudaMemcpyAttributes *attributes, size_t *firsts,
+                                 size_t attributes_count, size_t *out_failed_index, cudaStream_t stream)
+{
+    *out_failed_index = SIZE_MAX;
+    return copy_batch(dsts, (const void *const *)srcs, sizes, count, attributes, firsts, attributes_count,
+                      stream);
+}
+#endif
+#endif
+
 static CUresult device_get(CUdevice *out_device, int index)
 {
     *out_device = index;

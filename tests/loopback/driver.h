@@ -86,6 +86,10 @@ void loopback_run_host_func(void (*function)(void *), void *user);
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
 
+/* Queues copies, each whichever way its addresses say. */
+vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
+                                   const size_t *sizes, size_t count, vendorStream_t stream);
+
 /* The object of a stream's handle; NULL is the current device's default stream. */
 loopback_object_t *loopback_stream(vendorStream_t stream);
 

@@ -49,6 +49,7 @@ typedef struct loopback_settings {
     bool has_long_names; /* devices' names fill what the vendor has for them */
     bool is_unshareable; /* pages have no file descriptors */
     bool has_no_peers;   /* no device can reach another one's memory */
+    bool has_no_batches; /* it is too old for batches of copies */
 } loopback_settings_t;
 
 /* The vendor's table; its open and close are the driver's, too. */

@@ -49,6 +49,8 @@ typedef struct loopback_device_prop {
 typedef struct loopback_stream *loopback_stream_t;
 typedef struct loopback_event *loopback_event_t;
 
+loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes,
+                                     size_t count, loopback_stream_t stream);
 loopback_error_t loopback_device_can_access_peer(int *out_can, int device, int peer);
 loopback_error_t loopback_device_enable_peer_access(int peer, unsigned flags);
 loopback_error_t loopback_device_synchronize(void);

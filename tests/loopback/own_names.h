@@ -52,6 +52,7 @@
 #define vendorMemcpyDeviceToHost         LOOPBACK_DEVICE_TO_HOST
 #define vendorMemcpyDeviceToDevice       LOOPBACK_DEVICE_TO_DEVICE
 
+#define vendorCopyBatch              loopback_copy_batch
 #define vendorDeviceCanAccessPeer    loopback_device_can_access_peer
 #define vendorDeviceEnablePeerAccess loopback_device_enable_peer_access
 #define vendorDeviceSynchronize      loopback_device_synchronize
