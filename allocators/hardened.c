@@ -688,7 +688,8 @@ static void hardened_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t hardened_ops = {
     .name = "hardened",
     .alloc = hardened_alloc,
-    .alloc_plain = dao_allocator_alloc_plain_none,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
     .free = hardened_free,
     .query = hardened_query,
     .trim = hardened_trim,

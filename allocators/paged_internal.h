@@ -113,20 +113,16 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
     return NULL;
 }
 
-/* Takes a certain arena's lock if it is free. */
-static inline bool dao_arena_try(arena_t *arena)
+static inline void dao_arena_count_taken(arena_t *arena)
 {
-    if (__builtin_expect(dao_spin_try(&arena->lock), true)) {
-        return true;
-    }
     atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
-    return false;
 }
 
-/* Takes it. */
+/* Takes a certain arena's lock. */
 static inline void dao_arena_lock(arena_t *arena)
 {
-    if (!dao_arena_try(arena)) {
+    if (!__builtin_expect(dao_spin_try(&arena->lock), true)) {
+        dao_arena_count_taken(arena);
         dao_spin_lock(&arena->lock);
     }
 }

@@ -76,9 +76,11 @@ static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, co
     return node->offset_units < dao_range_at(range, best)->offset_units;
 }
 
-uint32_t dao_range_find_in(const dao_range_t *range, size_t bin, uint64_t size_units)
+/* Gives the lowest hole of the bin of a size that is large enough, or NONE. */
+static uint32_t find_in_own_bin(const dao_range_t *range, uint64_t size_units)
 {
     uint32_t best = NONE;
+    size_t bin = dao_range_bin_of(size_units);
     for (uint32_t i = dao_range_bin_first(range, bin); i != NONE; i = dao_range_at(range, i)->bin_after) {
         const dao_range_node_t *node = dao_range_at(range, i);
         if (node->size_units >= size_units &&
@@ -207,6 +209,7 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         return alloc_carefully(range, request, size_units, out_grant);
     }
     uint32_t hole = dao_range_find_good(range, size_units);
+    hole = hole != NONE ? hole : find_in_own_bin(range, size_units);
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
     }

@@ -230,9 +230,8 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
 }
 
 /* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
-static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link)
+static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
-    uint32_t offset_units = dao_range_at(range, link)->offset_units;
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
     if (dao_range_at(range, *start)->offset_units >= offset_units) {
         *start = link;
@@ -352,32 +351,34 @@ static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link
     }
 }
 
-/* Gives the lowest hole of a bin that is large enough, or NONE. */
-uint32_t dao_range_find_in(const dao_range_t *range, size_t bin, uint64_t size_units);
-
-/* Gives the first bin from `bin` on that has nodes, or NO_BIN; clears the bits of those on the way that have none. */
-static ALWAYS_INLINE size_t dao_range_next_filled(dao_range_t *range, size_t bin)
+/* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the way that have
+   none. */
+static ALWAYS_INLINE uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
     uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
     for (;;) {
         while (bits == 0) {
             if (++word == BIN_WORDS) {
-                return DAO_RANGE_NO_BIN;
+                return DAO_RANGE_NONE;
             }
             bits = range->bin_words[word];
         }
-        bin = BIN_FIRST + word * WORD_BITS + (size_t)__builtin_ctzll(bits);
-        if (dao_range_bin_first(range, bin) != DAO_RANGE_NONE) {
-            return bin;
-        }
-        uint64_t rest = bits & (bits - 1);
-        range->bin_words[word] ^= bits ^ rest;
-        bits = rest;
+        const uint32_t *firsts = dao_range_bin_place(range, BIN_FIRST + word * WORD_BITS);
+        do {
+            uint32_t first = firsts[(uint32_t)__builtin_ctzll(bits)];
+            if (first != DAO_RANGE_NONE) {
+                return first;
+            }
+            uint64_t rest = bits & (bits - 1);
+            range->bin_words[word] ^= bits ^ rest;
+            bits = rest;
+        } while (bits != 0);
     }
 }
 
-/* Gives the hole for a request, or NONE. Any hole of a higher bin is large enough. */
+/* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the request's own
+   bin. Any hole of a higher bin is large enough. */
 static ALWAYS_INLINE uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
     size_t own_bin = dao_range_bin_of(size_units);
@@ -389,11 +390,7 @@ static ALWAYS_INLINE uint32_t dao_range_find_good(dao_range_t *range, uint64_t s
     if (find.link != DAO_RANGE_NONE) {
         return find.link;
     }
-    size_t bin = dao_range_next_filled(range, own_bin + DAO_RANGE_NEAR_BINS);
-    if (bin == DAO_RANGE_NO_BIN) {
-        return dao_range_find_in(range, own_bin, size_units);
-    }
-    dao_range_look(range, dao_range_bin_first(range, bin), 0, &find);
+    dao_range_look(range, dao_range_next_first(range, own_bin + DAO_RANGE_NEAR_BINS), 0, &find);
     return find.link;
 }
 
@@ -403,14 +400,15 @@ static inline bool dao_range_has_room(const dao_range_t *range)
     return range->unused != DAO_RANGE_NONE && dao_range_at(range, range->unused)->bin_after != DAO_RANGE_NONE;
 }
 
-/* Counts and enters a used block. */
-static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link, uint64_t user)
+/* Counts and enters a used block, whose place and size are handed in so that they need not be read again. */
+static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link, uint32_t offset_units,
+                                               uint64_t size_units, uint64_t user)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_USED;
     node->user = user;
-    dao_range_start_add(range, link);
-    range->used_units += node->size_units;
+    dao_range_start_add(range, link, offset_units);
+    range->used_units += size_units;
 }
 
 /* Takes a used block out of the table and the count. */
@@ -423,8 +421,9 @@ static ALWAYS_INLINE void dao_range_leave_used(dao_range_t *range, uint32_t link
 /* Takes a whole hole. */
 static ALWAYS_INLINE void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
+    const dao_range_node_t *node = dao_range_at(range, hole);
     dao_range_bin_remove(range, hole);
-    dao_range_enter_used(range, hole, user);
+    dao_range_enter_used(range, hole, node->offset_units, node->size_units, user);
 }
 
 /* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
@@ -434,16 +433,17 @@ static ALWAYS_INLINE uint32_t dao_range_take_front(dao_range_t *range, uint32_t 
     uint32_t taken = dao_range_node_take(range);
     dao_range_node_t *rest = dao_range_at(range, hole);
     dao_range_node_t *front = dao_range_at(range, taken);
+    uint32_t offset_units = rest->offset_units;
     front->size_units = size_units;
-    front->offset_units = rest->offset_units;
+    front->offset_units = offset_units;
     front->before = rest->before;
     front->after = hole;
     dao_range_at(range, rest->before)->after = taken;
     rest->before = taken;
-    rest->offset_units += (uint32_t)size_units;
+    rest->offset_units = offset_units + (uint32_t)size_units;
     rest->size_units -= size_units;
     dao_range_bin_again(range, hole);
-    dao_range_enter_used(range, taken, user);
+    dao_range_enter_used(range, taken, offset_units, size_units, user);
     return taken;
 }
 

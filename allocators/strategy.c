@@ -412,7 +412,8 @@ static void strategy_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t strategy_ops = {
     .alloc = strategy_alloc,
-    .alloc_plain = dao_allocator_alloc_plain_none,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
     .free = strategy_free,
     .query = strategy_query,
     .trim = strategy_trim,

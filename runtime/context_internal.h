@@ -189,6 +189,10 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);
 
+/* Makes a runtime's device memory end its shortest ways with what dao_alloc() and dao_free() do around all others: alloc.c.
+   Nobody else knows of the runtime yet. */
+void dao_alloc_otherwise_set(dao_runtime_t *runtime);
+
 /* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c. *out_allocator is NULL
    for a device that was not used yet. */
 DAO_NODISCARD dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator);

@@ -8,8 +8,8 @@
    until the library is finalized and started anew. */
 #include <dao/context.h>
 
+#include "allocators/detours.h"
 #include "runtime/context_internal.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 

@@ -12,11 +12,11 @@
 #include "runtime/pressure_internal.h"
 #include "runtime/watch.h"
 
+#include "allocators/detours.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/lease_internal.h"
@@ -137,7 +137,11 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
         status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
                                  &runtime->pinned_memory);
     }
-    return status == DAO_OK ? harden(runtime) : status;
+    status = status == DAO_OK ? harden(runtime) : status;
+    if (status == DAO_OK) {
+        dao_alloc_otherwise_set(runtime);
+    }
+    return status;
 }
 
 static dao_status_t streams_create(dao_runtime_t *runtime)

@@ -17,11 +17,11 @@
    `count` is the number of slots that are not empty: while it is 0 nothing else is looked at. */
 #include "runtime/watch.h"
 
+#include "allocators/detours.h"
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/annotate.h"
 #include "runtime/context_internal.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* A device that is lost, on the loopback driver: what needs it is refused without asking the driver again, frees are done,
    everything else goes on, and a new start has the device again. */
+#include "allocators/detours.h"
 #include "base/error.h"
-#include "runtime/detours.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
 
