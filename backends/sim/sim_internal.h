@@ -111,6 +111,9 @@ dao_status_t dao_sim_memory_alloc(dao_backend_device_t *device, size_t size_byte
 dao_status_t dao_sim_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_sim_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_sim_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_sim_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
 
 /* sim_stream.c */
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);

@@ -26,3 +26,31 @@ dao_status_t dao_sim_pinned_free(dao_backend_device_t *device, void *address, si
     dao_status_t status = dao_sim_check_thread();
     return status == DAO_OK ? dao_virtual_memory_free_pinned(&device->memory, address, size_bytes) : status;
 }
+
+/* Others' host memory: copies take their time over the link whatever memory of the host they are of, and addresses are the
+   process's. */
+
+dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    (void)device;
+    (void)address;
+    (void)size_bytes;
+    return dao_sim_check_thread();
+}
+
+dao_status_t dao_sim_host_unregister(dao_backend_device_t *device, void *address)
+{
+    (void)device;
+    (void)address;
+    return dao_sim_check_thread();
+}
+
+dao_status_t dao_sim_host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    (void)device;
+    dao_status_t status = dao_sim_check_thread();
+    if (status == DAO_OK) {
+        *out_address = address;
+    }
+    return status;
+}
