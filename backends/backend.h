@@ -151,6 +151,16 @@ typedef struct dao_backend_ops {
 
     /* Where the device's kernels find a byte of pinned or registered memory. DAO_ERR_UNSUPPORTED: nowhere. */
     dao_status_t (*host_device_address)(dao_backend_device_t *device, void *address, void **out_address);
+
+    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order, and none touches what
+       another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on this stream or with this driver,
+       none is queued; the core makes them one by one then, as it does with NULL. */
+    dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                               const void *const *srcs, const size_t *sizes_bytes, size_t count);
+
+    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
+       is real. */
+    dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

@@ -83,6 +83,7 @@ typedef struct search {
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
     uint32_t layout_count; /* that were tried for the grain */
+    dao_swap_tried_t tried;
     dao_swap_program_t best;
     bool has_best;
 } search_t;
@@ -208,12 +209,12 @@ static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_
 
 /* Finds addresses for a variant whose copies in are delayed by `delay` of DELAY_PARTS. */
 static dao_status_t place_delayed(const search_t *search, grain_t *grain, uint32_t delay,
-                                  dao_swap_layout_t *layout)
+                                  dao_swap_tried_t *tried, dao_swap_layout_t *layout)
 {
     dao_swap_timing_copy(&grain->timing, &grain->early, &grain->parts);
     dao_status_t status = dao_swap_delay(&grain->parts, grain->gaps, delay, DELAY_PARTS, &grain->timing);
     return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, grain->gaps, &grain->timing,
-                                                   search->capacity_bytes)
+                                                   search->capacity_bytes, tried)
                             : status;
 }
 
@@ -288,7 +289,7 @@ static dao_status_t keep_earliest(search_t *search, grain_t *grain, const dao_sw
     bool fits = true;
     for (uint32_t delay = DELAY_PARTS; delay-- > 0 && fits && status == DAO_OK;) {
         dao_swap_layout_t earlier = {0};
-        status = place_delayed(search, grain, delay, &earlier);
+        status = place_delayed(search, grain, delay, NULL, &earlier);
         fits = status == DAO_OK && earlier.unplaced_count == 0;
         status = fits ? keep(search, grain, &earlier) : status;
         dao_swap_layout_finish(&earlier);
@@ -303,20 +304,27 @@ static bool may_go_on(const search_t *search, const grain_t *grain)
            (search->layout_count < LAYOUT_COUNT_MAX && grain->timing.step_ns < search->best.schedule.step_ns);
 }
 
-/* Looks for addresses for what was timed: with all copies in as late as they may be, and where that does not fit, with
-   further tensors away. Keeps a plan that fits. */
+/* Looks for addresses for what was timed, with all copies in as late as they may be. Keeps a plan that fits; else the homes
+   that did not fit are in `layout`, which the caller finishes. */
+static dao_status_t place_once(search_t *search, grain_t *grain, dao_swap_tried_t *tried,
+                               dao_swap_layout_t *layout)
+{
+    dao_swap_timing_copy(&grain->early, &grain->timing, &grain->parts);
+    dao_status_t status = place_delayed(search, grain, DELAY_PARTS, tried, layout);
+    search->layout_count += layout->is_repeated ? 0 : 1;
+    return status == DAO_OK && layout->unplaced_count == 0 ? keep_earliest(search, grain, layout) : status;
+}
+
+/* The same, and where it does not fit, again with further tensors away. What was tried before ends it. */
 static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_bytes)
 {
     dao_status_t status = DAO_OK;
     for (uint32_t round = 0; round < SPLIT_ROUND_MAX && status == DAO_OK && may_go_on(search, grain);
          round++) {
-        search->layout_count++;
         dao_swap_layout_t layout = {0};
-        dao_swap_timing_copy(&grain->early, &grain->timing, &grain->parts);
-        status = place_delayed(search, grain, DELAY_PARTS, &layout);
-        bool is_placed = status == DAO_OK && layout.unplaced_count == 0;
-        status = is_placed ? keep_earliest(search, grain, &layout) : status;
-        bool goes_on = status == DAO_OK && !is_placed && split_homes(grain, &layout);
+        status = place_once(search, grain, &search->tried, &layout);
+        bool goes_on = status == DAO_OK && layout.unplaced_count > 0 && !layout.is_repeated &&
+                       split_homes(grain, &layout);
         dao_swap_layout_finish(&layout);
         if (!goes_on) {
             break;
@@ -328,22 +336,57 @@ static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_by
     return status;
 }
 
+/* Parts of the capacity with which variants are timed so that they get addresses. */
+static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
+
+#define SHARE_COUNT (sizeof(shares) / sizeof(shares[0]))
+
+static uint64_t share_bytes(const search_t *search, size_t share)
+{
+    uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * shares[share]);
+    return capacity_bytes > search->least_bytes ? capacity_bytes : search->least_bytes;
+}
+
+/* Halves the shares for the largest one with which a variant gets addresses as it is. The plan that this finds keeps short what
+   place_candidate() does. */
+static dao_status_t place_early(search_t *search, const candidate_t *candidate)
+{
+    grain_t *grain = candidate->grain;
+    dao_status_t status = DAO_OK;
+    size_t low = 0, high = SHARE_COUNT;
+    while (low < high && status == DAO_OK) {
+        size_t middle = low + (high - low) / 2;
+        status = time_variant(grain, candidate->variant, share_bytes(search, middle));
+        bool is_as_good =
+            !search->has_best || grain->timing.step_ns <= search->best.schedule.step_ns; /* and moves less */
+        bool fits = false;
+        if (status == DAO_OK && is_as_good) {
+            dao_swap_layout_t layout = {0};
+            status = place_once(search, grain, NULL, &layout);
+            fits = layout.unplaced_count == 0;
+            dao_swap_layout_finish(&layout);
+        }
+        high = is_as_good && !fits ? high : middle; /* with even less it is not quicker */
+        low = is_as_good && !fits ? middle + 1 : low;
+    }
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
 /* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate)
 {
-    static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
     grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
-    bool goes_on = true;
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]) && status == DAO_OK && goes_on; i++) {
-        uint64_t capacity = (uint64_t)((double)search->capacity_bytes * shares[i]);
-        goes_on = capacity > search->least_bytes;
-        capacity = goes_on ? capacity : search->least_bytes;
-        status = time_variant(grain, candidate->variant, capacity);
+    for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
+        uint64_t capacity_bytes = share_bytes(search, i);
+        if (i > 0 && capacity_bytes == share_bytes(search, i - 1)) {
+            break; /* no less would do */
+        }
+        status = time_variant(grain, candidate->variant, capacity_bytes);
         if (status != DAO_OK || !may_go_on(search, grain)) {
             break;
         }
-        status = place(search, grain, capacity);
+        status = place(search, grain, capacity_bytes);
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
@@ -376,10 +419,11 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
     search->layout_count = 0;
     for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
          i++) {
-        if (search->candidates[i].grain == grain) {
-            status = place_candidate(search, &search->candidates[i]);
-            count++;
+        if (search->candidates[i].grain != grain) {
+            continue;
         }
+        status = count++ == 0 ? place_early(search, &search->candidates[i]) : status;
+        status = status == DAO_OK ? place_candidate(search, &search->candidates[i]) : status;
     }
     return status;
 }

@@ -2,6 +2,7 @@
    host memory, and where devices find it. */
 #include <dao/dao.h>
 
+#include "base/fault.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/suite.h"
@@ -341,6 +342,23 @@ static void a_refusal_changes_nothing(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+#if defined(DAO_FAULTS)
+static void registering_survives_any_missing_resource(void)
+{
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    begin();
+    for (uint64_t n = 0; status != DAO_OK && n < 1000; n++) {
+        dao_fault_arm(DAO_FAULT_ANY, n, false);
+        status = dao_host_register(0, memory, sizeof(memory));
+        CU_ASSERT_TRUE(dao_fault_disarm() > 0 || status == DAO_OK);
+        CU_ASSERT_TRUE(status == DAO_OK || dao_host_unregister(memory) == DAO_ERR_FOREIGN_POINTER);
+    }
+    CU_ASSERT_EQUAL(status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    end();
+}
+#endif
+
 static _Atomic int wrong_count;
 
 /* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up. */
@@ -383,6 +401,9 @@ static CU_TestInfo tests[] = {
     {"devices find pinned and registered memory", devices_find_pinned_and_registered_memory},
     {"what is left registered is reported and given up", what_is_left_registered_is_reported_and_given_up},
     {"a refusal changes nothing", a_refusal_changes_nothing},
+#if defined(DAO_FAULTS)
+    {"registering survives any missing resource", registering_survives_any_missing_resource},
+#endif
     {"threads register side by side", threads_register_side_by_side},
     CU_TEST_INFO_NULL,
 };

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
-#include "tests/loopback/loopback.h"
+#include "tests/loopback/failures.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,25 +85,30 @@ static dao_status_t world_open(world_t *world)
     return status != DAO_OK ? status : world_open_pages(world);
 }
 
-/* Answers of a lost device are expected: the driver collects what it holds. */
-static void world_close(world_t *world)
+static void world_close_pages(const world_t *world)
 {
-    loopback_fail(-1, 0);
-    if (world->stream != NULL) {
-        (void)ops->stream_synchronize(world->stream);
-    }
     for (size_t i = 0; i < PAGE_COUNT; i++) {
         if (world->pages[i] != NULL && world->is_mapped) {
-            (void)ops->pages_unmap(world->device, world->pages[i],
-                                   (char *)world->addresses + i * world->page_bytes);
+            GIVE_BACK(ops->pages_unmap(world->device, world->pages[i],
+                                       (char *)world->addresses + i * world->page_bytes));
         }
         if (world->pages[i] != NULL) {
-            CU_ASSERT_EQUAL(ops->pages_destroy(world->device, world->pages[i]), DAO_OK);
+            GIVE_BACK(ops->pages_destroy(world->device, world->pages[i]));
         }
     }
     if (world->addresses != NULL) {
-        (void)ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes);
+        GIVE_BACK(ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes));
     }
+}
+
+/* Lets so many calls succeed, then one fail. Answers of a lost device are expected: the driver collects what it holds. */
+static void world_close_failing(world_t *world, long calls, int error)
+{
+    loopback_fail(calls, error);
+    if (world->stream != NULL) {
+        (void)ops->stream_synchronize(world->stream);
+    }
+    world_close_pages(world);
     if (world->end != NULL) {
         ops->event_destroy(world->end);
     }
@@ -114,16 +119,16 @@ static void world_close(world_t *world)
         ops->stream_destroy(world->stream);
     }
     if (world->registered != NULL) {
-        (void)ops->host_unregister(world->device, world->registered);
+        GIVE_BACK(ops->host_unregister(world->device, world->registered));
     }
     if (world->pinned != NULL) {
-        (void)ops->pinned_free(world->device, world->pinned, SIZE_BYTES);
+        GIVE_BACK(ops->pinned_free(world->device, world->pinned, SIZE_BYTES));
     }
     if (world->peer_memory != NULL) {
-        (void)ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES));
     }
     if (world->memory != NULL) {
-        (void)ops->memory_free(world->device, world->memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->device, world->memory, SIZE_BYTES));
     }
     if (world->peer != NULL) {
         ops->device_close(world->peer);
@@ -136,6 +141,11 @@ static void world_close(world_t *world)
         ops->close(world->backend); /* here the driver sees what is left */
     }
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
+}
+
+static void world_close(world_t *world)
+{
+    world_close_failing(world, -1, 0);
 }
 
 static void begin_world(world_t *world)
@@ -198,6 +208,10 @@ static dao_status_t work(world_t *world, _Atomic int *ran_count)
     status = status != DAO_OK
                  ? status
                  : ops->copy_peer(stream, world->device, mapped, world->peer, world->peer_memory, SIZE_BYTES);
+    status = status != DAO_OK || ops->copy_batch == NULL
+                 ? status
+                 : ops->copy_batch(stream, DAO_COPY_KIND_D2D, &world->memory, (const void *const *)&mapped,
+                                   &(size_t){SIZE_BYTES}, 1);
     status = status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_D2H, host[1], mapped, SIZE_BYTES);
     status = status != DAO_OK ? status : ops->host_func(stream, add_one, ran_count);
     status = status != DAO_OK ? status : ops->event_record(world->end, stream);
@@ -424,6 +438,31 @@ static void pages_that_stay_mapped_stay_within_reach(void)
     world_close(&world);
 }
 
+static void batches_that_the_driver_has_not_are_said_to_be_none(void)
+{
+    world_t world;
+    dao_backend_stream_t *default_stream = NULL;
+    if (ops->copy_batch == NULL) {
+        (void)printf("    skipped: %s has no batches of copies\n", ops->name);
+        return;
+    }
+    begin_world(&world);
+    void *const dsts[2] = {world.memory, (char *)world.memory + 10};
+    const void *const srcs[2] = {world.pinned, (char *)world.pinned + 10};
+    const size_t sizes[2] = {10, 10};
+    loopback_set(&(loopback_settings_t){.has_no_batches = true});
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_adopt(world.device, NULL, &default_stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->copy_batch(default_stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    ops->stream_destroy(default_stream);
+    world_close(&world);
+}
+
 static void host_memory_that_others_have_registered_is_left_to_them(void)
 {
     world_t world;
@@ -440,12 +479,6 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
 }
 
 /* ---- failures ---- */
-
-/* A vendor's error and the status that it is to the library; memory: either of the two kinds. */
-typedef struct failure {
-    vendorError_t error;
-    dao_status_t status;
-} failure_t;
 
 static void check_failure(const world_t *world, dao_status_t status, failure_t failure)
 {
@@ -490,22 +523,29 @@ static long sweep(failure_t failure)
     }
 }
 
+/* Fails each call of giving everything back in turn. Gives back how many there were. */
+static long sweep_end(failure_t failure)
+{
+    bool has_failed = true;
+    long n = -1;
+    while (has_failed) {
+        world_t world;
+        begin_world(&world);
+        CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_OK);
+        world.registered = own_memory;
+        world_close_failing(&world, ++n, (int)failure.error);
+        has_failed = loopback_has_failed();
+    }
+    return n;
+}
+
 static void whichever_call_fails_nothing_is_lost(void)
 {
-    static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO_ERR_BACKEND},
-                                         {vendorErrorMemoryAllocation, DAO_ERR_NO_DEVICE_MEMORY},
-                                         {vendorErrorNotReady, DAO_ERR_NOT_READY},
-                                         {vendorErrorNoDevice, DAO_ERR_NO_DEVICE},
-#define LOST_ROW(code) {(vendorError_t)(code), DAO_ERR_DEVICE_LOST},
-                                         VENDOR_LOST_LIST(LOST_ROW)
-#undef LOST_ROW
-    };
-    const size_t failure_count = sizeof(failures) / sizeof(failures[0]);
     long case_count = 0;
-    for (size_t i = 0; i < failure_count; i++) {
-        case_count += sweep(failures[i]);
+    for (size_t i = 0; i < FAILURE_COUNT; i++) {
+        case_count += sweep(failures[i]) + sweep_end(failures[i]);
     }
-    (void)printf("    %zu errors, each at every call: %ld cases\n", failure_count, case_count);
+    (void)printf("    %zu errors, each at every call: %ld cases\n", FAILURE_COUNT, case_count);
     CU_ASSERT_TRUE(case_count >= 100);
 }
 
@@ -655,6 +695,8 @@ static CU_TestInfo tests[] = {
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
     {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
     {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
+    {"batches that the driver has not are said to be none",
+     batches_that_the_driver_has_not_are_said_to_be_none},
     {"host memory that others have registered is left to them",
      host_memory_that_others_have_registered_is_left_to_them},
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},
@@ -662,6 +704,11 @@ static CU_TestInfo tests[] = {
      a_lost_device_answers_nothing_else_and_the_others_go_on},
     {"a stream is destroyed whatever its work did", a_stream_is_destroyed_whatever_its_work_did},
     {"what callers do wrong is seen", what_callers_do_wrong_is_seen},
+    CU_TEST_INFO_NULL,
+};
+
+static CU_TestInfo last_tests[] = {
+    {"every call has failed with every error", every_call_has_failed_with_every_error},
     CU_TEST_INFO_NULL,
 };
 
@@ -681,6 +728,7 @@ int main(void)
          backend_contract_tests},
         {"contract: " VENDOR_BACKEND_NAME ", pages", be_the_vendor, NULL, backend_contract_begin,
          backend_contract_end, backend_contract_pages_tests},
+        {"vendor, at last", NULL, NULL, NULL, NULL, last_tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);

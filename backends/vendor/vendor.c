@@ -10,7 +10,7 @@
    puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is in vendor_pages.c. */
+   Virtual memory is in vendor_pages.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/units.h"
@@ -544,6 +544,21 @@ static dao_status_t copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, voi
     return status;
 }
 
+#ifdef vendorCopyBatch
+static dao_status_t copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                               const void *const *srcs, const size_t *sizes_bytes, size_t count)
+{
+    (void)kind; /* the vendor sees it from the addresses */
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorCopyBatch,
+         (dsts, srcs, sizes_bytes, count, stream->stream));
+    return status;
+}
+#define COPY_BATCH copy_batch
+#else
+#define COPY_BATCH NULL /* the vendor has none */
+#endif
+
 static dao_status_t fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
 {
     dao_status_t status;
@@ -599,6 +614,10 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
+    .shared_create = dao_vendor_shared_create,
+    .shared_export = dao_vendor_shared_export,
+    .shared_import = dao_vendor_shared_import,
+    .shared_destroy = dao_vendor_shared_destroy,
     .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,
@@ -608,4 +627,5 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .host_register = host_register,
     .host_unregister = host_unregister,
     .host_device_address = host_device_address,
+    .copy_batch = COPY_BATCH,
 };

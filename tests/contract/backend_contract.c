@@ -832,6 +832,7 @@ CU_TestInfo backend_contract_tests[] = {
     {"a device reaches a peer's memory, once that is enabled", contract_peers_reach_what_was_enabled},
     {"host memory is registered and given up", contract_host_memory_is_registered_and_given_up},
     {"kernels find pinned and registered memory", contract_kernels_find_host_memory},
+    {"batches of copies carry exactly their bytes", contract_batches_carry_exactly_their_bytes},
     {"random work gives what a model gives", random_work_gives_what_a_model_gives},
     {"host functions run in order, however many wait", host_functions_run_in_order_however_many_wait},
     {"a stream runs its work in order", a_stream_runs_its_work_in_order},

@@ -40,5 +40,6 @@ bool contract_has_exact_capacity(void);
 void contract_peers_reach_what_was_enabled(void);
 void contract_host_memory_is_registered_and_given_up(void);
 void contract_kernels_find_host_memory(void);
+void contract_batches_carry_exactly_their_bytes(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a device reaches besides its own memory: that of its peers, and host memory. Backends that have none of it skip these
-   tests by name. */
+/* What a backend may have beyond the least: a device's reach to peers and to host memory, and batches of copies. Those that have
+   not skip these tests by name. */
 #include "tests/contract/backend_contract_internal.h"
 
 #include <stdlib.h>
@@ -187,4 +187,78 @@ void contract_kernels_find_host_memory(void)
         CU_ASSERT_EQUAL(contract.ops->host_unregister(contract.device, host), DAO_OK);
     }
     free(host);
+}
+
+/* ---- batches ---- */
+
+/* Pieces of odd sizes with gaps between: piece i is at `offset` of both sides. */
+#define PIECE_COUNT     37
+#define PIECE_GAP_BYTES ((size_t)5)
+
+static size_t piece_bytes(size_t index)
+{
+    return 1 + index * 113;
+}
+
+/* Queues all pieces as one batch. */
+static dao_status_t queue_pieces(dao_copy_kind_t kind, void *dst, void *src)
+{
+    void *dsts[PIECE_COUNT];
+    const void *srcs[PIECE_COUNT];
+    size_t sizes[PIECE_COUNT];
+    size_t offset = 0;
+    for (size_t i = 0; i < PIECE_COUNT; i++) {
+        dsts[i] = contract_at(dst, offset);
+        srcs[i] = contract_at(src, offset);
+        sizes[i] = piece_bytes(i);
+        offset += sizes[i] + PIECE_GAP_BYTES;
+    }
+    return contract.ops->copy_batch(contract.stream, kind, dsts, srcs, sizes, PIECE_COUNT);
+}
+
+/* Tells whether the pieces have come from `drawn` and the gaps are as they were. */
+static bool are_pieces(const uint8_t *bytes, const uint8_t *drawn, size_t size_bytes, uint8_t gap)
+{
+    size_t offset = 0;
+    bool is_right = true;
+    for (size_t i = 0; i < PIECE_COUNT; i++) {
+        is_right = is_right && memcmp(bytes + offset, drawn + offset, piece_bytes(i)) == 0;
+        offset += piece_bytes(i);
+        for (size_t j = 0; j < PIECE_GAP_BYTES; j++) {
+            is_right = is_right && bytes[offset++] == gap;
+        }
+    }
+    while (is_right && offset < size_bytes) {
+        is_right = bytes[offset++] == gap;
+    }
+    return is_right;
+}
+
+void contract_batches_carry_exactly_their_bytes(void)
+{
+    enum { SIZE = 100000 };
+    const dao_backend_ops_t *ops = contract.ops;
+    void *front = contract_take(SIZE), *back = contract_take(SIZE);
+    uint8_t *host = contract_take_pinned(2 * SIZE);
+    contract_draw(host, SIZE, 1);
+    memset(host + SIZE, 0xee, SIZE);
+    NEED(ops->fill(contract.stream, front, 0xaa, SIZE));
+    NEED(ops->fill(contract.stream, back, 0xbb, SIZE));
+    NEED(ops->stream_synchronize(contract.stream));
+    dao_status_t status =
+        ops->copy_batch != NULL ? queue_pieces(DAO_COPY_KIND_H2D, front, host) : DAO_ERR_UNSUPPORTED;
+    if (status == DAO_ERR_UNSUPPORTED) {
+        (void)printf("    skipped: %s has no batches of copies here\n", ops->name);
+    } else {
+        CU_ASSERT_EQUAL(status, DAO_OK);
+        CU_ASSERT_EQUAL(queue_pieces(DAO_COPY_KIND_D2D, back, front), DAO_OK);
+        CU_ASSERT_EQUAL(queue_pieces(DAO_COPY_KIND_D2H, host + SIZE, back), DAO_OK);
+        NEED(ops->stream_synchronize(contract.stream));
+        CU_ASSERT_TRUE(are_pieces(host + SIZE, host, SIZE, 0xee));
+        contract_copy_now(DAO_COPY_KIND_D2H, host + SIZE, back, SIZE);
+        CU_ASSERT_TRUE(are_pieces(host + SIZE, host, SIZE, 0xbb));
+    }
+    contract_give_pinned(host, 2 * SIZE);
+    contract_give(back, SIZE);
+    contract_give(front, SIZE);
 }

@@ -191,6 +191,9 @@ vendorError_t vendorFree(void *address)
     if (error != vendorSuccess || address == NULL) {
         return error;
     }
+    if (!loopback_share_check_free("free", address)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
+    }
     if (!forget("free", address, false, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
@@ -508,30 +511,56 @@ static bool check_host_range(const char *call, const void *address, size_t size_
     return is_host;
 }
 
-vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
-                                vendorStream_t stream)
+/* Queues a copy of a stream's device whose call may be made. */
+static vendorError_t queue_copy(const char *call, const loopback_object_t *stream, void *dst, bool to_device,
+                                const void *src, bool from_device, size_t size_bytes)
 {
-    vendorError_t error = begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error != vendorSuccess) {
-        return error;
-    }
-    bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
-    bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
-    int device = loopback_stream(stream)->device;
+    int device = stream->device;
     bool is_right = to_device || from_device;
+    is_right = is_right && (to_device ? check_device_range(call, device, LOOPBACK_NO_DEVICE, dst, size_bytes)
+                                      : check_host_range(call, dst, size_bytes));
     is_right =
-        is_right && (to_device ? check_device_range("memcpy to", device, LOOPBACK_NO_DEVICE, dst, size_bytes)
-                               : check_host_range("memcpy to", dst, size_bytes));
-    is_right = is_right &&
-               (from_device ? check_device_range("memcpy from", device, LOOPBACK_NO_DEVICE, src, size_bytes)
-                            : check_host_range("memcpy from", src, size_bytes));
+        is_right && (from_device ? check_device_range(call, device, LOOPBACK_NO_DEVICE, src, size_bytes)
+                                 : check_host_range(call, src, size_bytes));
     if (!is_right) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
     dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
                           : to_device  ? DAO_COPY_KIND_D2D
                                        : DAO_COPY_KIND_D2H;
-    return loopback_from(cpu->copy(loopback_stream(stream)->inner, way, dst, src, size_bytes));
+    return loopback_from(cpu->copy(stream->inner, way, dst, src, size_bytes));
+}
+
+vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
+                                vendorStream_t stream)
+{
+    vendorError_t error = begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
+    bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
+    return error != vendorSuccess
+               ? error
+               : queue_copy("memcpy", loopback_stream(stream), dst, to_device, src, from_device, size_bytes);
+}
+
+/* Tells whether a byte is some device's. */
+static bool is_of_device(const void *address)
+{
+    uint64_t allowed;
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_found = find_owner_locked(address, 1, &allowed) != LOOPBACK_NO_DEVICE;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_found;
+}
+
+vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
+                                   const size_t *sizes, size_t count, vendorStream_t stream)
+{
+    vendorError_t error = begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    for (size_t i = 0; i < count && error == vendorSuccess; i++) {
+        error = queue_copy(call, loopback_stream(stream), dsts[i], is_of_device(dsts[i]), srcs[i],
+                           is_of_device(srcs[i]), sizes[i]);
+    }
+    return error;
 }
 
 vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,

@@ -57,6 +57,7 @@ static bool needs_device(fault_call_t call)
     case FAULT_CALL_STREAM_WAIT_EVENT:
     case FAULT_CALL_EVENT_RECORD:
     case FAULT_CALL_COPY:
+    case FAULT_CALL_COPY_BATCH:
     case FAULT_CALL_COPY_PEER:
     case FAULT_CALL_FILL:
     case FAULT_CALL_HOST_FUNC:
@@ -331,6 +332,17 @@ static dao_status_t fault_copy(dao_backend_stream_t *stream, dao_copy_kind_t kin
     return inner->copy(unwrap(stream), kind, dst, src, size_bytes);
 }
 
+static dao_status_t fault_copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                                     const void *const *srcs, const size_t *sizes_bytes, size_t count)
+{
+    dao_status_t status = count_call(FAULT_CALL_COPY_BATCH);
+    if (status != DAO_OK) {
+        return status;
+    }
+    hold_back(unwrap(stream));
+    return inner->copy_batch(unwrap(stream), kind, dsts, srcs, sizes_bytes, count);
+}
+
 static dao_status_t fault_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
                                     dao_backend_device_t *src_device, const void *src, size_t size_bytes)
 {
@@ -549,6 +561,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .stream_adopt = wrapped->stream_adopt != NULL ? fault_stream_adopt : NULL,
         .has_default_stream = wrapped->has_default_stream,
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
+        .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
     };
     fill_pages();
     fill_shared();

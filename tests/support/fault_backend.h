@@ -18,6 +18,7 @@
     X(EVENT_CREATE, "event_create", ERR_BACKEND)                                                             \
     X(EVENT_RECORD, "event_record", ERR_BACKEND)                                                             \
     X(COPY, "copy", ERR_BACKEND)                                                                             \
+    X(COPY_BATCH, "copy_batch", ERR_BACKEND)                                                                 \
     X(COPY_PEER, "copy_peer", ERR_BACKEND)                                                                   \
     X(FILL, "fill", ERR_BACKEND)                                                                             \
     X(HOST_FUNC, "host_func", ERR_BACKEND)                                                                   \
