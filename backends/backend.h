@@ -157,6 +157,10 @@ typedef struct dao_backend_ops {
        none is queued; the core makes them one by one then, as it does with NULL. */
     dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                const void *const *srcs, const size_t *sizes_bytes, size_t count);
+
+    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
+       is real. */
+    dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

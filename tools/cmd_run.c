@@ -20,6 +20,11 @@ typedef struct settings {
     const char *link_out;
     const char *time_scale;
     const char *host;
+    const char *file;
+    const char *file_limit;
+    const char *file_in;
+    const char *file_out;
+    const char *file_engine;
     const char *mode;
     const char *scheme;
     const char *batch;
@@ -39,6 +44,13 @@ static const dao_option_t options[] = {
      "operators take at least X times their recorded time; 0"},
     {"host", "SIZE", offsetof(settings_t, host),
      "most pinned host memory to move tensors to; default no limit"},
+    {"file", "DIR", offsetof(settings_t, file),
+     "where tensors go on to when --host is reached: a file without a name in this directory"},
+    {"file-limit", "SIZE", offsetof(settings_t, file_limit), "most bytes in it; default what is free there"},
+    {"file-in", "RATE", offsetof(settings_t, file_in), "reads from it are held back to this speed"},
+    {"file-out", "RATE", offsetof(settings_t, file_out), "writes to it are held back to this speed"},
+    {"file-engine", "NAME", offsetof(settings_t, file_engine),
+     "auto (default): io_uring where the kernel offers it; uring; threads"},
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
     {"scheme", "NAME", offsetof(settings_t, scheme),
@@ -133,12 +145,35 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
         return false;
     }
     if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
-                                 settings->host != NULL || settings->is_verified)) {
-        *out_exit =
-            dao_usage_error("run", "--policy, --mode, --host and --verify are not for a planned step");
+                                 settings->host != NULL || settings->file != NULL || settings->is_verified)) {
+        *out_exit = dao_usage_error(
+            "run", "--policy, --mode, --host, --file and --verify are not for a planned step");
         return false;
     }
     return true;
+}
+
+static bool parse_file(const settings_t *settings, dao_file_config_t *file, int *out_exit)
+{
+    file->directory = settings->file;
+    if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
+                                    settings->file_out != NULL || settings->file_engine != NULL)) {
+        *out_exit =
+            dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
+        return false;
+    }
+    if (file->directory != NULL && settings->host == NULL) {
+        *out_exit = dao_usage_error("run", "--file needs --host: the file takes what that leaves over");
+        return false;
+    }
+    return !((settings->file_limit != NULL &&
+              is_bad(parse_host(settings->file_limit, &file->limit_bytes), "file-limit", out_exit)) ||
+             (settings->file_in != NULL &&
+              is_bad(parse_rate(settings->file_in, &file->in_bytes_per_second), "file-in", out_exit)) ||
+             (settings->file_out != NULL &&
+              is_bad(parse_rate(settings->file_out, &file->out_bytes_per_second), "file-out", out_exit)) ||
+             (settings->file_engine != NULL &&
+              is_bad(dao_file_engine_parse(settings->file_engine, &file->engine), "file-engine", out_exit)));
 }
 
 /* Everything but the capacity, which needs the trace. */
@@ -150,6 +185,9 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     config->is_warmed_up = true;
     config->shows_progress = true;
     const char *policy = settings->policy;
+    if (!parse_file(settings, &config->file, out_exit)) {
+        return false;
+    }
     return !(
         (policy != NULL && strcmp(policy, "all") != 0 &&
          is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
@@ -258,6 +296,16 @@ static void report_times(dao_report_t *report, const dao_run_result_t *result)
     dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
 }
 
+/* What went to the file and came from it. */
+static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "spills", "written to the file", stats->spill_count);
+    dao_report_count(report, "file_fetches", "read from the file", stats->file_fetch_count);
+    dao_report_bytes(report, "file_bytes_out", "bytes to the file", stats->file_out_bytes);
+    dao_report_bytes(report, "file_bytes_in", "bytes from the file", stats->file_in_bytes);
+    dao_report_bytes(report, "peak_file_bytes", "peak in the file", stats->peak_file_used_bytes);
+}
+
 static void report_result(dao_report_t *report, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
@@ -270,6 +318,9 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     dao_report_bytes(report, "bytes_out", "bytes to the host", stats->out_bytes);
     dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
     dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
+    if (config->file.directory != NULL) {
+        report_file(report, stats);
+    }
     dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
                      stats->compaction_count);
     dao_report_count(report, "throttles", NULL, stats->throttle_count);

@@ -62,6 +62,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
     dao_executor_config_t settings = {
         .capacity_bytes = plan->capacity_bytes,
         .host_bytes = plan->is_unlimited ? 0 : plan->config->host_bytes,
+        .file = plan->is_unlimited ? (dao_file_config_t){0} : plan->config->file,
         .policy = plan->config->policy,
         .check = plan->config->is_walked && !plan->is_unlimited,
     };
@@ -253,6 +254,11 @@ static void take_off(dao_executor_stats_t *stats, const dao_executor_stats_t *be
     stats->out_bytes -= before->out_bytes;
     stats->compaction_count -= before->compaction_count;
     stats->throttle_count -= before->throttle_count;
+    stats->spill_count -= before->spill_count;
+    stats->file_fetch_count -= before->file_fetch_count;
+    stats->file_in_bytes -= before->file_in_bytes;
+    stats->file_out_bytes -= before->file_out_bytes;
+    stats->file_failure_count -= before->file_failure_count;
 }
 
 /* Gives up what a pass has made. */

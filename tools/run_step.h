@@ -15,6 +15,7 @@ typedef struct dao_run_config {
     uint64_t capacity_bytes; /* of device memory; at least the trace's largest operator */
     dao_policy_t policy;
     uint64_t host_bytes;                /* most pinned memory; 0: no limit */
+    dao_file_config_t file;             /* what is beyond that; all zero: nothing */
     uint64_t link_in_bytes_per_second;  /* host to device, cpu backend only; 0: as fast as it goes */
     uint64_t link_out_bytes_per_second; /* device to host */
     double time_scale;                  /* an operator takes at least its recorded cost times this */

@@ -145,7 +145,8 @@ static dao_status_t sim_device_query(dao_backend_device_t *device, dao_device_in
     .event_create = dao_sim_event_create, .event_destroy = dao_sim_event_destroy,                            \
     .event_record = dao_sim_event_record, .event_query = dao_sim_event_query,                                \
     .event_synchronize = dao_sim_event_synchronize, .event_elapsed = dao_sim_event_elapsed,                  \
-    .copy = dao_sim_copy, .fill = dao_sim_fill, .host_func = dao_sim_host_func
+    .copy = dao_sim_copy, .fill = dao_sim_fill, .host_func = dao_sim_host_func,                              \
+    .delay = dao_sim_stream_delay
 
 const dao_backend_ops_t dao_sim_backend_ops = {
     .name = "sim", .open = sim_open, .has_no_bytes = true, SIM_OPS};

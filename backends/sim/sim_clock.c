@@ -140,6 +140,7 @@ static bool begin_locked(dao_backend_stream_t *stream)
         run_until_locked(stream, 0);
         return true;
     case SIM_COMMAND_WORK:
+    case SIM_COMMAND_DELAY:
         run_until_locked(stream, command->duration_ns);
         return true;
     case SIM_COMMAND_FUNCTION:

@@ -37,6 +37,7 @@ typedef enum sim_command_kind {
     SIM_COMMAND_COPY,
     SIM_COMMAND_FILL,
     SIM_COMMAND_WORK,
+    SIM_COMMAND_DELAY,
     SIM_COMMAND_FUNCTION,
     SIM_COMMAND_RECORD,
     SIM_COMMAND_WAIT,
@@ -49,7 +50,7 @@ typedef struct sim_command {
     size_t size_bytes;
     uint8_t value;          /* of a fill */
     const sim_link_t *link; /* of a copy; NULL: it takes no time */
-    uint64_t duration_ns;   /* of work */
+    uint64_t duration_ns;   /* of work and delays */
     dao_host_func_t function;
     void *user;
     sim_mark_t *mark; /* of RECORD and WAIT: a reference */
@@ -128,6 +129,7 @@ dao_status_t dao_sim_device_synchronize(dao_backend_device_t *device);
 dao_status_t dao_sim_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
                           size_t size_bytes);
 dao_status_t dao_sim_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+dao_status_t dao_sim_stream_delay(dao_backend_stream_t *stream, uint64_t duration_ns);
 dao_status_t dao_sim_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
 dao_status_t dao_sim_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event);
 void dao_sim_event_destroy(dao_backend_event_t *event);

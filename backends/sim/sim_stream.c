@@ -86,6 +86,12 @@ dao_status_t dao_sim_stream_work(dao_backend_stream_t *stream, uint64_t duration
     return queue_command(stream, &command);
 }
 
+dao_status_t dao_sim_stream_delay(dao_backend_stream_t *stream, uint64_t duration_ns)
+{
+    sim_command_t command = {.kind = SIM_COMMAND_DELAY, .duration_ns = duration_ns};
+    return queue_command(stream, &command);
+}
+
 /* ---- streams ---- */
 
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)

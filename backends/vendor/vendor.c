@@ -10,7 +10,7 @@
    puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is in vendor_pages.c. */
+   Virtual memory is in vendor_pages.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/units.h"
@@ -614,6 +614,10 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
+    .shared_create = dao_vendor_shared_create,
+    .shared_export = dao_vendor_shared_export,
+    .shared_import = dao_vendor_shared_import,
+    .shared_destroy = dao_vendor_shared_destroy,
     .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,

@@ -11,6 +11,7 @@
 #include <dao/context.h>
 #include <dao/dlpack.h>
 #include <dao/executor.h>
+#include <dao/file.h>
 #include <dao/host_memory.h>
 #include <dao/host_register.h>
 #include <dao/lease.h>

@@ -18,6 +18,7 @@
 #define DAO_EXECUTOR_H
 
 #include <dao/access.h>
+#include <dao/file.h>
 #include <dao/stream.h>
 
 DAO_BEGIN_DECLS
@@ -105,6 +106,8 @@ typedef struct dao_executor_config {
     dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
     dao_policy_score_t score; /**< for DAO_POLICY_USER */
     void *score_user;         /**< handed to score */
+    dao_file_config_t
+        file;       /**< where tensors go on to when pinned host memory is full; all zero: they do not */
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
 } dao_executor_config_t;
@@ -118,7 +121,7 @@ typedef struct dao_executor_config {
  * @param config        Borrowed for the call; NULL means all defaults.
  * @param out_executor  The caller owns it, until dao_executor_destroy().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be
- *         had; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ *         had; DAO_ERR_IO if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: reserves the arena.
  */
@@ -238,6 +241,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
     X(uint64_t, peak_device_used_bytes, "most bytes of it in use")                                           \
     X(uint64_t, host_used_bytes, "pinned host bytes in use")                                                 \
     X(uint64_t, peak_host_used_bytes, "most pinned host bytes in use")                                       \
+    X(uint64_t, spill_count, "tensors written to the file")                                                  \
+    X(uint64_t, file_fetch_count, "tensors brought back from the file")                                      \
+    X(uint64_t, file_in_bytes, "bytes read from the file")                                                   \
+    X(uint64_t, file_out_bytes, "bytes written to the file")                                                 \
+    X(uint64_t, file_used_bytes, "bytes of the file in use")                                                 \
+    X(uint64_t, peak_file_used_bytes, "most bytes of the file in use")                                       \
+    X(uint64_t, file_failure_count, "writes to the file and reads from it that have failed")                 \
     X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")
 
 typedef struct dao_executor_stats {

@@ -83,7 +83,7 @@ static bool is_missing(const dao_use_t *use)
 {
     const dao_managed_t *tensor = use->tensor;
     return use->kind != DAO_USE_WRITE && tensor->first_use == use && !tensor->has_device &&
-           tensor->residence == DAO_RESIDENCE_HOST;
+           tensor->residence != DAO_RESIDENCE_EMPTY;
 }
 
 static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)

@@ -4,6 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_ARENA_H
 
 #include "allocators/range.h"
+#include "base/math.h"
 #include "runtime/executor/timeline.h"
 
 /* A part that was freed while work on the device could still use it. */
@@ -21,6 +22,12 @@ typedef struct dao_arena {
     size_t fence_count;
     size_t fence_capacity;
 } dao_arena_t;
+
+/* What a request takes of the arena. */
+static inline uint64_t dao_arena_part_bytes(uint64_t size_bytes)
+{
+    return dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+}
 
 /* `address` is borrowed; capacity_bytes a multiple of DAO_RANGE_GRANULE. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_arena_init(dao_arena_t *arena, void *address, uint64_t capacity_bytes);

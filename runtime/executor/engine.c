@@ -10,23 +10,34 @@
    stays fetched, a victim stays evicted, a part that nothing was written to is given back.
 
    Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of tensors that are
-   DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or HOST, and its pending ones; a
-   tensor is in the table while it has a handle and was used, or has bytes, or has pending uses. */
+   DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or HOST, and its pending ones; the
+   file's used bytes are the slots of tensors with a copy there; a tensor is in the table while it has a handle and was used, or has bytes, or has pending uses. */
 #include "runtime/executor/engine.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/math.h"
 #include "runtime/annotate.h"
 #include "runtime/executor/access.h"
 #include "runtime/executor/ahead.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 #include "runtime/executor/room.h"
+#include "runtime/executor/spill.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+static dao_status_t init_file_tier(dao_engine_t *engine)
+{
+    const dao_engine_config_t *config = &engine->config;
+    dao_file_tier_config_t tier = {.ops = config->ops,
+                                   .streams = {config->file_streams[0], config->file_streams[1]},
+                                   .host = config->host,
+                                   .arena_bytes = config->arena_bytes,
+                                   .file = config->file};
+    return dao_file_tier_init(&engine->file_tier, &engine->timeline, &tier);
+}
 
 dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *config)
 {
@@ -43,7 +54,12 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
     dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes, config->ops->has_no_bytes);
-    return DAO_OK;
+    status = config->file.directory != NULL ? init_file_tier(engine) : DAO_OK;
+    if (status != DAO_OK) {
+        dao_demand_finish(&engine->demand);
+        dao_arena_finish(&engine->arena);
+    }
+    return status;
 }
 
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
@@ -151,18 +167,13 @@ static void pass_uses(dao_engine_t *engine, dao_item_t *item)
 
 /* Kernels. */
 
-static uint64_t part_bytes(uint64_t size_bytes)
-{
-    return dao_round_up(size_bytes, DAO_RANGE_GRANULE);
-}
-
 /* What can be refused before anything is moved. */
 static dao_status_t check_kernel(const dao_engine_t *engine, const dao_item_t *item)
 {
-    uint64_t need = part_bytes(item->workspace_bytes);
+    uint64_t need = dao_arena_part_bytes(item->workspace_bytes);
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
-        need += part_bytes(tensor->size_bytes);
+        need += dao_arena_part_bytes(tensor->size_bytes);
         if (item->uses[i].kind != DAO_USE_WRITE && tensor->residence == DAO_RESIDENCE_EMPTY &&
             !tensor->zero_first_touch) {
             return dao_error(DAO_ERR_NEVER_WRITTEN,
@@ -190,7 +201,7 @@ static void set_pinned(dao_item_t *item, bool is_pinned)
 }
 
 /* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A part that
-   this may have written is given up if the host has the tensor's bytes. */
+   this may have written is given up if the host or the file has the tensor's bytes. */
 static void undo_landing(dao_engine_t *engine, dao_item_t *item, bool has_workspace,
                          uint64_t workspace_offset, const dao_fence_t *fence)
 {
@@ -203,7 +214,7 @@ static void undo_landing(dao_engine_t *engine, dao_item_t *item, bool has_worksp
         dao_fence_join(&tensor->device_busy, fence);
         if (dao_residence_is_landing(tensor)) {
             dao_residence_unland(engine, tensor);
-        } else if (is_spoilt && tensor->residence == DAO_RESIDENCE_BOTH) {
+        } else if (is_spoilt && dao_residence_is_clean(tensor)) {
             dao_residence_drop_device(engine, tensor);
         }
     }
@@ -241,8 +252,8 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
     if (use->kind == DAO_USE_WRITE) {
         return DAO_OK;
     }
-    return tensor->residence == DAO_RESIDENCE_HOST ? dao_residence_fetch(engine, tensor)
-                                                   : dao_residence_zero(engine, tensor);
+    return tensor->residence == DAO_RESIDENCE_EMPTY ? dao_residence_zero(engine, tensor)
+                                                    : dao_residence_fetch(engine, tensor);
 }
 
 /* Gives every operand and the workspace a place, the largest first. */
@@ -268,6 +279,18 @@ static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, bool *has_
     }
 }
 
+/* What comes from the file has to be there: it can fail where no event would tell. */
+static dao_status_t verify_all(dao_engine_t *engine, dao_item_t *item)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        if (item->uses[i].kind != DAO_USE_WRITE) {
+            status = dao_spill_verify(engine, item->uses[i].tensor);
+        }
+    }
+    return status;
+}
+
 static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, bool *has_workspace,
                             uint64_t *workspace_offset)
 {
@@ -288,7 +311,7 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, bool *has_wo
         }
         DAO_ASSERT(status != DAO_ERR_LIMIT); /* check_kernel() has seen that it fits an empty arena */
     }
-    return status;
+    return status == DAO_OK ? verify_all(engine, item) : status;
 }
 
 /* All that the kernel has to wait for on the compute lane. */
@@ -432,6 +455,7 @@ static void look(dao_engine_t *engine)
     }
     dao_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
+    dao_spill_settle(engine);
     dao_engine_retire(engine);
 }
 
@@ -453,6 +477,7 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
         dao_demand_pass(&engine->demand, engine->now - 1);
         dao_ahead_fetch(engine);
     }
+    dao_spill_ahead(engine);
     bool is_owned_elsewhere =
         item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
     if (is_launched && !is_owned_elsewhere) {
@@ -489,6 +514,11 @@ static dao_status_t run_request_without_device(dao_engine_t *engine, const dao_i
                            tensor->size_bytes);
         return DAO_OK;
     }
+    if (item->kind == DAO_ITEM_READ && tensor->file_copy == DAO_FILE_COPY_VALID &&
+        dao_file_tier_read_now(&engine->file_tier, tensor->file_offset_bytes, item->request->destination,
+                               tensor->size_bytes) == 0) {
+        return DAO_OK;
+    }
     return dao_error_vendor(engine->failure.status, engine->failure.vendor_code,
                             "tensor \"%s\" cannot be %s, the executor has given up its device: %.300s",
                             tensor->name, item->kind == DAO_ITEM_READ ? "read" : "written",
@@ -500,7 +530,7 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, co
 {
     dao_status_t status = dao_residence_write(engine, tensor, source);
     if (status != DAO_ERR_HOST_FULL || tensor->has_device ||
-        part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
+        dao_arena_part_bytes(tensor->size_bytes) > engine->config.arena_bytes) {
         return status;
     }
     uint64_t offset = 0;
@@ -546,6 +576,7 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
         item->request->error = engine->failure;
         engine->has_failed = false;
     }
+    engine->is_file_refusing = false; /* perhaps the program has made room */
 }
 
 dao_item_t *dao_engine_run(dao_engine_t *engine)
@@ -597,6 +628,8 @@ void dao_engine_finish(dao_engine_t *engine)
         dao_residence_discard(engine, tensor);
         unlist_tensor(engine, tensor);
     }
+    dao_spill_settle(engine);
+    dao_file_tier_finish(&engine->file_tier);
     dao_host_tier_finish(&engine->host_tier);
     dao_timeline_finish(&engine->timeline);
     dao_arena_finish(&engine->arena);
@@ -613,11 +646,16 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
+    if (engine->file_tier.is_there) {
+        out_stats->file_used_bytes = dao_range_used(engine->file_tier.slots.range);
+        out_stats->peak_file_used_bytes = engine->file_tier.slots.peak_used_bytes;
+    }
 }
 
 bool dao_engine_is_valid(const dao_engine_t *engine)
 {
-    if (!dao_timeline_is_valid(&engine->timeline) || !dao_arena_is_valid(&engine->arena)) {
+    if (!dao_timeline_is_valid(&engine->timeline) || !dao_arena_is_valid(&engine->arena) ||
+        !dao_spill_is_valid(engine)) {
         return false;
     }
     uint64_t device_bytes = 0;

@@ -5,6 +5,7 @@
 
 #include "runtime/executor/arena.h"
 #include "runtime/executor/demand.h"
+#include "runtime/executor/file_tier.h"
 #include "runtime/executor/host_tier.h"
 #include "runtime/executor/item.h"
 #include "runtime/executor/policy.h"
@@ -26,6 +27,8 @@ typedef struct dao_engine_config {
     uint64_t arena_bytes;
     dao_allocator_t *host;
     uint64_t host_limit_bytes; /* 0: the allocator's own */
+    dao_file_config_t file;    /* without a directory: no file tier */
+    dao_backend_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_policy_t policy;
     dao_policy_score_t score;
     void *score_user;
@@ -38,6 +41,11 @@ typedef struct dao_engine {
     dao_timeline_t timeline;
     dao_arena_t arena;
     dao_host_tier_t host_tier;
+    dao_file_tier_t file_tier;
+    uint64_t backed_bytes;           /* spill.c: of host slots whose tensor has a slot in the file, too */
+    uint64_t leaving_bytes;          /* spill.c: of these, those whose write was not seen to finish */
+    bool is_file_refusing;           /* spill.c: a write has failed since the last sync: none is tried */
+    dao_error_record_t file_refusal; /* why */
 
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
     dao_item_t *first_item, *last_item;       /* taken in, not yet run */

@@ -12,8 +12,16 @@ typedef enum dao_residence {
     DAO_RESIDENCE_EMPTY = 0, /* nowhere: never written, or discarded */
     DAO_RESIDENCE_DEVICE,    /* on the device only: that copy counts */
     DAO_RESIDENCE_BOTH, /* the same bytes on device and host: the host's counts, the device's may be dropped */
-    DAO_RESIDENCE_HOST, /* on the host only */
+    DAO_RESIDENCE_HOST, /* on the host, not on the device */
+    DAO_RESIDENCE_FILE, /* in the file only */
 } dao_residence_t;
+
+/* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
+typedef enum dao_file_copy {
+    DAO_FILE_COPY_NONE = 0,
+    DAO_FILE_COPY_WRITING, /* has a slot; not seen to have been written yet: it does not count */
+    DAO_FILE_COPY_VALID,   /* has a slot with the same bytes as the other copies */
+} dao_file_copy_t;
 
 struct dao_managed {
     /* Never change. */
@@ -45,6 +53,13 @@ struct dao_managed {
     void *host_address;         /* the slot; NULL without one */
     dao_fence_t host_written;
     dao_fence_t host_busy;
+    dao_file_copy_t file_copy;
+    uint64_t file_offset_bytes; /* of the slot in the file */
+    uint64_t file_version; /* grows with every write to the file and every read from it, and when the copy is
+                                   given up: what comes of an operation is for the version that it was queued with */
+    dao_fence_t file_busy; /* all that uses the slot */
+    bool is_unverified; /* the device part comes from the file, and the reads were not seen to succeed yet */
+    int file_error;     /* of such a read: errno; 0: none has failed */
 };
 
 /* Holds a record, and lets go of it; the last one frees it. */

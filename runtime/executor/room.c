@@ -43,7 +43,7 @@ static bool make_room_in_view(view_builder_t *builder)
 static void describe_tensor(const view_builder_t *builder, const dao_managed_t *tensor,
                             dao_policy_block_t *block)
 {
-    bool is_clean = tensor->residence == DAO_RESIDENCE_BOTH;
+    bool is_clean = dao_residence_is_clean(tensor);
     block->is_fixed =
         tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
         (builder->used_after != ANY_TIME && dao_access_next_use(tensor) <= (uint64_t)builder->used_after);

@@ -191,6 +191,9 @@ vendorError_t vendorFree(void *address)
     if (error != vendorSuccess || address == NULL) {
         return error;
     }
+    if (!loopback_share_check_free("free", address)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
+    }
     if (!forget("free", address, false, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
