@@ -392,6 +392,14 @@ void loopback_fail(long calls, int error)
     dao_mutex_unlock(&loopback_driver.lock);
 }
 
+void loopback_lose(int device, int error)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.lost[device] = (vendorError_t)error;
+    loopback_driver.has_failed = true;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
 bool loopback_has_failed(void)
 {
     dao_mutex_lock(&loopback_driver.lock);

@@ -62,6 +62,9 @@ void loopback_set(const loopback_settings_t *settings);
    device is lost, all calls with that device current fail with it until the driver is closed. */
 void loopback_fail(long calls, int error);
 
+/* Makes a device a lost one, of which nobody has heard yet. */
+void loopback_lose(int device, int error);
+
 /* Tells whether the call that was to fail has come. */
 bool loopback_has_failed(void);
 
