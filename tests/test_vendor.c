@@ -320,6 +320,8 @@ static void all_work_is_done_with_its_device_current(void)
     CU_ASSERT_TRUE(info.page_bytes > 0);
     CU_ASSERT_EQUAL(info.alignment_bytes, 256);
     CU_ASSERT_FALSE(info.host_accessible);
+    CU_ASSERT_STRING_EQUAL(info.pci_address, "0000:a1:00.0");
+    CU_ASSERT_TRUE(info.compute_major == 9 && info.compute_minor == 0 && info.multiprocessor_count == 132);
     world_close(&world);
 }
 

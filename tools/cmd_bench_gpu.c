@@ -4,6 +4,7 @@
        copies by the executor      plain copies between pinned and device memory, as fast as the link goes
        copies of registered memory the same
        copies queued as a batch    the same copies, queued one by one
+       copies to a peer            the same copies, before the peer may be reached
        dao_alloc() and dao_free()  the driver's own allocation and free
        a page that is moved        a page that is taken new
        host time a kernel          (none: it has to be small against the kernels)
@@ -260,6 +261,63 @@ static dao_status_t measure_batches(bench_t *bench)
     }
     lane_close(bench, &lane);
     return status;
+}
+
+/* Copies to another device. The first round warms up. */
+static dao_status_t copy_to_peer(const bench_t *bench, const lane_t *lane, dao_device_place_t peer,
+                                 void *peer_memory, double *out_rate)
+{
+    dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
+    dao_status_t status = DAO_OK;
+    uint64_t begin_ns = 0;
+    for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
+        if (round == 0) {
+            status = dao_stream_synchronize(lane->stream);
+            begin_ns = dao_clock_ns();
+        }
+        status = status == DAO_OK ? dao_stream_copy(lane->stream, dao_place_of(peer), peer_memory, device,
+                                                    lane->device_memory, bench->copy_bytes)
+                                  : status;
+    }
+    status = status == DAO_OK ? dao_stream_synchronize(lane->stream) : status;
+    *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
+    return status;
+}
+
+static dao_status_t measure_peer(bench_t *bench, dao_device_place_t peer)
+{
+    lane_t lane = {NULL, NULL, NULL};
+    double before = 0;
+    double after = 0;
+    void *peer_memory = dao_alloc(peer, bench->copy_bytes);
+    dao_status_t status = peer_memory != NULL ? lane_open(bench, &lane) : dao_last_status();
+    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &before) : status;
+    status = status == DAO_OK ? dao_peer_enable(bench->device_index, peer.index) : status;
+    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &after) : status;
+    if (status == DAO_OK) {
+        print_row(bench, &(row_t){.figure = "copies to a peer within reach",
+                                  .unit = "GB/s",
+                                  .value = after,
+                                  .reference = "before it was within reach",
+                                  .reference_value = before});
+    }
+    lane_close(bench, &lane);
+    (void)dao_free(peer, peer_memory);
+    return status;
+}
+
+/* With the next device, if there is one that can be reached. */
+static dao_status_t measure_peers(bench_t *bench)
+{
+    int32_t count = 0;
+    dao_peer_info_t info = {false, false};
+    dao_status_t status = dao_device_count(&count);
+    if (status != DAO_OK || count < 2) {
+        return status;
+    }
+    dao_device_place_t peer = dao_device_place((bench->device_index + 1) % count);
+    status = dao_peer_query(bench->device_index, peer.index, &info);
+    return status == DAO_OK && info.can_reach ? measure_peer(bench, peer) : status;
 }
 
 /* ---- copies by the executor ---- */
@@ -569,6 +627,7 @@ static dao_status_t measure(bench_t *bench)
     status = status == DAO_OK ? measure_copies(bench) : status;
     status = status == DAO_OK ? measure_registered(bench) : status;
     status = status == DAO_OK ? measure_batches(bench) : status;
+    status = status == DAO_OK ? measure_peers(bench) : status;
     status = status == DAO_OK ? measure_allocation(bench) : status;
     status = status == DAO_OK ? measure_pages(bench) : status;
     status = status == DAO_OK ? measure_kernels(bench) : status;

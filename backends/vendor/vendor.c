@@ -179,6 +179,23 @@ static dao_status_t device_count(dao_backend_t *backend, int32_t *out_count)
     return DAO_OK;
 }
 
+/* Says what does not change of a device. */
+static void describe(const vendorDeviceProp_t *properties, size_t page_bytes, dao_device_info_t *out_info)
+{
+    *out_info = (dao_device_info_t){
+        .page_bytes = page_bytes,
+        .alignment_bytes = ALIGNMENT_BYTES,
+        .compute_major = properties->major,
+        .compute_minor = properties->minor,
+        .multiprocessor_count = properties->multiProcessorCount,
+    };
+    (void)snprintf(out_info->name, sizeof(out_info->name), "%.*s", (int)sizeof(out_info->name) - 1,
+                   properties->name);
+    (void)snprintf(out_info->pci_address, sizeof(out_info->pci_address), "%04x:%02x:%02x.0",
+                   (unsigned)properties->pciDomainID & 0xffff, (unsigned)properties->pciBusID & 0xff,
+                   (unsigned)properties->pciDeviceID & 0xff);
+}
+
 static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
 {
     if (index < 0 || index >= backend->device_count) {
@@ -209,11 +226,10 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     device->index = index;
     device->page_bytes = page_bytes;
-    device->has_pools = has_pools;
     device->reachers = UINT64_C(1) << index;
     dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
-    (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
-                   properties.name);
+    describe(&properties, page_bytes, &device->info);
+    device->info.memory_pools = has_pools;
     *out_device = device;
     return DAO_OK;
 }
@@ -234,15 +250,9 @@ static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t
     if (status != DAO_OK) {
         return status;
     }
-    *out_info = (dao_device_info_t){
-        .total_bytes = total_bytes,
-        .free_bytes = free_bytes,
-        .page_bytes = device->page_bytes,
-        .memory_pools = device->has_pools,
-        .alignment_bytes = ALIGNMENT_BYTES,
-        .host_accessible = false,
-    };
-    memcpy(out_info->name, device->name, sizeof(out_info->name));
+    *out_info = device->info;
+    out_info->total_bytes = total_bytes;
+    out_info->free_bytes = free_bytes;
     return DAO_OK;
 }
 

@@ -23,9 +23,8 @@ struct dao_backend {
 
 struct dao_backend_device {
     int index;
-    char name[sizeof(((dao_device_info_t *)NULL)->name)];
-    size_t page_bytes; /* granularity of virtual memory; 0: there is none */
-    bool has_pools;
+    dao_device_info_t info; /* but for what changes */
+    size_t page_bytes;      /* granularity of virtual memory; 0: there is none */
 
     /* vendor_pages.c: who reaches what is mapped here. */
     dao_mutex_t lock;            /* guards what follows */

@@ -101,6 +101,9 @@ vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int 
         return error;
     }
     memset(out_properties, 0, sizeof(*out_properties));
+    out_properties->major = 9;
+    out_properties->multiProcessorCount = 132;
+    out_properties->pciBusID = 0xa0 + device;
     if (loopback_driver.settings.has_long_names) {
         memset(out_properties->name, 'x', sizeof(out_properties->name) - 1);
     } else {

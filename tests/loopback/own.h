@@ -68,6 +68,12 @@ typedef struct loopback_pool *loopback_pool_t;
 
 typedef struct loopback_device_prop {
     char name[256];
+    int major;
+    int minor;
+    int multiProcessorCount;
+    int pciDomainID;
+    int pciBusID;
+    int pciDeviceID;
 } loopback_device_prop_t;
 
 typedef struct loopback_stream *loopback_stream_t;
