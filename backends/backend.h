@@ -159,6 +159,11 @@ typedef struct dao_backend_ops {
     dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                const void *const *srcs, const size_t *sizes_bytes, size_t count);
 
+    /* Optional, beside virtual memory's seven: pages_map for page_count handles of one size, one behind the other from `address`.
+       All or nothing. NULL: the core makes the calls one by one. */
+    dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                  size_t page_count, void *address);
+
     /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
        is real. */
     dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);

@@ -358,6 +358,21 @@ static dao_status_t watch_pages_map(dao_backend_device_t *device, dao_backend_pa
     return status;
 }
 
+static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->pages_map_run(watch->device, pages, page_count, address);
+    char *next = address;
+    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
+        size_t page_bytes = watch->inner->pages_size(pages[i]);
+        segment_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
+        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
+        next += page_bytes;
+    }
+    return status;
+}
+
 static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     const dao_watch_t *watch = watch_of(device);
@@ -398,6 +413,7 @@ void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backen
         watch->ops.pages_create = watch_pages_create;
         watch->ops.pages_destroy = watch_pages_destroy;
         watch->ops.pages_map = watch_pages_map;
+        watch->ops.pages_map_run = ops->pages_map_run != NULL ? watch_pages_map_run : NULL;
         watch->ops.pages_unmap = watch_pages_unmap;
         watch->ops.pages_size = ops->pages_size;
         watch->ops.pages_create_mapped = ops->pages_create_mapped != NULL ? watch_pages_create_mapped : NULL;

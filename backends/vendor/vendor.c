@@ -627,6 +627,7 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_create_mapped = dao_vendor_pages_create_mapped,
     .pages_destroy = dao_vendor_pages_destroy,
     .pages_map = dao_vendor_pages_map,
+    .pages_map_run = dao_vendor_pages_map_run,
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
