@@ -99,7 +99,7 @@ static dao_status_t allow(const dao_backend_device_t *device, void *address, siz
     return status;
 }
 
-/* Rare, and the list must not change: the one call of a driver under a lock. */
+/* Rare, and the lists must not change: the calls of a driver that are made under a lock. */
 dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
 {
     uint64_t bit = UINT64_C(1) << reacher;
@@ -109,6 +109,9 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
     while (pages != NULL && status == DAO_OK) {
         status = allow(device, pages->address, pages->size_bytes, bit);
         pages = pages->next;
+    }
+    if (status == DAO_OK && (device->reachers & bit) == 0) {
+        status = dao_vendor_pools_allow_locked(device, reacher);
     }
     device->reachers |= status == DAO_OK ? bit : 0; /* else some can be reached that nobody was promised */
     dao_mutex_unlock(&device->lock);
