@@ -78,6 +78,19 @@ static void discard(dao_core_t *core, dao_registration_t *registration)
 
 /* ---- registering ---- */
 
+/* Tells whether an address is in a live block of a pinned place. */
+static bool is_pinned(const dao_core_t *core, const void *address)
+{
+    bool is_found = false;
+    for (int32_t i = 0; i < core->device_count && !is_found; i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        dao_block_t block;
+        is_found = runtime != NULL &&
+                   runtime->pinned_memory->ops->query(runtime->pinned_memory, address, &block) == DAO_OK;
+    }
+    return is_found;
+}
+
 static dao_status_t check_range(const void *address, size_t size_bytes)
 {
     if (address == NULL || size_bytes == 0) {
@@ -95,6 +108,13 @@ static dao_status_t check_range(const void *address, size_t size_bytes)
 static dao_status_t begin(dao_runtime_t *runtime, void *address, size_t size_bytes,
                           dao_registration_t **out_registration)
 {
+    const dao_core_t *core = dao_runtime_core(runtime);
+    if (is_pinned(core, address) || is_pinned(core, (char *)address + size_bytes - 1)) {
+        return dao_error(DAO_ERR_BUSY,
+                         "dao_host_register: a part of %zu bytes at %p is of a pinned place, whose memory "
+                         "devices use as it is",
+                         size_bytes, address);
+    }
     dao_registration_t *registration = dao_host_calloc(1, sizeof(*registration));
     if (registration == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_host_register: no host memory to keep book of it");
@@ -255,18 +275,6 @@ static bool is_registered(dao_core_t *core, const char *address)
     bool is_there = registration != NULL && registration->state == THERE;
     dao_mutex_unlock(&core->lock);
     return is_there;
-}
-
-static bool is_pinned(const dao_core_t *core, const void *address)
-{
-    bool is_found = false;
-    for (int32_t i = 0; i < core->device_count && !is_found; i++) {
-        dao_runtime_t *runtime = dao_runtime_started(i);
-        dao_block_t block;
-        is_found = runtime != NULL &&
-                   runtime->pinned_memory->ops->query(runtime->pinned_memory, address, &block) == DAO_OK;
-    }
-    return is_found;
 }
 
 dao_status_t dao_host_device_address_query(int32_t device_index, void *address, void **out_address)
