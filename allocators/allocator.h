@@ -76,8 +76,9 @@ typedef struct dao_allocator_ops {
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
 
-    /* The shortest way to a block, for a request that has a size alone: its address, or NULL if alloc is to be asked, which
-       knows more ways, or if the size is 0. NULL is no failure: it is not counted as one, and nothing is changed. */
+    /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be asked, which knows
+       more ways, or the size is 0, it ends with dao_allocator_alloc_otherwise() of the outermost allocator. That is no
+       failure: it is not counted as one, and nothing is changed before. */
     void *(*alloc_plain)(dao_allocator_t *allocator, size_t size_bytes);
 
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE
@@ -85,6 +86,10 @@ typedef struct dao_allocator_ops {
        `hold` says which streams may still use the block; NULL is none. Streams that were marked on the block are added
        to it. An allocator without streams (ops->stream_mark is NULL) takes NULL or an empty one. */
     dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_hold_t *hold);
+
+    /* The shortest way to free a block that nobody uses. Where free is to be asked, or detours.h says so, nothing is freed,
+       and it ends with dao_allocator_free_otherwise() of the outermost allocator. */
+    dao_status_t (*free_plain)(dao_allocator_t *allocator, void *address);
 
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
        DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED for a block that follows no stream. */
@@ -107,8 +112,8 @@ typedef struct dao_allocator_ops {
     void (*stats_reset_peaks)(dao_allocator_t *allocator);
     void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user); /* live blocks */
 
-    /* Optional: sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in order
-       of address, without a gap. */
+    /* Sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in order of address,
+       without a gap but for what the alignment of a block that is not cut from larger ones has cost in front of it. */
     void (*walk_all)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 
     /* Walks every structure and recounts every counter. */
@@ -147,13 +152,42 @@ typedef struct dao_allocator_ops {
 
 struct dao_ledger;
 
+/* What its owner does where an allocator's shortest ways end. It is called last of all, so that they have nothing to keep for
+   it and the usual path is one of jumps. */
+typedef struct dao_otherwise {
+    void *(*alloc)(void *user, size_t size_bytes);   /* NULL: answers NULL */
+    dao_status_t (*free)(void *user, void *address); /* NULL: asks the member free */
+    void *user;
+} dao_otherwise_t;
+
 /* The first member of every allocator. */
 struct dao_allocator {
     const dao_allocator_ops_t *ops;
     struct dao_ledger
         *ledger; /* its counters, its tags, and what bounds it: ledger.h; one that stands in front of
                                   another allocator has that one's */
+    dao_otherwise_t otherwise; /* the owner's to set, before others know of the allocator */
 };
+
+/* Takes those optional groups out of a table that the allocator behind it lacks. */
+void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner);
+
+/* Makes the shortest ways of an allocator end where those of the one in front of it do. */
+void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner);
+
+/* Where the shortest ways end; and the members of an allocator that has none. */
+static inline void *dao_allocator_alloc_otherwise(dao_allocator_t *allocator, size_t size_bytes)
+{
+    const dao_otherwise_t *otherwise = &allocator->otherwise;
+    return otherwise->alloc != NULL ? otherwise->alloc(otherwise->user, size_bytes) : NULL;
+}
+
+static inline dao_status_t dao_allocator_free_otherwise(dao_allocator_t *allocator, void *address)
+{
+    const dao_otherwise_t *otherwise = &allocator->otherwise;
+    return otherwise->free != NULL ? otherwise->free(otherwise->user, address)
+                                   : allocator->ops->free(allocator, address, NULL);
+}
 
 /* Allocates without streams and tags. */
 DAO_NODISCARD static inline dao_status_t dao_allocator_alloc(dao_allocator_t *allocator, size_t size_bytes,
@@ -166,14 +200,6 @@ DAO_NODISCARD static inline dao_status_t dao_allocator_alloc(dao_allocator_t *al
         *out_address = grant.address;
     }
     return status;
-}
-
-/* The member alloc_plain of an allocator that has no shorter way than alloc. */
-static inline void *dao_allocator_alloc_plain_none(dao_allocator_t *allocator, size_t size_bytes)
-{
-    (void)allocator;
-    (void)size_bytes;
-    return NULL;
 }
 
 /* Frees a block that nothing uses. */

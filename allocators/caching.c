@@ -189,7 +189,8 @@ static void caching_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t caching_ops = {
     .name = "caching",
     .alloc = caching_alloc,
-    .alloc_plain = dao_allocator_alloc_plain_none,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
     .free = caching_free,
     .stream_mark = caching_stream_mark,
     .query = caching_query,

@@ -245,7 +245,8 @@ static void host_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t host_ops = {
     .name = "host",
     .alloc = host_alloc,
-    .alloc_plain = dao_allocator_alloc_plain_none,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
     .free = host_free,
     .query = host_query,
     .trim = host_trim,

@@ -38,18 +38,16 @@
 #include "allocators/paged_internal.h"
 
 #include "allocators/buddy.h"
+#include "allocators/detours.h"
 #include "allocators/range_internal.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "base/path.h"
 
 /* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
 #define RESERVATION_FACTOR 4u
-
-/* What most calls do calls nothing else but at its end, so that it needs little of the stack; what they do not is kept apart. */
-#define ON_THE_PATH  inline __attribute__((always_inline))
-#define OFF_THE_PATH __attribute__((noinline))
 
 static paged_t *paged_of(dao_allocator_t *allocator)
 {
@@ -114,42 +112,61 @@ static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_requ
     return DAO_OK;
 }
 
-/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped: place() for most
-   requests, in a third of its instructions. NULL: nothing was done. */
-static ON_THE_PATH void *take_plain(arena_t *arena, uint64_t size_bytes)
+/* Takes a block at the front of a hole that is mapped so far, and unlocks the arena. */
+static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    uint32_t hole = range->held_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
-    if (hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE) {
-        return NULL;
-    }
-    uint64_t offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
-    if (!dao_paged_is_mapped(arena, offset_bytes, size_units << UNIT_SHIFT)) {
-        return NULL;
-    }
+    char *address =
+        arena->segment.address + ((uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT);
     if (dao_range_at(range, hole)->size_units == size_units) {
         dao_range_take_whole(range, hole, size_bytes);
     } else {
         (void)dao_range_take_front(range, hole, size_units, size_bytes);
     }
     dao_stats_count_alloc(&arena->ledger.stats, size_bytes, size_units << UNIT_SHIFT);
-    return arena->segment.address + offset_bytes;
-}
-
-/* take_plain() in an arena whose lock is held, and which is unlocked behind it. */
-static ON_THE_PATH void *take_and_unlock(arena_t *arena, size_t size_bytes)
-{
-    void *address = take_plain(arena, size_bytes);
-    DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     dao_spin_unlock(&arena->lock);
     return address;
 }
 
-/* paged_alloc_plain() where this thread's arena is taken. */
-static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
+/* Ends the shortest way to a block: unlocks, and goes on in every other way. */
+static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
-    return take_and_unlock(dao_paged_enter_another(paged, arena), size_bytes);
+    dao_spin_unlock(&arena->lock);
+    return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
+}
+
+/* take_plain() for a hole that is not below the arena's mapped_floor_bytes. */
+static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
+                                               size_t size_bytes)
+{
+    uint64_t offset_bytes = (uint64_t)dao_range_at(arena->segment.range, hole)->offset_units << UNIT_SHIFT;
+    return dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
+               ? take_and_unlock(arena, hole, size_bytes)
+               : give_up_plain(paged, arena, size_bytes);
+}
+
+/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in an arena whose
+   lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
+static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    dao_range_t *range = arena->segment.range;
+    uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    uint32_t hole = range->held_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
+    if (__builtin_expect(hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE, false)) {
+        return give_up_plain(paged, arena, size_bytes);
+    }
+    uint64_t end_units = dao_range_at(range, hole)->offset_units + size_units;
+    return __builtin_expect(end_units << UNIT_SHIFT <= arena->mapped_floor_bytes, true)
+               ? take_and_unlock(arena, hole, size_bytes)
+               : take_above_floor(paged, arena, hole, size_bytes);
+}
+
+/* paged_alloc_plain() where this thread's arena is taken. */
+static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    return take_plain(paged, dao_paged_enter_another(paged, arena), size_bytes);
 }
 
 /* For good fit. */
@@ -157,10 +174,10 @@ static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     paged_t *paged = paged_of(allocator);
     if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
-        return NULL;
+        return dao_allocator_alloc_otherwise(allocator, size_bytes);
     }
     arena_t *arena = dao_paged_home(paged);
-    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_and_unlock(arena, size_bytes)
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_plain(paged, arena, size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);
 }
 
@@ -171,7 +188,7 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *address, dao_hold_t *hold)
+static dao_status_t free_generally(paged_t *paged, const void *address, dao_hold_t *hold)
 {
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
@@ -184,7 +201,7 @@ static OFF_THE_PATH dao_status_t free_generally(paged_t *paged, const void *addr
 }
 
 /* Frees a block that nobody holds and no tag is charged for: free_generally() for most blocks. False: nothing was done. */
-static ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
+static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
     uint32_t link = dao_range_find_start(range, offset_units);
@@ -199,21 +216,40 @@ static ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t
     return true;
 }
 
-/* Looks in this thread's arena first. */
-static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+/* Tries it in this thread's arena; false: nothing was done. Nothing waits here and no lock is taken under the arena's, so the
+   thread may hold others, as in a segment callback: that is a detour. */
+static DAO_ON_THE_PATH bool free_at_home(paged_t *paged, const void *address, bool minds_detours)
 {
-    paged_t *paged = paged_of(allocator);
     arena_t *arena = dao_paged_home(paged);
     uint64_t offset_bytes = dao_arena_offset(arena, address);
     uint64_t offset_units = offset_bytes >> UNIT_SHIFT | offset_bytes
                                                              << (64 - UNIT_SHIFT); /* huge within a unit */
-    if (hold != NULL || offset_units >= paged->window_units || !dao_arena_try(arena)) {
-        return free_generally(paged, address, hold);
+    if (offset_units >= paged->window_units) {
+        return false;
     }
-    bool is_done = free_plain(arena, address, (uint32_t)offset_units);
+    if (!__builtin_expect(dao_spin_try_beside(&arena->lock), true)) {
+        dao_arena_count_taken(arena);
+        return false;
+    }
+    bool is_done =
+        !(minds_detours && dao_detours_are_needed()) && free_plain(arena, address, (uint32_t)offset_units);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
-    dao_spin_unlock(&arena->lock);
-    return __builtin_expect(is_done, true) ? DAO_OK : free_generally(paged, address, NULL);
+    dao_spin_unlock_beside(&arena->lock);
+    return is_done;
+}
+
+static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    paged_t *paged = paged_of(allocator);
+    return hold == NULL && free_at_home(paged, address, false) ? DAO_OK
+                                                               : free_generally(paged, address, hold);
+}
+
+static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
+{
+    return __builtin_expect(free_at_home(paged_of(allocator), address, true), true)
+               ? DAO_OK
+               : dao_allocator_free_otherwise(allocator, address);
 }
 
 static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
@@ -384,6 +420,7 @@ static const dao_allocator_ops_t paged_ops = {
     .alloc = paged_alloc,
     .alloc_plain = paged_alloc_plain,
     .free = paged_free,
+    .free_plain = paged_free_plain,
     .stream_mark = paged_stream_mark,
     .query = paged_query,
     .trim = paged_trim,
@@ -454,7 +491,7 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     }
     paged->ops = paged_ops;
     if (config->fit != DAO_RANGE_FIT_GOOD) {
-        paged->ops.alloc_plain = dao_allocator_alloc_plain_none;
+        paged->ops.alloc_plain = dao_allocator_alloc_otherwise;
     }
     paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
     paged->holds = config->holds;

@@ -10,7 +10,8 @@
 #include "base/thread_local.h"
 
 /* Every arena has a window. */
-static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
+static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX + DAO_PAGED_WINDOW_MAX <= DAO_PAGES_WINDOW_MAX,
+              "each arena has a window");
 
 /* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as paged_lease.c says. */
 typedef enum arena_role {
@@ -49,7 +50,7 @@ typedef struct paged {
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;
-    bool has_window;
+    uint32_t window_count; /* arenas whose role is ARENA_WINDOW */
 } paged_t;
 
 /* The arena of this thread among the shared ones, at every place that has so many. */
@@ -113,20 +114,16 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
     return NULL;
 }
 
-/* Takes a certain arena's lock if it is free. */
-static inline bool dao_arena_try(arena_t *arena)
+static inline void dao_arena_count_taken(arena_t *arena)
 {
-    if (__builtin_expect(dao_spin_try(&arena->lock), true)) {
-        return true;
-    }
     atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
-    return false;
 }
 
-/* Takes it. */
+/* Takes a certain arena's lock. */
 static inline void dao_arena_lock(arena_t *arena)
 {
-    if (!dao_arena_try(arena)) {
+    if (!__builtin_expect(dao_spin_try(&arena->lock), true)) {
+        dao_arena_count_taken(arena);
         dao_spin_lock(&arena->lock);
     }
 }

@@ -212,7 +212,8 @@ static void pinned_drain(dao_allocator_t *allocator)
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
-    .alloc_plain = dao_allocator_alloc_plain_none,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
     .free = pinned_free,
     .stream_mark = pinned_stream_mark,
     .query = pinned_query,

@@ -340,7 +340,7 @@ static void *planned_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     return atomic_load_explicit(&planned->is_open, memory_order_relaxed)
-               ? NULL
+               ? dao_allocator_alloc_otherwise(allocator, size_bytes)
                : planned->inner->ops->alloc_plain(planned->inner, size_bytes);
 }
 
@@ -543,6 +543,7 @@ static const dao_allocator_ops_t planned_ops = {
     .name = "planned",
     .alloc = planned_alloc,
     .alloc_plain = planned_alloc_plain,
+    .free_plain = dao_allocator_free_otherwise,
     .free = planned_free,
     .stream_mark = planned_stream_mark,
     .query = planned_query,
@@ -596,12 +597,10 @@ static dao_status_t make_room(dao_planned_t *planned)
 /* What the inner allocator cannot do is not offered. */
 static void fill_ops(dao_planned_t *planned)
 {
-    const dao_allocator_ops_t *inner = planned->inner->ops;
     planned->ops = planned_ops;
-    planned->ops.stream_mark = inner->stream_mark == NULL ? NULL : planned_stream_mark;
-    planned->ops.walk_all = inner->walk_all == NULL ? NULL : dao_planned_table_walk_all;
-    planned->ops.lease_begin = inner->lease_begin == NULL ? NULL : planned_lease_begin;
+    dao_allocator_ops_limit(&planned->ops, planned->inner->ops);
     planned->base = (dao_allocator_t){.ops = &planned->ops, .ledger = planned->inner->ledger};
+    dao_allocator_stand_before(&planned->base, planned->inner);
 }
 
 dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocator_t *inner,

@@ -20,7 +20,7 @@
        sum of size_units of used blocks == used_units
        no two neighbours are free and held by the same streams
        a free block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used block in it
-       border + blocks + unused nodes == node_count
+       border + the room of the bins + blocks + unused nodes == node_count
 
    A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes blocks
    fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its
@@ -76,9 +76,11 @@ static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, co
     return node->offset_units < dao_range_at(range, best)->offset_units;
 }
 
-uint32_t dao_range_find_in(const dao_range_t *range, uint32_t bin, uint64_t size_units)
+/* Gives the lowest hole of the bin of a size that is large enough, or NONE. */
+static uint32_t find_in_own_bin(const dao_range_t *range, uint64_t size_units)
 {
     uint32_t best = NONE;
+    size_t bin = dao_range_bin_of(size_units);
     for (uint32_t i = dao_range_bin_first(range, bin); i != NONE; i = dao_range_at(range, i)->bin_after) {
         const dao_range_node_t *node = dao_range_at(range, i);
         if (node->size_units >= size_units &&
@@ -90,7 +92,7 @@ uint32_t dao_range_find_in(const dao_range_t *range, uint32_t bin, uint64_t size
 }
 
 /* As dao_range_look(), for all that a request may ask for. */
-static uint32_t look_carefully(const dao_range_t *range, uint32_t bin, const wish_t *wish, uint32_t depth)
+static uint32_t look_carefully(const dao_range_t *range, size_t bin, const wish_t *wish, uint32_t depth)
 {
     uint32_t best = NONE;
     for (uint32_t i = dao_range_bin_first(range, bin); i != NONE && depth > 0;
@@ -105,10 +107,10 @@ static uint32_t look_carefully(const dao_range_t *range, uint32_t bin, const wis
 /* Any kind of request. The second pass looks at every hole that may fit, so that none is ever missed. */
 static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
 {
-    uint32_t own_bin = dao_range_bin_of(wish->size_units);
+    size_t own_bin = dao_range_bin_of(wish->size_units);
     for (uint32_t pass = wish->is_best ? 1 : 0; pass < 2; pass++) {
         uint32_t depth = pass == 0 ? DAO_RANGE_SCAN_DEPTH : UINT32_MAX;
-        for (uint32_t bin = dao_range_next_bin(range, own_bin); bin != DAO_RANGE_NO_BIN;
+        for (size_t bin = dao_range_next_bin(range, own_bin); bin != DAO_RANGE_NO_BIN;
              bin = dao_range_next_bin(range, bin + 1)) {
             uint32_t hole = look_carefully(range, bin, wish, depth);
             if (hole != NONE) {
@@ -207,6 +209,7 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         return alloc_carefully(range, request, size_units, out_grant);
     }
     uint32_t hole = dao_range_find_good(range, size_units);
+    hole = hole != NONE ? hole : find_in_own_bin(range, size_units);
     if (hole == NONE) {
         return DAO_ERR_LIMIT;
     }

@@ -114,7 +114,7 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 /* Sees the free blocks, larger ones first, but for those that differ by less than a sixteenth: they come in any order. */
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user);
 
-/* Sees the free blocks from a size on, smaller ones first, but for those that differ by less than a sixteenth. */
+/* Sees the free blocks from a size of at least 1 on, smaller ones first, but for those that differ by less than a sixteenth. */
 void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
                                void *user);
 

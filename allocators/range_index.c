@@ -110,7 +110,7 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 
 void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
 {
-    for (uint32_t bin = dao_range_previous_bin(range, BIN_COUNT); bin != DAO_RANGE_NO_BIN;
+    for (size_t bin = dao_range_previous_bin(range, BIN_END); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_previous_bin(range, bin)) {
         for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
              link = dao_range_at(range, link)->bin_after) {
@@ -125,11 +125,12 @@ void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, voi
 void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
                                void *user)
 {
+    DAO_ASSERT(least_bytes > 0);
     if (least_bytes > range->config.capacity_bytes) {
         return;
     }
     uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
-    for (uint32_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
+    for (size_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
          bin = dao_range_next_bin(range, bin + 1)) {
         for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
              link = dao_range_at(range, link)->bin_after) {
@@ -154,7 +155,7 @@ uint64_t dao_range_used(const dao_range_t *range)
 uint64_t dao_range_largest_hole(const dao_range_t *range)
 {
     uint64_t largest_units = 0;
-    uint32_t bin = dao_range_previous_bin(range, BIN_COUNT);
+    size_t bin = dao_range_previous_bin(range, BIN_END);
     for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
          i = dao_range_at(range, i)->bin_after) {
         if (dao_range_at(range, i)->size_units > largest_units) {

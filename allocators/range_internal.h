@@ -5,25 +5,36 @@
 #include "allocators/range.h"
 
 #include "base/assert.h"
+#include "base/path.h"
 
 #include <assert.h>
+#include <float.h>
 #include <stddef.h>
+#include <string.h>
 
 /* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all others and is
    never free. */
 #define DAO_RANGE_NONE 0u
 
-/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 #define UNIT_SHIFT      8
-#define SUB_BIN_SHIFT   4
-#define SUB_BIN_COUNT   (1u << SUB_BIN_SHIFT)
-#define BIN_COUNT       ((34u - SUB_BIN_SHIFT) * SUB_BIN_COUNT) /* sizes of up to 2^33 - 1 units */
 #define WORD_BITS       64u
-#define BIN_WORDS       (BIN_COUNT / WORD_BITS + 1)
 #define PAGE_UNIT_SHIFT 13 /* a page of the index is 2 MiB */
 
+/* A bin's number is what the doubles of its sizes begin with, exponent and SUB_BIN_SHIFT bits behind the point: so finding a
+   size's bin takes a conversion and a shift. Numbers begin a bit below that of size 1, at a word of bin_words. */
+#define SUB_BIN_SHIFT  4
+#define SIZE_BIN_SHIFT (DBL_MANT_DIG - 1 - SUB_BIN_SHIFT)
+#define BIN_WORD_FIRST (((size_t)(DBL_MAX_EXP - 1) << SUB_BIN_SHIFT) / WORD_BITS)
+#define BIN_FIRST      (BIN_WORD_FIRST * WORD_BITS)
+#define BIN_WORDS      9u /* sizes of up to 2^33 - 1 units */
+#define BIN_END        (BIN_FIRST + BIN_WORDS * WORD_BITS)
+#define BIN_COUNT      (BIN_END - BIN_FIRST)
+
+static_assert(sizeof(double) == sizeof(uint64_t) && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024,
+              "a double is that of IEEE 754");
+static_assert(BIN_END == (DBL_MAX_EXP - 1 + 33) << SUB_BIN_SHIFT,
+              "2^33 would be in the first bin that is none");
+static_assert(BIN_END <= UINT16_MAX, "a node has room for its bin's number");
 static_assert(1u << UNIT_SHIFT == DAO_RANGE_GRANULE, "a unit is a granule");
 static_assert(DAO_RANGE_CAPACITY_MAX >> UNIT_SHIFT <= UINT64_C(1) << 32, "offsets fit 32 bits");
 
@@ -82,7 +93,7 @@ struct dao_range {
     uint64_t *page_words;
 };
 
-static ALWAYS_INLINE dao_range_node_t *dao_range_at(const dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, uint32_t link)
 {
     return (dao_range_node_t *)(void *)(range->table + link);
 }
@@ -94,48 +105,56 @@ static inline dao_hold_t *dao_range_hold(const dao_range_t *range, uint32_t link
 
 /* ---- bins ---- */
 
-/* Sizes below SUB_BIN_COUNT units have a bin each; that is what the lowest bit that is set here makes of the formula. */
-static ALWAYS_INLINE uint32_t dao_range_bin_of(uint64_t size_units)
+/* The conversion is exact, whatever the way of rounding. */
+static DAO_ON_THE_PATH size_t dao_range_bin_of(uint64_t size_units)
 {
-    uint32_t octave =
-        63u ^ (uint32_t)__builtin_clzll(size_units | SUB_BIN_COUNT); /* an instruction where there is one */
-    return ((octave - SUB_BIN_SHIFT) << SUB_BIN_SHIFT) + (uint32_t)(size_units >> (octave - SUB_BIN_SHIFT));
+    double size = (double)(int64_t)size_units; /* from int64_t it is one instruction */
+    uint64_t bits;
+    memcpy(&bits, &size, sizeof(bits));
+    return (size_t)(bits >> SIZE_BIN_SHIFT);
 }
 
-/* Gives the place of a bin's first link, which stands in the table like the bin_after of a node before the first: so that
+/* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a one: so that
    taking a node out is the same wherever it is in its bin. */
-static ALWAYS_INLINE uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
 {
     return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
 }
 
-/* Gives the link of that node which is none. */
-static ALWAYS_INLINE uint32_t dao_range_bin_link(uint32_t bin)
+/* Gives the place of a bin's first link. */
+static DAO_ON_THE_PATH uint32_t *dao_range_bin_place(const dao_range_t *range, size_t bin)
 {
-    return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after)) +
-           bin * (uint32_t)sizeof(uint32_t);
+    return (uint32_t *)(void *)(range->table +
+                                (sizeof(dao_range_node_t) + (bin - BIN_FIRST) * sizeof(uint32_t)));
+}
+
+/* Gives the link of that node which is none. */
+static DAO_ON_THE_PATH uint32_t dao_range_bin_link(size_t bin)
+{
+    return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after) +
+                      (bin - BIN_FIRST) * sizeof(uint32_t));
 }
 
 /* Gives the first node of a bin, or NONE. */
-static ALWAYS_INLINE uint32_t dao_range_bin_first(const dao_range_t *range, uint32_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_bin_first(const dao_range_t *range, size_t bin)
 {
-    return *dao_range_next_place(range, dao_range_bin_link(bin));
+    return *dao_range_bin_place(range, bin);
 }
 
-static ALWAYS_INLINE void dao_range_bin_insert(dao_range_t *range, uint32_t link, uint32_t bin)
+static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, uint32_t link, size_t bin)
 {
     dao_range_node_t *node = dao_range_at(range, link);
-    uint32_t *first = dao_range_next_place(range, dao_range_bin_link(bin));
+    uint32_t *first = dao_range_bin_place(range, bin);
     node->bin = (uint16_t)bin;
     node->bin_before = dao_range_bin_link(bin);
     node->bin_after = *first;
     dao_range_at(range, *first)->bin_before = link; /* the border's is never read */
     *first = link;
-    range->bin_words[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
+    range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] |= UINT64_C(1) << bin % WORD_BITS;
 }
 
 /* The bit of a bin that gets empty stays: whoever comes by clears it. */
-static ALWAYS_INLINE void dao_range_bin_remove(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_bin_remove(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     dao_range_at(range, node->bin_after)->bin_before = node->bin_before; /* the border's is never read */
@@ -143,36 +162,37 @@ static ALWAYS_INLINE void dao_range_bin_remove(dao_range_t *range, uint32_t link
 }
 
 /* Puts a free node whose size has changed into its bin. */
-static ALWAYS_INLINE void dao_range_bin_again(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, uint32_t link)
 {
-    uint32_t bin = dao_range_bin_of(dao_range_at(range, link)->size_units);
+    size_t bin = dao_range_bin_of(dao_range_at(range, link)->size_units);
     if (bin != dao_range_at(range, link)->bin) {
         dao_range_bin_remove(range, link);
         dao_range_bin_insert(range, link, bin);
     }
 }
 
-/* Bin 0 is always empty: no block has size 0. */
+/* No bin. */
 #define DAO_RANGE_NO_BIN 0u
 
 /* Gives the first bin from `bin` on that may have nodes, or NO_BIN. */
-static inline uint32_t dao_range_next_bin(const dao_range_t *range, uint32_t bin)
+static inline size_t dao_range_next_bin(const dao_range_t *range, size_t bin)
 {
-    uint32_t word = bin / WORD_BITS;
+    size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
     uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
     while (bits == 0 && ++word < BIN_WORDS) {
         bits = range->bin_words[word];
     }
-    return bits != 0 ? word * WORD_BITS + (uint32_t)__builtin_ctzll(bits) : DAO_RANGE_NO_BIN;
+    return bits != 0 ? BIN_FIRST + word * WORD_BITS + (size_t)__builtin_ctzll(bits) : DAO_RANGE_NO_BIN;
 }
 
 /* Gives the last bin before `bin` that has nodes, or NO_BIN. */
-static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t bin)
+static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin)
 {
-    while (bin > 0) {
+    while (bin > BIN_FIRST) {
         bin--;
-        uint64_t bits = range->bin_words[bin / WORD_BITS] << (WORD_BITS - 1 - bin % WORD_BITS);
-        bin -= bits != 0 ? (uint32_t)__builtin_clzll(bits) : bin % WORD_BITS;
+        uint64_t bits = range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST]
+                        << (WORD_BITS - 1 - bin % WORD_BITS);
+        bin -= bits != 0 ? (size_t)__builtin_clzll(bits) : bin % WORD_BITS;
         if (dao_range_bin_first(range, bin) != DAO_RANGE_NONE) {
             return bin;
         }
@@ -186,7 +206,7 @@ static inline uint32_t dao_range_previous_bin(const dao_range_t *range, uint32_t
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
 /* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
-static ALWAYS_INLINE uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
+static DAO_ON_THE_PATH uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
 {
     uint32_t link = range->starts[offset_units >> CELL_UNIT_SHIFT];
     while (dao_range_at(range, link)->offset_units < offset_units) {
@@ -208,9 +228,8 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
 }
 
 /* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
-static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
-    uint32_t offset_units = dao_range_at(range, link)->offset_units;
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
     if (dao_range_at(range, *start)->offset_units >= offset_units) {
         *start = link;
@@ -218,7 +237,7 @@ static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link)
 }
 
 /* Takes a used node out, which is still linked to its neighbours. */
-static ALWAYS_INLINE void dao_range_start_drop(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_start_drop(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     uint32_t cell = node->offset_units >> CELL_UNIT_SHIFT;
@@ -242,7 +261,7 @@ static ALWAYS_INLINE void dao_range_start_drop(dao_range_t *range, uint32_t link
 /* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 
-static ALWAYS_INLINE uint32_t dao_range_node_take(dao_range_t *range)
+static DAO_ON_THE_PATH uint32_t dao_range_node_take(dao_range_t *range)
 {
     uint32_t link = range->unused;
     DAO_ASSERT(link != DAO_RANGE_NONE);
@@ -250,7 +269,7 @@ static ALWAYS_INLINE uint32_t dao_range_node_take(dao_range_t *range)
     return link;
 }
 
-static ALWAYS_INLINE void dao_range_node_give(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_node_give(dao_range_t *range, uint32_t link)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_UNUSED;
@@ -286,11 +305,11 @@ void dao_range_gap_insert(dao_range_t *range, uint32_t link);
 
 /* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
 
-/* Entries of a bin that are looked at, and bins above the request's own, each about a sixteenth larger, in which holes are
+/* Entries of a bin that are looked at, and bins from the request's own on, each about a sixteenth larger, in which holes are
    as good as in its own. The lowest of all these is taken: it packs better than the tightest, and looking at more does not
    pack better still. */
 #define DAO_RANGE_SCAN_DEPTH 4u
-#define DAO_RANGE_NEAR_BINS  2u
+#define DAO_RANGE_NEAR_BINS  3u
 
 /* The lowest hole that was found. */
 typedef struct dao_range_find {
@@ -299,24 +318,26 @@ typedef struct dao_range_find {
 } dao_range_find_t;
 
 /* Looks at an entry of a bin: is it large enough and lower than what was found? Gives the next one. */
-static ALWAYS_INLINE uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link, uint64_t least_units,
-                                                dao_range_find_t *find)
+static DAO_ON_THE_PATH uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link,
+                                                  uint64_t least_units, dao_range_find_t *find)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     if (node->size_units >= least_units) {
         bool is_lower = node->offset_units <= find->offset_units;
-        find->offset_units = is_lower ? node->offset_units : find->offset_units;
         find->link = is_lower ? link : find->link;
+        find->offset_units = is_lower ? node->offset_units : find->offset_units;
     }
     return node->bin_after;
 }
 
-/* Looks at the first entries of a bin, from one that is there: a loop that is written out. */
-static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
-                                         dao_range_find_t *find)
+/* Looks at the first entries of a bin: a loop that is written out. */
+static DAO_ON_THE_PATH void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
+                                           dao_range_find_t *find)
 {
     static_assert(DAO_RANGE_SCAN_DEPTH == 4, "as many looks as there are here");
-    link = dao_range_look_at(range, link, least_units, find);
+    if (link != DAO_RANGE_NONE) {
+        link = dao_range_look_at(range, link, least_units, find);
+    }
     if (link != DAO_RANGE_NONE) {
         link = dao_range_look_at(range, link, least_units, find);
     }
@@ -328,44 +349,47 @@ static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link
     }
 }
 
-/* Gives the lowest hole of a bin that is large enough, or NONE. */
-uint32_t dao_range_find_in(const dao_range_t *range, uint32_t bin, uint64_t size_units);
-
-/* Gives the hole for a request, or NONE. Any hole of a higher bin is large enough. */
-static ALWAYS_INLINE uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
+/* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the way that have
+   none. */
+static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
 {
-    uint32_t own_bin = dao_range_bin_of(size_units);
-    uint32_t near_end = own_bin + DAO_RANGE_NEAR_BINS;
-    dao_range_find_t find = {.link = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
-    uint32_t own_first = dao_range_bin_first(range, own_bin);
-    if (own_first != DAO_RANGE_NONE) {
-        dao_range_look(range, own_first, size_units, &find);
-    }
-    uint32_t word = own_bin / WORD_BITS;
-    uint64_t bits = range->bin_words[word] & (UINT64_MAX - 1)
-                                                 << own_bin % WORD_BITS; /* those of higher bins */
-    for (;; bits &= bits - 1) {
+    size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
+    uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
+    for (;;) {
         while (bits == 0) {
             if (++word == BIN_WORDS) {
-                return find.link != DAO_RANGE_NONE ? find.link
-                                                   : dao_range_find_in(range, own_bin, size_units);
+                return DAO_RANGE_NONE;
             }
             bits = range->bin_words[word];
         }
-        uint32_t bin = word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
-        if (bin > near_end && find.link != DAO_RANGE_NONE) {
-            return find.link;
-        }
-        uint32_t first = dao_range_bin_first(range, bin);
-        if (first == DAO_RANGE_NONE) {
-            range->bin_words[word] ^= bits & -bits;
-            continue;
-        }
-        dao_range_look(range, first, 0, &find);
-        if (bin >= near_end) {
-            return find.link;
-        }
+        const uint32_t *firsts = dao_range_bin_place(range, BIN_FIRST + word * WORD_BITS);
+        do {
+            uint32_t first = firsts[(uint32_t)__builtin_ctzll(bits)];
+            if (first != DAO_RANGE_NONE) {
+                return first;
+            }
+            uint64_t rest = bits & (bits - 1);
+            range->bin_words[word] ^= bits ^ rest;
+            bits = rest;
+        } while (bits != 0);
     }
+}
+
+/* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the request's own
+   bin. Any hole of a higher bin is large enough. */
+static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
+{
+    size_t own_bin = dao_range_bin_of(size_units);
+    dao_range_find_t find = {.link = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
+    dao_range_look(range, dao_range_bin_first(range, own_bin), size_units, &find);
+    static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
+    dao_range_look(range, dao_range_bin_first(range, own_bin + 1), 0, &find);
+    dao_range_look(range, dao_range_bin_first(range, own_bin + 2), 0, &find);
+    if (find.link != DAO_RANGE_NONE) {
+        return find.link;
+    }
+    dao_range_look(range, dao_range_next_first(range, own_bin + DAO_RANGE_NEAR_BINS), 0, &find);
+    return find.link;
 }
 
 /* Tells whether two nodes can be taken. */
@@ -374,52 +398,55 @@ static inline bool dao_range_has_room(const dao_range_t *range)
     return range->unused != DAO_RANGE_NONE && dao_range_at(range, range->unused)->bin_after != DAO_RANGE_NONE;
 }
 
-/* Counts and enters a used block. */
-static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link, uint64_t user)
+/* Counts and enters a used block, whose place and size are handed in so that they need not be read again. */
+static DAO_ON_THE_PATH void dao_range_enter_used(dao_range_t *range, uint32_t link, uint32_t offset_units,
+                                                 uint64_t size_units, uint64_t user)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_USED;
     node->user = user;
-    dao_range_start_add(range, link);
-    range->used_units += node->size_units;
+    dao_range_start_add(range, link, offset_units);
+    range->used_units += size_units;
 }
 
 /* Takes a used block out of the table and the count. */
-static ALWAYS_INLINE void dao_range_leave_used(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_leave_used(dao_range_t *range, uint32_t link)
 {
     dao_range_start_drop(range, link);
     range->used_units -= dao_range_at(range, link)->size_units;
 }
 
 /* Takes a whole hole. */
-static ALWAYS_INLINE void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
+static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
+    const dao_range_node_t *node = dao_range_at(range, hole);
     dao_range_bin_remove(range, hole);
-    dao_range_enter_used(range, hole, user);
+    dao_range_enter_used(range, hole, node->offset_units, node->size_units, user);
 }
 
 /* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
-static ALWAYS_INLINE uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
-                                                   uint64_t user)
+static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
+                                                     uint64_t user)
 {
     uint32_t taken = dao_range_node_take(range);
     dao_range_node_t *rest = dao_range_at(range, hole);
     dao_range_node_t *front = dao_range_at(range, taken);
+    uint32_t offset_units = rest->offset_units;
     front->size_units = size_units;
-    front->offset_units = rest->offset_units;
+    front->offset_units = offset_units;
     front->before = rest->before;
     front->after = hole;
     dao_range_at(range, rest->before)->after = taken;
     rest->before = taken;
-    rest->offset_units += (uint32_t)size_units;
+    rest->offset_units = offset_units + (uint32_t)size_units;
     rest->size_units -= size_units;
     dao_range_bin_again(range, hole);
-    dao_range_enter_used(range, taken, user);
+    dao_range_enter_used(range, taken, offset_units, size_units, user);
     return taken;
 }
 
 /* Joins all nodes from `first` to `last`, neighbours, into the first one, which stays as it is otherwise. */
-static ALWAYS_INLINE void dao_range_join_nodes(dao_range_t *range, uint32_t first, uint32_t last)
+static DAO_ON_THE_PATH void dao_range_join_nodes(dao_range_t *range, uint32_t first, uint32_t last)
 {
     dao_range_node_t *node = dao_range_at(range, first);
     const dao_range_node_t *end = dao_range_at(range, last);
@@ -429,7 +456,7 @@ static ALWAYS_INLINE void dao_range_join_nodes(dao_range_t *range, uint32_t firs
 }
 
 /* Makes a node that is no longer used a part of the free one behind it. */
-static ALWAYS_INLINE void dao_range_join_after(dao_range_t *range, uint32_t link, uint32_t after)
+static DAO_ON_THE_PATH void dao_range_join_after(dao_range_t *range, uint32_t link, uint32_t after)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     dao_range_node_t *rest = dao_range_at(range, after);
@@ -440,7 +467,7 @@ static ALWAYS_INLINE void dao_range_join_after(dao_range_t *range, uint32_t link
 }
 
 /* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
-static ALWAYS_INLINE void dao_range_make_free(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t link)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     uint32_t before = node->before, after = node->after;

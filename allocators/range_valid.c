@@ -90,8 +90,8 @@ static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
 static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
 {
     uint32_t free_count = 0;
-    for (uint32_t bin = 0; bin < BIN_COUNT; bin++) {
-        bool has_bit = (range->bin_words[bin / WORD_BITS] >> bin % WORD_BITS & 1) != 0;
+    for (size_t bin = BIN_FIRST; bin < BIN_END; bin++) {
+        bool has_bit = (range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] >> bin % WORD_BITS & 1) != 0;
         if (!has_bit && dao_range_bin_first(range, bin) != NONE) {
             return false;
         }

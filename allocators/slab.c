@@ -18,18 +18,16 @@
    The lock is not held over calls of the inner allocator, but for reading its counters and walking its blocks. */
 #include "allocators/slab.h"
 
+#include "allocators/detours.h"
 #include "allocators/ledger.h"
 #include "allocators/slab_internal.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/path.h"
 
 #include <stddef.h>
 
 #define relaxed memory_order_relaxed
-
-/* What most calls do, and what they do not: kept apart, so that the first needs little of the stack, or none. */
-#define ON_THE_PATH  inline __attribute__((always_inline))
-#define OFF_THE_PATH __attribute__((noinline))
 
 /* Frees the memory of slabs that have ended. With the lock or without it. */
 static void free_memory(dao_front_t *front, const dao_slab_t *retired)
@@ -237,15 +235,15 @@ static bool relieve(dao_front_t *front, dao_magazines_t *own)
 }
 /* ---- counters ---- */
 
-static ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
+static DAO_ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
 {
     (void)dao_count_add(&own->counts.used_bytes, object_bytes);
     (void)dao_count_add(&own->counts.requested_bytes, requested_bytes);
     dao_count_up(&own->counts.alloc_count);
 }
 
-static ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
-                                   int64_t object_bytes)
+static DAO_ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
+                                       int64_t object_bytes)
 {
     (void)dao_count_add(&counts->used_bytes, -object_bytes);
     (void)dao_count_add(&counts->requested_bytes, -requested_bytes);
@@ -329,9 +327,9 @@ static bool is_short(dao_status_t status)
 }
 
 /* The inner allocator has refused. */
-static OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
-                                               const dao_block_request_t *request,
-                                               dao_block_grant_t *out_grant)
+static DAO_OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
+                                                   const dao_block_request_t *request,
+                                                   dao_block_grant_t *out_grant)
 {
     if (is_short(status) && relieve(front, own_or_null(front))) {
         status = front->inner->ops->alloc(front->inner, request, out_grant);
@@ -343,8 +341,8 @@ static OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t 
 }
 
 /* Hands a request to the inner allocator. */
-static ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_block_request_t *request,
-                                              dao_block_grant_t *out_grant)
+static DAO_ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
 {
     dao_status_t status = front->inner->ops->alloc(front->inner, request, out_grant);
     return __builtin_expect(status == DAO_OK, true) ? DAO_OK
@@ -358,8 +356,8 @@ static bool is_small(const dao_block_request_t *request)
 }
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
-static ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                  size_t size_bytes, uint32_t tag)
+static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      size_t size_bytes, uint32_t tag)
 {
     dao_magazine_object_t *object = &magazine->objects[count - 1];
     _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
@@ -386,10 +384,10 @@ static void *refill_and_alloc(dao_front_t *front, const dao_block_request_t *req
                     request->tag);
 }
 
-/* Where no magazine has what is asked for, or it is to be charged to a tag. A request that finds no slab may still fit into
-   what the inner allocator has. */
-static OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
-                                              dao_block_grant_t *out_grant)
+/* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may still fit into what
+   the inner allocator has. */
+static DAO_OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
 {
     uint64_t object_bytes = dao_slab_object_bytes(dao_slab_class_of(request->size_bytes));
     dao_status_t status = dao_ledger_charge(front->base.ledger, request, object_bytes);
@@ -425,10 +423,8 @@ static void *slab_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
     dao_magazines_t *own = dao_magazines_own(&front->owner);
     dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-    if (!is_ready(front, own) || count == 0) {
-        return NULL;
-    }
-    return hand_out(own, magazine, count, size_bytes, 0);
+    return is_ready(front, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
+                                             : dao_allocator_alloc_otherwise(allocator, size_bytes);
 }
 
 /* ---- free ---- */
@@ -461,8 +457,8 @@ static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *
 }
 
 /* Takes an object back, whose word was taken off, into a magazine that has `count` of them, and room. */
-static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                  void *address, _Atomic uint32_t *word_place, uint32_t word)
+static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      void *address, _Atomic uint32_t *word_place, uint32_t word)
 {
     DAO_ASSERT(word != 0 && count < magazine->capacity);
     dao_magazine_object_t *object = &magazine->objects[count];
@@ -473,17 +469,12 @@ static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine
 }
 
 /* Gives the charge of an object that was freed back to its tag. */
-static OFF_THE_PATH dao_status_t refund(const dao_front_t *front, uint32_t tag, uint32_t object_bytes)
-{
-    dao_tags_count_free(front->base.ledger->tags, tag, object_bytes);
-    return DAO_OK;
-}
-
-/* The end of a free. */
-static ON_THE_PATH dao_status_t finish_free(const dao_front_t *front, uint32_t word, uint32_t object_bytes)
+static DAO_ON_THE_PATH void refund(const dao_front_t *front, uint32_t word, uint32_t object_bytes)
 {
     uint32_t tag = dao_slab_word_tag(word);
-    return __builtin_expect(tag == 0, true) ? DAO_OK : refund(front, tag, object_bytes);
+    if (__builtin_expect(tag != 0, false)) {
+        dao_tags_count_free(front->base.ledger->tags, tag, object_bytes);
+    }
 }
 
 /* Frees an object whose word was not 0 a moment ago. */
@@ -504,17 +495,18 @@ static dao_status_t free_object(dao_front_t *front, uint64_t object, void *addre
     uint32_t object_bytes = slab->object_bytes;
     if (own == NULL) {
         give_directly(front, object, word);
-        return finish_free(front, word, object_bytes);
+    } else {
+        dao_magazine_t *magazine = &own->magazines[slab->class_index];
+        make_room(front, own, magazine);
+        take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
     }
-    dao_magazine_t *magazine = &own->magazines[slab->class_index];
-    make_room(front, own, magazine);
-    take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address, word_place, word);
-    return finish_free(front, word, object_bytes);
+    refund(front, word, object_bytes);
+    return DAO_OK;
 }
 
 /* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way. */
-static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
-                                             uint64_t entry)
+static DAO_OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
+                                                 uint64_t entry)
 {
     uint32_t unit = 0;
     if (!dao_slab_entry_object_unit(entry, address, &unit)) {
@@ -531,36 +523,56 @@ static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, 
     return free_object(front, dao_slab_object(slab, unit), address, hold);
 }
 
-/* A free of an address in a slab's granules. */
-static OFF_THE_PATH dao_status_t free_small(dao_front_t *front, void *address, dao_hold_t *hold,
-                                            uint64_t entry)
+/* Frees an object into a magazine that has room for it: free_slowly() for most. False: nothing was done. */
+static DAO_ON_THE_PATH bool free_to_magazine(dao_front_t *front, void *address, uint64_t entry)
 {
     dao_magazines_t *own = dao_magazines_own(&front->owner);
-    if (!is_ready(front, own) || hold != NULL || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
-        return free_slowly(front, address, hold, entry);
+    if (!is_ready(front, own) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
+        return false;
     }
     dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
     if (count == magazine->capacity || used_bytes < own->used_floor) {
-        return free_slowly(front, address, hold, entry);
+        return false;
     }
     dao_slab_t *slab = dao_slab_of_entry(entry);
     _Atomic uint32_t *word_place = &slab->words[dao_slab_entry_unit(entry, address)];
     uint32_t word = atomic_exchange_explicit(word_place, 0, relaxed);
     if (word == 0) {
-        return free_slowly(front, address, hold, entry); /* interior, or freed twice */
+        return false; /* interior, or freed twice */
     }
     take_back(own, magazine, count, address, word_place, word);
-    return finish_free(front, word, (uint32_t)magazine->object_bytes);
+    refund(front, word, (uint32_t)magazine->object_bytes);
+    return true;
 }
 
 static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     dao_front_t *front = dao_front_of(allocator);
     uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
-    return entry == 0 ? front->inner->ops->free(front->inner, address, hold)
-                      : free_small(front, address, hold, entry);
+    if (entry == 0) {
+        return front->inner->ops->free(front->inner, address, hold);
+    }
+    return hold == NULL && free_to_magazine(front, address, entry) ? DAO_OK
+                                                                   : free_slowly(front, address, hold, entry);
+}
+
+/* slab_free_plain() in a slab's granules. What comes into a magazine nobody waits for: others have it only after a flush, so
+   that the look at detours need not be made with a lock. */
+static DAO_OFF_THE_PATH dao_status_t free_plain_small(dao_front_t *front, void *address, uint64_t entry)
+{
+    return !dao_detours_are_needed() && free_to_magazine(front, address, entry)
+               ? DAO_OK
+               : dao_allocator_free_otherwise(&front->base, address);
+}
+
+static dao_status_t slab_free_plain(dao_allocator_t *allocator, void *address)
+{
+    dao_front_t *front = dao_front_of(allocator);
+    uint64_t entry = dao_slab_map_find(&front->slabs.map, address);
+    return entry == 0 ? front->inner->ops->free_plain(front->inner, address)
+                      : free_plain_small(front, address, entry);
 }
 
 /* ---- the rest of the table ---- */
@@ -750,6 +762,7 @@ static const dao_allocator_ops_t slab_ops = {
     .alloc = slab_alloc,
     .alloc_plain = slab_alloc_plain,
     .free = slab_free,
+    .free_plain = slab_free_plain,
     .stream_mark = slab_stream_mark,
     .query = slab_query,
     .trim = slab_trim,
@@ -776,12 +789,10 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
     front->ops = slab_ops;
-    front->ops.stream_mark = inner->ops->stream_mark == NULL ? NULL : slab_stream_mark;
+    dao_allocator_ops_limit(&front->ops, inner->ops);
     front->base.ops = &front->ops;
     front->inner = inner;
-    front->ops.walk_all = inner->ops->walk_all == NULL ? NULL : slab_walk_all;
-    front->ops.lease_begin = inner->ops->lease_begin == NULL ? NULL : slab_lease_begin;
-    front->ops.window_begin = inner->ops->window_begin == NULL ? NULL : slab_window_begin;
+    dao_allocator_stand_before(&front->base, inner);
     front->base.ledger = inner->ledger;
     front->owner.attach = attach;
     front->owner.detach = detach;

@@ -41,6 +41,29 @@
     X(pages_unmap)                                                                                           \
     X(pages_size)
 
+/* Slots of memory for several processes: all or none. */
+#define SHARED_LIST(X)                                                                                       \
+    X(shared_create)                                                                                         \
+    X(shared_export)                                                                                         \
+    X(shared_import)                                                                                         \
+    X(shared_destroy)
+
+/* Slots of peers, and of others' host memory. */
+#define PEERS_LIST(X)                                                                                        \
+    X(peer_can)                                                                                              \
+    X(peer_enable)
+#define HOST_LIST(X)                                                                                         \
+    X(host_register)                                                                                         \
+    X(host_unregister)                                                                                       \
+    X(host_device_address)
+
+/* Slots of the driver's pools: all or none. */
+#define POOL_LIST(X)                                                                                         \
+    X(pool_create)                                                                                           \
+    X(pool_destroy)                                                                                          \
+    X(pool_alloc)                                                                                            \
+    X(pool_free)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -56,16 +79,28 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     }
     REQUIRED_LIST(REQUIRE)
 #undef REQUIRE
-    bool has_any = false;
-#define NOTE(slot) has_any = has_any || ops->slot != NULL;
-    PAGES_LIST(NOTE)
-#undef NOTE
+#define NOTE(slot) || ops->slot != NULL
 #define ALL_OR_NONE(slot)                                                                                    \
     if (has_any && ops->slot == NULL) {                                                                      \
-        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of virtual memory: no %s",         \
-                         ops->name, #slot);                                                                  \
+        return dao_error(DAO_ERR_INVALID, "backend \"%s\" has only a part of %s: no %s", ops->name, group,   \
+                         #slot);                                                                             \
     }
+    const char *group = "virtual memory";
+    bool has_any = false PAGES_LIST(NOTE);
     PAGES_LIST(ALL_OR_NONE)
+    group = "memory for several processes";
+    has_any = false SHARED_LIST(NOTE);
+    SHARED_LIST(ALL_OR_NONE)
+    group = "pools of the driver";
+    has_any = false POOL_LIST(NOTE);
+    POOL_LIST(ALL_OR_NONE)
+    group = "peer access";
+    has_any = false PEERS_LIST(NOTE);
+    PEERS_LIST(ALL_OR_NONE)
+    group = "registered host memory";
+    has_any = false HOST_LIST(NOTE);
+    HOST_LIST(ALL_OR_NONE)
 #undef ALL_OR_NONE
+#undef NOTE
     return DAO_OK;
 }

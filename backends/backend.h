@@ -22,14 +22,22 @@ typedef struct dao_backend dao_backend_t;               /* the driver, opened */
 typedef struct dao_backend_device dao_backend_device_t; /* a device, opened */
 typedef struct dao_backend_stream dao_backend_stream_t;
 typedef struct dao_backend_event dao_backend_event_t;
-typedef struct dao_backend_pages dao_backend_pages_t; /* physical memory without an address */
+typedef struct dao_backend_pages dao_backend_pages_t;   /* physical memory without an address */
+typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can have, too */
+typedef struct dao_backend_pool dao_backend_pool_t;     /* device memory that the driver keeps for somebody */
+
+/* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those out. */
+typedef struct dao_backend_share {
+    unsigned char bytes[64];
+    int descriptor; /* DAO_NO_DESCRIPTOR (base/shared.h): the bytes are all there is */
+} dao_backend_share_t;
 
 /* Which way a copy goes; "host" is pinned or ordinary host memory. */
 typedef enum dao_copy_kind {
     DAO_COPY_KIND_H2H = 0,
     DAO_COPY_KIND_H2D = 1,
     DAO_COPY_KIND_D2H = 2,
-    DAO_COPY_KIND_D2D = 3, /* on the stream's own device */
+    DAO_COPY_KIND_D2D = 3, /* on the stream's own device, or on peers that it may reach */
 } dao_copy_kind_t;
 
 typedef struct dao_backend_ops {
@@ -115,6 +123,59 @@ typedef struct dao_backend_ops {
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
+
+    /* Optional, all four or none: memory that other processes can have, too. Create: as memory_alloc. Export: *out_share's
+       descriptor is the caller's. Import: of what another process has exported and still has, `size_bytes` as it was created
+       there; the share's descriptor stays the caller's; DAO_ERR_INVALID for what is none, or is gone. Destroy: either one,
+       when no work uses it; a lost device's is destroyed without an error. Where shares have no descriptor, what was exported
+       is destroyed last. */
+    dao_status_t (*shared_create)(dao_backend_device_t *device, size_t size_bytes,
+                                  dao_backend_shared_t **out_shared, void **out_address);
+    dao_status_t (*shared_export)(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                  dao_backend_share_t *out_share);
+    dao_status_t (*shared_import)(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                  size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
+    dao_status_t (*shared_destroy)(dao_backend_device_t *device, dao_backend_shared_t *shared);
+
+    /* Optional, both or neither: a device that reaches another one's memory. Can: whether it is possible. Enable: from now on
+       the device's kernels, fills and copies within it reach all memory of the peer, also what it maps or allocates later;
+       once more changes nothing. The two are different devices. DAO_ERR_UNSUPPORTED where it is not possible. */
+    dao_status_t (*peer_can)(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can);
+    dao_status_t (*peer_enable)(dao_backend_device_t *device, dao_backend_device_t *peer);
+
+    /* Optional, all three or none: host memory of others' as memory that all devices copy from and to as with pinned memory,
+       and that kernels can touch. It overlaps nothing that is registered here. DAO_ERR_BUSY: others have registered a part
+       of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked; DAO_ERR_UNSUPPORTED: the device cannot do that. Unregister takes
+       the address that register took; no work uses the memory. */
+    dao_status_t (*host_register)(dao_backend_device_t *device, void *address, size_t size_bytes);
+    dao_status_t (*host_unregister)(dao_backend_device_t *device, void *address);
+
+    /* Where the device's kernels find a byte of pinned or registered memory. DAO_ERR_UNSUPPORTED: nowhere. */
+    dao_status_t (*host_device_address)(dao_backend_device_t *device, void *address, void **out_address);
+
+    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order, and none touches what
+       another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on this stream or with this driver,
+       none is queued; the core makes them one by one then, as it does with NULL. */
+    dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                               const void *const *srcs, const size_t *sizes_bytes, size_t count);
+
+    /* Optional, beside virtual memory's seven: pages_map for page_count handles of one size, one behind the other from `address`.
+       All or nothing. NULL: the core makes the calls one by one. */
+    dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                  size_t page_count, void *address);
+
+    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
+       is real. */
+    dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
+
+    /* Optional, all four or none, and called where device_query says memory_pools: device memory that the driver hands out and
+       takes back in the order of a stream of the pool's own, so that neither waits for other work. Alloc: as memory_alloc, and
+       the memory can be used everywhere at once. Free: no work uses the memory. Destroy: all memory is given back. */
+    dao_status_t (*pool_create)(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
+    void (*pool_destroy)(dao_backend_device_t *device, dao_backend_pool_t *pool);
+    dao_status_t (*pool_alloc)(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
+                               void **out_address);
+    dao_status_t (*pool_free)(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.
@@ -125,6 +186,12 @@ DAO_NODISCARD dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops);
 static inline bool dao_backend_has_pages(const dao_backend_ops_t *ops)
 {
     return ops->pages_map != NULL;
+}
+
+/* Tells whether a table has memory for several processes. */
+static inline bool dao_backend_has_shared(const dao_backend_ops_t *ops)
+{
+    return ops->shared_create != NULL;
 }
 
 /* The table of the backend that this build was made for. */

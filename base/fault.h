@@ -10,7 +10,9 @@
     X(HOST_MEMORY, "host-memory")                                                                            \
     X(THREAD, "thread")                                                                                      \
     X(SYSTEM_MEMORY, "system-memory")                                                                        \
-    X(FILE_READ, "file-read")
+    X(FILE_READ, "file-read")                                                                                \
+    X(FILE_WRITE, "file-write")                                                                              \
+    X(FILE_SHORT, "file-short") /* the system moves fewer bytes than it was asked to */
 
 typedef enum dao_fault {
 #define DAO_FAULT_ENUMERATOR(name, text) DAO_FAULT_##name,

@@ -40,8 +40,10 @@ cat <<TEXT
 # Allocators, measured
 
 Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$root" rev-parse --short HEAD), on
-$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors. Limits stand in brackets behind what they
-limit; those that do not depend on the machine's load are held by \`ctest --preset release -L gate\`.
+$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
+$(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the caches, and pairs of a lock,
+measured in turns with the traces, say more than ns. Limits stand in brackets behind what they limit; those that do not
+depend on the machine's load are held by \`ctest --preset release -L gate\`.
 
 The traces are described in \`dao bench --help\` and at the head of [tools/alloc_trace.c](../tools/alloc_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
@@ -84,15 +86,16 @@ cat <<TEXT
 
 ## Two threads on one place
 
-\`dao bench alloc --threads 2\`: by the clock on the wall, the replay included; scaling is against one of the two threads
-alone. Wanted are 1.8 for a1 and a2 and 1.2 for b1k.
+\`dao bench alloc --threads 2\`: the replay included. By the clock on the wall, scaling is against one of the two threads
+alone, and what else runs on the processors counts against it; wanted are 1.8 for a1 and a2 and 1.2 for b1k. Processor time
+is that of a pair beside the other thread over that of a pair alone: 1 where they cost each other nothing.
 
-| trace | strategy | ns a pair | scaling |
-| --- | --- | ---: | ---: |
+| trace | strategy | ns a pair | scaling | processor time |
+| --- | --- | ---: | ---: | ---: |
 TEXT
 for trace in a1 a2 b1k; do
     bench --threads 2 --trace "$trace"
-    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ ns scaling; do
-        echo "| $trace | $strategy | $ns | $scaling |"
+    rows | while read -r _ strategy _ _ _ _ _ _ _ _ _ ns scaling cpu; do
+        echo "| $trace | $strategy | $ns | $scaling | $cpu |"
     done
 done

@@ -6,18 +6,29 @@
        the item's piece     [low, high)                       its offset x must not be in
        a placed piece       [at + its low, at + its high)     (at + its low - high, at + its high - low)
 
-   The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom. */
+   The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom.
+
+   Where the pieces are few and most overlap most others, a shelf (shelf.h) has what is placed as well, and items without gaps
+   get their offsets from it, the same ones. */
 #include "planning/greedy.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "planning/shelf.h"
 #include "planning/sort.h"
 #include "planning/tree.h"
 
 #include <string.h>
 
 #define FIRST_SPAN_COUNT 256u
+
+/* With a shelf, there are at most so many pieces, and one of so many pairs overlaps at least. */
+#define SHELF_PIECES_MAX 32768u
+#define SHELF_PAIRS      16u
+
+/* So many entries of a shelf are looked at in the time of one piece that is found in the tree. */
+#define SHELF_WORK 8u
 
 /* An offset that no pool reaches. */
 #define OFFSET_NONE UINT64_MAX
@@ -27,6 +38,7 @@ struct dao_plan_greedy {
     dao_plan_greedy_config_t config;
     dao_plan_layout_t layout;
     dao_plan_tree_t tree;   /* at each placed piece: ~end, so that what ends late is small */
+    dao_plan_shelf_t shelf; /* the same pieces; with a capacity of 0 there is none */
     uint32_t *first_pieces; /* of each time: the first piece that begins at or after it */
     uint32_t *turns;        /* for DAO_PLAN_ORDER_BREADTH: of each item, the smaller the sooner; else NULL */
     uint32_t *heap;         /* items that are not placed yet */
@@ -197,9 +209,47 @@ static void put(dao_plan_greedy_t *greedy, uint32_t item, uint64_t offset, uint3
 {
     dao_plan_layout_put(&greedy->layout, item, offset, pool);
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
-        uint32_t piece = dao_plan_instance_piece_at(greedy->instance, item, i);
-        dao_plan_tree_set(&greedy->tree, piece, ~dao_plan_instance_piece(greedy->instance, piece).end);
+        uint32_t index = dao_plan_instance_piece_at(greedy->instance, item, i);
+        dao_plan_piece_t piece = dao_plan_instance_piece(greedy->instance, index);
+        dao_plan_tree_set(&greedy->tree, index, ~piece.end);
+        if (greedy->shelf.capacity > 0) {
+            const dao_plan_shelf_entry_t entry = {offset + piece.low, offset + piece.high, piece.begin,
+                                                  piece.end};
+            dao_plan_shelf_put(&greedy->shelf, &entry);
+        }
     }
+}
+
+/* The times of an item that is one piece, or two because its life goes on at the start of the step. False if it has gaps. */
+static bool is_whole(const dao_plan_instance_t *instance, uint32_t item, dao_plan_shelf_life_t *out_life)
+{
+    uint32_t count = dao_plan_instance_piece_count(instance, item);
+    uint64_t size_bytes = instance->items[item].size_bytes;
+    dao_plan_piece_t first = dao_plan_instance_piece(instance, dao_plan_instance_piece_at(instance, item, 0));
+    dao_plan_piece_t last =
+        dao_plan_instance_piece(instance, dao_plan_instance_piece_at(instance, item, count - 1));
+    *out_life = (dao_plan_shelf_life_t){first.begin, first.end, last.begin, last.end};
+    return count <= 2 && first.high - first.low == size_bytes && last.high - last.low == size_bytes;
+}
+
+/* Finds an offset in a pool. */
+static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint32_t pool,
+                                dao_plan_meter_t *meter, uint64_t *out_offset)
+{
+    const dao_plan_item_t *item = &greedy->instance->items[index];
+    uint64_t alignment_bytes = (uint64_t)1 << item->alignment_log2;
+    dao_plan_shelf_life_t life;
+    if (greedy->shelf.capacity > 0 && is_whole(greedy->instance, index, &life)) {
+        *out_offset = dao_plan_shelf_find(&greedy->shelf, &life, item->size_bytes, alignment_bytes,
+                                          greedy->config.is_best_fit);
+        meter->used += greedy->shelf.count / SHELF_WORK;
+        return DAO_OK;
+    }
+    dao_status_t status = forbid_all(greedy, index, pool, meter);
+    if (status == DAO_OK) {
+        *out_offset = choose_offset(greedy, alignment_bytes);
+    }
+    return status;
 }
 
 /* Places an item in the first of its pools that holds it, or nowhere. */
@@ -214,11 +264,11 @@ static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_me
     bool is_any = item->pool == DAO_PLAN_ITEM_ANY_POOL;
     uint32_t last_pool = is_any ? instance->pool_count - 1 : item->pool;
     for (uint32_t pool = is_any ? 0 : item->pool; pool <= last_pool; pool++) {
-        dao_status_t status = forbid_all(greedy, index, pool, meter);
+        uint64_t offset;
+        dao_status_t status = find_offset(greedy, index, pool, meter, &offset);
         if (status != DAO_OK) {
             return status;
         }
-        uint64_t offset = choose_offset(greedy, (uint64_t)1 << item->alignment_log2);
         if (offset + item->size_bytes <= instance->capacities[pool]) {
             put(greedy, index, offset, pool);
             return DAO_OK;
@@ -241,7 +291,7 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
             pop(greedy);
         }
     }
-    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree));
+    DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree) && dao_plan_shelf_is_valid(&greedy->shelf));
     *out_is_done = greedy->heap_count == 0;
     return status;
 }
@@ -319,6 +369,20 @@ static void fill_first_pieces(dao_plan_greedy_t *greedy)
     }
 }
 
+/* Tells whether a shelf pays: from the number of pairs that overlap. Clocks and pools are the tree's. */
+static bool is_dense(const dao_plan_greedy_t *greedy)
+{
+    const dao_plan_instance_t *instance = greedy->instance;
+    uint64_t count = instance->piece_count, pairs = 0;
+    if (count > SHELF_PIECES_MAX || instance->pool_count > 1 || instance->clock_count > 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < instance->piece_count; i++) {
+        pairs += greedy->first_pieces[dao_plan_instance_piece(instance, i).end] - i - 1;
+    }
+    return pairs * SHELF_PAIRS >= count * (count - 1) / 2 && count > 0;
+}
+
 dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_plan_greedy_config_t *config,
                                     dao_plan_greedy_t **out_greedy)
 {
@@ -340,7 +404,9 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
         return status;
     }
     fill_first_pieces(greedy);
-    if (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy)) {
+    bool is_complete =
+        !is_dense(greedy) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
+    if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy))) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);
         return status;
@@ -361,6 +427,7 @@ void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy)
     }
     dao_plan_memory_t *memory = &greedy->instance->memory;
     dao_plan_tree_finish(&greedy->tree, memory);
+    dao_plan_shelf_finish(&greedy->shelf, memory);
     dao_plan_layout_finish(&greedy->layout, greedy->instance);
     dao_plan_give(memory, greedy->heap);
     dao_plan_give(memory, greedy->turns);

@@ -27,6 +27,10 @@ static const dao_plan_method_t methods[] = {
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
 
+/* Where the first methods leave more than such a part of the capacity without addresses, the others do not find them either. */
+#define FIRST_METHOD_COUNT 2u
+#define HOPELESS_PART      0.3
+
 /* A part of a home that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
     int64_t from_ns, to_ns;
@@ -299,6 +303,46 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
     return ok;
 }
 
+/* ---- what was looked for before ---- */
+
+static uint64_t mix(uint64_t print, uint64_t word)
+{
+    static const uint64_t prime =
+        UINT64_C(0x100000001b3); /* FNV-1a, a word at a time, its upper half folded in */
+    print = (print ^ word) * prime;
+    return print ^ (print >> 32);
+}
+
+static uint64_t fingerprint(const builder_t *builder)
+{
+    uint64_t print = mix(UINT64_C(0xcbf29ce484222325), builder->timing->step_ns);
+    for (uint32_t i = 0; i < builder->layout->home_count; i++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[i];
+        print = mix(mix(mix(print, buffer->begin_time), buffer->end_time), buffer->size_bytes);
+    }
+    for (size_t i = 0; i < builder->hole_count; i++) {
+        const dao_plan_gap_t *hole = &builder->holes[i];
+        print = mix(mix(mix(print, hole->buffer), hole->begin_time), hole->end_time);
+        print = mix(mix(print, hole->low_byte), hole->high_byte);
+    }
+    return print;
+}
+
+/* Tells whether a fingerprint is known, and knows it from now on. */
+static bool is_known(dao_swap_tried_t *tried, uint64_t print)
+{
+    uint32_t count = tried->count < DAO_SWAP_TRIED_MAX ? tried->count : DAO_SWAP_TRIED_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tried->prints[i] == print) {
+            return true;
+        }
+    }
+    tried->prints[tried->count++ % DAO_SWAP_TRIED_MAX] = print;
+    return false;
+}
+
+/* ---- addresses ---- */
+
 static void take_addresses(dao_swap_layout_t *layout, const dao_plan_t *plan, const dao_plan_report_t *report)
 {
     layout->unplaced_count = (uint32_t)report->unplaced_count;
@@ -306,6 +350,15 @@ static void take_addresses(dao_swap_layout_t *layout, const dao_plan_t *plan, co
     for (uint32_t i = 0; i < layout->home_count; i++) {
         uint64_t offset = dao_plan_offset(plan, i);
         layout->homes[i].address_bytes = offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : offset;
+    }
+}
+
+static void place_nothing(dao_swap_layout_t *layout)
+{
+    layout->is_repeated = true;
+    layout->unplaced_count = layout->home_count;
+    for (uint32_t i = 0; i < layout->home_count; i++) {
+        layout->homes[i].address_bytes = DAO_SWAP_NOWHERE;
     }
 }
 
@@ -322,8 +375,9 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
                                         .period = builder->timing->step_ns,
                                         .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
     dao_status_t status = DAO_OK;
-    uint64_t least_bytes = UINT64_MAX;
-    for (size_t i = 0; i < METHOD_COUNT && status == DAO_OK && least_bytes > 0; i++) {
+    uint64_t least_bytes = UINT64_MAX, hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
+    size_t method_count = METHOD_COUNT;
+    for (size_t i = 0; i < method_count && status == DAO_OK && least_bytes > 0; i++) {
         const dao_planner_config_t config = {.method = methods[i]};
         dao_plan_t *plan = NULL;
         dao_plan_report_t report;
@@ -334,6 +388,8 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
             take_addresses(layout, plan, &report);
         }
         dao_plan_release(plan);
+        method_count =
+            i + 1 == FIRST_METHOD_COUNT && least_bytes > hopeless_bytes ? FIRST_METHOD_COUNT : method_count;
     }
     return status;
 }
@@ -348,7 +404,7 @@ static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 
 dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                   const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                  uint64_t capacity_bytes)
+                                  uint64_t capacity_bytes, dao_swap_tried_t *tried)
 {
     const dao_swap_step_t *step = parts->step;
     builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
@@ -357,9 +413,14 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
     for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
         ok = build_tensor(&builder, t);
     }
-    dao_status_t status =
-        ok ? place_homes(&builder, capacity_bytes)
-           : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
+    dao_status_t status = DAO_OK;
+    if (!ok) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
+    } else if (tried != NULL && is_known(tried, fingerprint(&builder))) {
+        place_nothing(layout);
+    } else {
+        status = place_homes(&builder, capacity_bytes);
+    }
     dao_host_free(builder.buffers);
     dao_host_free(builder.holes);
     dao_host_free(builder.absences);

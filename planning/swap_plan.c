@@ -14,11 +14,13 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "planning/swap_choose.h"
 #include "planning/swap_cycle.h"
 #include "planning/swap_emit.h"
 #include "planning/swap_layout.h"
 #include "planning/swap_replay.h"
+#include "planning/swap_tier.h"
 #include "planning/swap_tiers.h"
 #include "planning/swap_timing.h"
 
@@ -29,7 +31,7 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define REPLAY_STEP_COUNT   8u
-#define CANDIDATE_COUNT_MAX 4u  /* variants of a grain that are given addresses */
+#define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
 #define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
 #define LAYOUT_COUNT_MAX    40u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
@@ -83,6 +85,7 @@ typedef struct search {
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
     uint32_t layout_count; /* that were tried for the grain */
+    dao_swap_tried_t tried;
     dao_swap_program_t best;
     bool has_best;
 } search_t;
@@ -118,7 +121,7 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
         size = step->problem->capacity_bytes / CAPACITY_PARTS;
         size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
     }
-    return (size + step->alignment_bytes - 1) / step->alignment_bytes * step->alignment_bytes;
+    return dao_round_up(size, step->alignment_bytes);
 }
 
 static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
@@ -190,7 +193,7 @@ static dao_status_t time_variants(search_t *search)
     return DAO_OK;
 }
 
-/* Writes a plan down and keeps it if it is the best. */
+/* Writes a plan down, and keeps it in place of the one before: the caller knows that it is as good. */
 static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_layout_t *layout)
 {
     dao_swap_program_t program;
@@ -208,12 +211,12 @@ static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_
 
 /* Finds addresses for a variant whose copies in are delayed by `delay` of DELAY_PARTS. */
 static dao_status_t place_delayed(const search_t *search, grain_t *grain, uint32_t delay,
-                                  dao_swap_layout_t *layout)
+                                  dao_swap_tried_t *tried, dao_swap_layout_t *layout)
 {
     dao_swap_timing_copy(&grain->timing, &grain->early, &grain->parts);
     dao_status_t status = dao_swap_delay(&grain->parts, grain->gaps, delay, DELAY_PARTS, &grain->timing);
     return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, grain->gaps, &grain->timing,
-                                                   search->capacity_bytes)
+                                                   search->capacity_bytes, tried)
                             : status;
 }
 
@@ -288,7 +291,7 @@ static dao_status_t keep_earliest(search_t *search, grain_t *grain, const dao_sw
     bool fits = true;
     for (uint32_t delay = DELAY_PARTS; delay-- > 0 && fits && status == DAO_OK;) {
         dao_swap_layout_t earlier = {0};
-        status = place_delayed(search, grain, delay, &earlier);
+        status = place_delayed(search, grain, delay, NULL, &earlier);
         fits = status == DAO_OK && earlier.unplaced_count == 0;
         status = fits ? keep(search, grain, &earlier) : status;
         dao_swap_layout_finish(&earlier);
@@ -303,20 +306,27 @@ static bool may_go_on(const search_t *search, const grain_t *grain)
            (search->layout_count < LAYOUT_COUNT_MAX && grain->timing.step_ns < search->best.schedule.step_ns);
 }
 
-/* Looks for addresses for what was timed: with all copies in as late as they may be, and where that does not fit, with
-   further tensors away. Keeps a plan that fits. */
+/* Looks for addresses for what was timed, with all copies in as late as they may be. Keeps a plan that fits; else the homes
+   that did not fit are in `layout`, which the caller finishes. */
+static dao_status_t place_once(search_t *search, grain_t *grain, dao_swap_tried_t *tried,
+                               dao_swap_layout_t *layout)
+{
+    dao_swap_timing_copy(&grain->early, &grain->timing, &grain->parts);
+    dao_status_t status = place_delayed(search, grain, DELAY_PARTS, tried, layout);
+    search->layout_count += layout->is_repeated ? 0 : 1;
+    return status == DAO_OK && layout->unplaced_count == 0 ? keep_earliest(search, grain, layout) : status;
+}
+
+/* The same, and where it does not fit, again with further tensors away. What was tried before ends it. */
 static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_bytes)
 {
     dao_status_t status = DAO_OK;
     for (uint32_t round = 0; round < SPLIT_ROUND_MAX && status == DAO_OK && may_go_on(search, grain);
          round++) {
-        search->layout_count++;
         dao_swap_layout_t layout = {0};
-        dao_swap_timing_copy(&grain->early, &grain->timing, &grain->parts);
-        status = place_delayed(search, grain, DELAY_PARTS, &layout);
-        bool is_placed = status == DAO_OK && layout.unplaced_count == 0;
-        status = is_placed ? keep_earliest(search, grain, &layout) : status;
-        bool goes_on = status == DAO_OK && !is_placed && split_homes(grain, &layout);
+        status = place_once(search, grain, &search->tried, &layout);
+        bool goes_on = status == DAO_OK && layout.unplaced_count > 0 && !layout.is_repeated &&
+                       split_homes(grain, &layout);
         dao_swap_layout_finish(&layout);
         if (!goes_on) {
             break;
@@ -328,22 +338,57 @@ static dao_status_t place(search_t *search, grain_t *grain, uint64_t capacity_by
     return status;
 }
 
+/* Parts of the capacity with which variants are timed so that they get addresses. */
+static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
+
+#define SHARE_COUNT (sizeof(shares) / sizeof(shares[0]))
+
+static uint64_t share_bytes(const search_t *search, size_t share)
+{
+    uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * shares[share]);
+    return capacity_bytes > search->least_bytes ? capacity_bytes : search->least_bytes;
+}
+
+/* Halves the shares for the largest one with which a variant gets addresses as it is. The plan that this finds keeps short what
+   place_candidate() does. */
+static dao_status_t place_early(search_t *search, const candidate_t *candidate)
+{
+    grain_t *grain = candidate->grain;
+    dao_status_t status = DAO_OK;
+    size_t low = 0, high = SHARE_COUNT;
+    while (low < high && status == DAO_OK) {
+        size_t middle = low + (high - low) / 2;
+        status = time_variant(grain, candidate->variant, share_bytes(search, middle));
+        bool is_as_good =
+            !search->has_best || grain->timing.step_ns <= search->best.schedule.step_ns; /* and moves less */
+        bool fits = false;
+        if (status == DAO_OK && is_as_good) {
+            dao_swap_layout_t layout = {0};
+            status = place_once(search, grain, NULL, &layout);
+            fits = layout.unplaced_count == 0;
+            dao_swap_layout_finish(&layout);
+        }
+        high = is_as_good && !fits ? high : middle; /* with even less it is not quicker */
+        low = is_as_good && !fits ? middle + 1 : low;
+    }
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
 /* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate)
 {
-    static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
     grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
-    bool goes_on = true;
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]) && status == DAO_OK && goes_on; i++) {
-        uint64_t capacity = (uint64_t)((double)search->capacity_bytes * shares[i]);
-        goes_on = capacity > search->least_bytes;
-        capacity = goes_on ? capacity : search->least_bytes;
-        status = time_variant(grain, candidate->variant, capacity);
+    for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
+        uint64_t capacity_bytes = share_bytes(search, i);
+        if (i > 0 && capacity_bytes == share_bytes(search, i - 1)) {
+            break; /* no less would do */
+        }
+        status = time_variant(grain, candidate->variant, capacity_bytes);
         if (status != DAO_OK || !may_go_on(search, grain)) {
             break;
         }
-        status = place(search, grain, capacity);
+        status = place(search, grain, capacity_bytes);
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
@@ -376,10 +421,11 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
     search->layout_count = 0;
     for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
          i++) {
-        if (search->candidates[i].grain == grain) {
-            status = place_candidate(search, &search->candidates[i]);
-            count++;
+        if (search->candidates[i].grain != grain) {
+            continue;
         }
+        status = count++ == 0 ? place_early(search, &search->candidates[i]) : status;
+        status = status == DAO_OK ? place_candidate(search, &search->candidates[i]) : status;
     }
     return status;
 }
@@ -393,10 +439,9 @@ static dao_status_t run_search(search_t *search)
     return status == DAO_OK && !search->has_best ? place_serially(search) : status;
 }
 
-/* Makes a plan of the best program, and measures it by its fences. */
-static dao_status_t finish_plan(search_t *search, dao_swap_plan_t *plan)
+/* Makes a plan of the best program, and measures it by its fences, with the links of `problem`. */
+static dao_status_t finish_plan(search_t *search, const dao_swap_problem_t *problem, dao_swap_plan_t *plan)
 {
-    const dao_swap_problem_t *problem = search->step->problem;
     plan->kernel_count = problem->kernel_count;
     plan->kernel_times_ns = dao_host_calloc(problem->kernel_count, sizeof(*plan->kernel_times_ns));
     if (plan->kernel_times_ns == NULL) {
@@ -410,12 +455,75 @@ static dao_status_t finish_plan(search_t *search, dao_swap_plan_t *plan)
     plan->program = search->best;
     search->best = (dao_swap_program_t){0};
     dao_swap_schedule_t *schedule = &plan->program.schedule;
-    schedule->variants_tried = search->candidate_count;
     schedule->fluid_step_ns = search->fluid_step_ns;
     dao_swap_replay_t replay;
     dao_status_t status = dao_swap_plan_replay(plan, NULL, &replay);
     schedule->step_ns = status == DAO_OK ? replay.step_ns : schedule->step_ns;
     return status;
+}
+
+/* Searches with the links of `planned`, for those of `problem`. */
+static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
+                              const dao_swap_plan_config_t *config, dao_swap_plan_t **out_plan)
+{
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, planned);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_plan_t *plan = NULL;
+    status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
+    if (status == DAO_OK) {
+        search_t search;
+        status = search_init(&search, &step, config);
+        status = status == DAO_OK ? run_search(&search) : status;
+        if (status == DAO_OK && (plan = dao_host_calloc(1, sizeof(*plan))) == NULL) {
+            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
+        }
+        status = status == DAO_OK ? finish_plan(&search, problem, plan) : status;
+        search_finish(&search);
+    }
+    dao_swap_step_finish(&step);
+    if (status != DAO_OK) {
+        dao_swap_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+/* A tier as if its directions did not mind each other. */
+static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
+{
+    dao_swap_tier_t alone = *tier;
+    alone.in_bytes_per_s = dao_swap_speed(tier, true);
+    alone.out_bytes_per_s = dao_swap_speed(tier, false);
+    alone.shared_bytes_per_s = 0;
+    return alone;
+}
+
+/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent; the calendars let the
+   later one wait for the earlier one. Where few copies meet, a plan that does not look at that is better: the quicker one is
+   kept. */
+static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                 dao_swap_plan_t **plan)
+{
+    dao_swap_problem_t planned = *problem;
+    dao_swap_plan_t *other = NULL;
+    planned.host = apart(&problem->host);
+    planned.file = apart(&problem->file);
+    dao_status_t status = make_plan(problem, &planned, config, &other);
+    if (status != DAO_OK) {
+        return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+    }
+    if (other->program.schedule.step_ns < (*plan)->program.schedule.step_ns) {
+        other->program.schedule.fluid_step_ns = (*plan)->program.schedule.fluid_step_ns;
+        dao_swap_plan_t *slower = *plan;
+        *plan = other;
+        other = slower;
+    }
+    dao_swap_plan_destroy(other);
+    return DAO_OK;
 }
 
 static dao_status_t check_config(const dao_swap_plan_config_t *config)
@@ -437,26 +545,13 @@ dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swa
     if (problem == NULL || out_plan == NULL) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL");
     }
-    dao_swap_step_t step;
+    dao_swap_plan_t *plan = NULL;
     config = config != NULL ? config : &defaults;
     dao_status_t status = check_config(config);
-    status = status == DAO_OK ? dao_swap_step_init(&step, problem) : status;
-    if (status != DAO_OK) {
-        return status;
+    status = status == DAO_OK ? make_plan(problem, problem, config, &plan) : status;
+    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
+        status = better_apart(problem, config, &plan);
     }
-    dao_swap_plan_t *plan = NULL;
-    status = dao_swap_step_check_capacity(&step, problem->capacity_bytes);
-    if (status == DAO_OK) {
-        search_t search;
-        status = search_init(&search, &step, config);
-        status = status == DAO_OK ? run_search(&search) : status;
-        if (status == DAO_OK && (plan = dao_host_calloc(1, sizeof(*plan))) == NULL) {
-            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
-        }
-        status = status == DAO_OK ? finish_plan(&search, plan) : status;
-        search_finish(&search);
-    }
-    dao_swap_step_finish(&step);
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;

@@ -4,10 +4,11 @@
 #include <dao/memory.h>
 #include <dao/stats.h>
 
+#include "allocators/detours.h"
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
-#include "runtime/detours.h"
+#include "base/path.h"
 #include "runtime/event_ring.h"
 #include "runtime/lease_internal.h"
 #include "runtime/pressure_internal.h"
@@ -33,12 +34,6 @@ static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator
     *out_allocator = atomic_load_explicit(&core->host_memory, memory_order_acquire);
     return *out_allocator != NULL ? DAO_OK : dao_core_host_start(core, out_allocator);
 }
-
-/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#define OFF_THE_WAY   __attribute__((noinline))
-
-_Atomic uint32_t dao_detour_count;
 
 /* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
@@ -115,8 +110,8 @@ dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t
 
 /* ---- alloc ---- */
 
-static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
-                                              void **out_address, dao_runtime_t **out_runtime)
+static DAO_ON_THE_PATH dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
+                                                void **out_address, dao_runtime_t **out_runtime)
 {
     dao_allocator_t *allocator;
     dao_status_t status = allocator_find(place, &allocator, out_runtime);
@@ -161,7 +156,7 @@ dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_ad
     return place_alloc(place, &request, out_address, out_runtime);
 }
 
-static ALWAYS_INLINE void *alloc_or_null(dao_place_t place, size_t size_bytes)
+static DAO_ON_THE_PATH void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
     dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
@@ -184,21 +179,19 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
 }
 
-static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
+static DAO_OFF_THE_PATH void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
 }
 
-/* The shortest way, for the place that is asked most. */
+/* The shortest way, for the place that is asked most; it ends with alloc_otherwise(). */
 void *dao_alloc_device(dao_device_place_t place, size_t size_bytes)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
     if (runtime == NULL || dao_tag_of_thread != 0 || dao_detours_are_needed()) {
         return alloc_device_slowly(place, size_bytes);
     }
-    dao_allocator_t *allocator = runtime->device_memory;
-    void *address = allocator->ops->alloc_plain(allocator, size_bytes);
-    return __builtin_expect(address != NULL, true) ? address : alloc_device_slowly(place, size_bytes);
+    return runtime->device_memory->ops->alloc_plain(runtime->device_memory, size_bytes);
 }
 
 static dao_status_t options_check(const dao_alloc_options_t *options)
@@ -278,7 +271,7 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
     return dao_error_restore(&record);
 }
 
-static ALWAYS_INLINE dao_status_t free_at(dao_place_t place, void *address)
+static DAO_ON_THE_PATH dao_status_t free_at(dao_place_t place, void *address)
 {
     if (address == NULL) {
         return DAO_OK;
@@ -319,31 +312,37 @@ dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
     return free_at(dao_place_from_pinned(place), address);
 }
 
-static OFF_THE_WAY dao_status_t free_device_slowly(dao_device_place_t place, void *address)
+static DAO_OFF_THE_PATH dao_status_t free_device_slowly(dao_device_place_t place, void *address)
 {
     return free_at(dao_place_from_device(place), address);
 }
 
-/* The free is done but for what others are to know of it, or was refused. */
-static OFF_THE_WAY dao_status_t free_device_end(dao_device_place_t place, const void *address,
-                                                dao_status_t status)
-{
-    dao_pressure_note_free();
-    return status == DAO_OK ? DAO_OK
-                            : dao_free_error("dao_free", dao_place_from_device(place), address, status);
-}
-
-/* The shortest way, as in dao_alloc_device(). */
+/* The shortest way, as in dao_alloc_device(); it is free_plain that looks at detours. */
 dao_status_t dao_free_device(dao_device_place_t place, void *address)
 {
     dao_runtime_t *runtime = dao_runtime_started(place.index);
-    if (runtime == NULL || address == NULL || dao_detours_are_needed()) {
-        return free_device_slowly(place, address);
-    }
-    dao_status_t status = dao_allocator_free(runtime->device_memory, address);
-    return __builtin_expect(status == DAO_OK, true) && !dao_detours_are_needed()
-               ? DAO_OK
-               : free_device_end(place, address, status);
+    return runtime != NULL ? runtime->device_memory->ops->free_plain(runtime->device_memory, address)
+                           : free_device_slowly(place, address);
+}
+
+/* ---- where the shortest ways end ---- */
+
+static void *alloc_otherwise(void *user, size_t size_bytes)
+{
+    const dao_runtime_t *runtime = user;
+    return alloc_device_slowly(dao_device_place(runtime->device_index), size_bytes);
+}
+
+static dao_status_t free_otherwise(void *user, void *address)
+{
+    const dao_runtime_t *runtime = user;
+    return free_device_slowly(dao_device_place(runtime->device_index), address);
+}
+
+void dao_alloc_otherwise_set(dao_runtime_t *runtime)
+{
+    runtime->device_memory->otherwise =
+        (dao_otherwise_t){.alloc = alloc_otherwise, .free = free_otherwise, .user = runtime};
 }
 
 /* ---- what a place holds ---- */

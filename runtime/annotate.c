@@ -1,11 +1,11 @@
 /* What is annotated: whether at all, and the heaps, a short list by address. A block belongs to the heap around it. */
 #include "runtime/annotate.h"
 
+#include "allocators/detours.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/sync.h"
 #include "base/units.h"
-#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 
 #include <stdlib.h>

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
+#include "runtime/host_register.h"
 #include "runtime/leaks.h"
 #include "runtime/place_start.h"
 #include "runtime/pressure_internal.h"
@@ -450,6 +451,7 @@ static uint64_t stop(void)
     }
     dao_events_stop_all(core->event_rings);
     uint64_t live_count = dao_leaks_report(core, runtimes, runtime_count);
+    dao_registrations_end(core);
     for (int32_t i = 0; i < runtime_count; i++) {
         dao_runtime_release(runtimes[i]);
     }
@@ -709,7 +711,8 @@ dao_status_t dao_device_synchronize(int32_t device_index)
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_runtime_synchronize(runtime);
+    status = dao_runtime_health(runtime, "dao_device_synchronize");
+    status = status == DAO_OK ? dao_runtime_synchronize(runtime) : status;
     dao_error_record_t record;
     dao_error_save(&record, status);
     dao_runtime_drain(runtime);

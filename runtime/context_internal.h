@@ -19,7 +19,8 @@ typedef struct dao_live {
     bool is_block; /* the allocator of the place reports it */
 } dao_live_t;
 
-typedef struct dao_event_rings dao_event_rings_t; /* event_ring.h */
+typedef struct dao_event_rings dao_event_rings_t;   /* event_ring.h */
+typedef struct dao_registration dao_registration_t; /* host_register.c */
 
 /* What one start of the library opened, and what handles of that start need even after dao_finalize(): counted by the
    context, by every runtime and by every memory handle. */
@@ -41,8 +42,9 @@ typedef struct dao_core {
     dao_place_config_t host_config;
     dao_place_config_t pinned_configs[DAO_DEVICE_COUNT_MAX];
     dao_place_config_t device_configs[DAO_DEVICE_COUNT_MAX];
-    dao_mutex_t lock; /* rank leaf; guards the list */
+    dao_mutex_t lock; /* rank leaf; guards the lists */
     dao_live_t *first_live;
+    dao_registration_t *first_registration;
 } dao_core_t;
 
 /* What is started, for calls that cannot afford more than a look: the core is there while the library is STARTED, and a
@@ -186,6 +188,10 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
 /* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);
+
+/* Makes a runtime's device memory end its shortest ways with what dao_alloc() and dao_free() do around all others: alloc.c.
+   Nobody else knows of the runtime yet. */
+void dao_alloc_otherwise_set(dao_runtime_t *runtime);
 
 /* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c. *out_allocator is NULL
    for a device that was not used yet. */

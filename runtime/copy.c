@@ -2,7 +2,8 @@
 
        from \ to     host (cpu, pinned)    device d
        host          memcpy                H2D stream of d
-       device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, or, where the
+       device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, which goes directly
+                                           where dao_peer_enable() allows it and through the host else, or, where the
                                            backend has none, D2H and H2D through a pinned staging buffer of s
 
    A copy waits for its own bytes and for what was queued before it on the stream that it takes. It does not wait for
@@ -54,7 +55,8 @@ static dao_status_t copy_peers(const transfer_t *transfer)
     dao_backend_stream_t *stream = runtime->streams[DAO_STREAM_ROLE_D2H].backend;
     dao_status_t status = runtime->ops->copy_peer(stream, transfer->dst_runtime->device, transfer->dst,
                                                   runtime->device, transfer->src, transfer->size_bytes);
-    return status == DAO_OK ? dao_runtime_wait(runtime, stream) : status;
+    return status == DAO_OK ? dao_runtime_wait(runtime, stream)
+                            : dao_runtime_told_of_two(runtime, transfer->dst_runtime, status);
 }
 
 /* Moves the bytes through a staging buffer, a piece after the other. */
@@ -98,7 +100,9 @@ static dao_status_t copy_devices(const transfer_t *transfer)
         return copy_on(transfer->dst_runtime, DAO_STREAM_ROLE_COMPUTE, DAO_COPY_KIND_D2D, transfer->dst,
                        transfer->src, transfer->size_bytes);
     }
-    return transfer->src_runtime->ops->copy_peer != NULL ? copy_peers(transfer) : copy_staged(transfer);
+    dao_status_t status =
+        transfer->src_runtime->ops->copy_peer != NULL ? copy_peers(transfer) : DAO_ERR_UNSUPPORTED;
+    return status == DAO_ERR_UNSUPPORTED ? copy_staged(transfer) : status;
 }
 
 static dao_status_t copy_route(const transfer_t *transfer)
@@ -120,7 +124,8 @@ static dao_status_t copy_route(const transfer_t *transfer)
     return DAO_OK;
 }
 
-/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. */
+/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. A lost device's
+   pinned memory can be used, its own cannot. */
 static dao_status_t range_check(dao_place_t place, const void *address, size_t size_bytes,
                                 dao_runtime_t **out_runtime)
 {
@@ -129,21 +134,30 @@ static dao_status_t range_check(dao_place_t place, const void *address, size_t s
         return DAO_OK;
     }
     dao_status_t status = dao_runtime_borrow(place.index, out_runtime);
+    if (status == DAO_OK && place.kind == DAO_PLACE_KIND_DEVICE) {
+        status = dao_runtime_health(*out_runtime, "dao_copy");
+    }
     if (status != DAO_OK) {
         return status;
     }
     dao_allocator_t *allocator = dao_runtime_allocator(*out_runtime, place.kind);
     char text[DAO_PLACE_TEXT_BYTES];
     dao_block_t block;
-    if (allocator->ops->query(allocator, address, &block) != DAO_OK) {
+    char *begin = NULL;
+    size_t block_bytes = 0;
+    if (allocator->ops->query(allocator, address, &block) == DAO_OK) {
+        begin = block.address;
+        block_bytes = block.requested_bytes;
+    } else if (place.kind != DAO_PLACE_KIND_DEVICE ||
+               !dao_shares_find(&(*out_runtime)->shares, address, &begin, &block_bytes)) {
         return dao_error(DAO_ERR_OUT_OF_BOUNDS, "dao_copy: %p is not in a live block of %s", address,
                          dao_place_format(place, text));
     }
-    size_t offset = (size_t)((const char *)address - (const char *)block.address);
-    if (offset > block.requested_bytes || size_bytes > block.requested_bytes - offset) {
+    size_t offset = (size_t)((const char *)address - begin);
+    if (offset > block_bytes || size_bytes > block_bytes - offset) {
         return dao_error(DAO_ERR_OUT_OF_BOUNDS,
                          "dao_copy: %zu bytes at %p end outside of their block of %zu bytes at %s",
-                         size_bytes, address, block.requested_bytes, dao_place_format(place, text));
+                         size_bytes, address, block_bytes, dao_place_format(place, text));
     }
     return DAO_OK;
 }

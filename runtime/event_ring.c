@@ -21,10 +21,10 @@
    where it stopped, so that a writer which comes late writes an event that is too early, and gives it up. */
 #include "runtime/event_ring.h"
 
+#include "allocators/detours.h"
 #include "allocators/word.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -123,7 +123,8 @@ static dao_status_t host_scan(void *user, const void *address, uint8_t value, si
 /* Waits for what was queued, if it could be queued. */
 static dao_status_t settle(dao_runtime_t *runtime, dao_status_t status)
 {
-    return status == DAO_OK ? runtime->ops->stream_synchronize(runtime->bytes_stream) : status;
+    return dao_runtime_told(
+        runtime, status == DAO_OK ? runtime->ops->stream_synchronize(runtime->bytes_stream) : status);
 }
 
 static dao_status_t device_fill(void *user, void *address, uint8_t value, size_t size_bytes)

@@ -8,8 +8,8 @@
    until the library is finalized and started anew. */
 #include <dao/context.h>
 
+#include "allocators/detours.h"
 #include "runtime/context_internal.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 
@@ -22,6 +22,25 @@ void dao_runtime_lose(dao_runtime_t *runtime)
     dao_error_save(&runtime->loss_error, DAO_ERR_DEVICE_LOST);
     atomic_store_explicit(&runtime->loss, DAO_LOSS_TOLD, memory_order_release);
     dao_detours_begin(); /* until the runtime ends: the shortest way of dao_alloc() does not look here */
+}
+
+/* Asks a device, which a lost one answers with its error. */
+static void ask(dao_runtime_t *runtime)
+{
+    dao_device_info_t info;
+    (void)dao_runtime_told(runtime, runtime->ops->device_query(runtime->device, &info));
+}
+
+dao_status_t dao_runtime_told_of_two(dao_runtime_t *runtime, dao_runtime_t *other, dao_status_t status)
+{
+    if (status != DAO_ERR_DEVICE_LOST) {
+        return status;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    ask(other);
+    ask(runtime);
+    return dao_error_restore(&record);
 }
 
 dao_status_t dao_runtime_health(const dao_runtime_t *runtime, const char *function)

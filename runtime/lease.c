@@ -17,12 +17,12 @@
    retained_count) are retained, each once, and retained_bytes is their sum. */
 #include "runtime/lease_internal.h"
 
+#include "allocators/detours.h"
 #include "allocators/paged.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/pressure_internal.h"
 #include "runtime/watch.h"

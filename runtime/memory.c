@@ -211,13 +211,15 @@ static void block_give(dao_memory_t *memory)
     dao_runtime_t *runtime = memory->runtime;
     dao_backend_event_t *event = memory->deferred.event;
     dao_runtime_drain(runtime);
-    if (memory->address != NULL && runtime->ops->event_record(event, memory->stream->backend) == DAO_OK) {
+    if (memory->address != NULL && !dao_runtime_is_lost(runtime) &&
+        dao_runtime_told(runtime, runtime->ops->event_record(event, memory->stream->backend)) == DAO_OK) {
         dao_runtime_defer(runtime, &memory->deferred);
         return;
     }
     if (memory->address != NULL) {
-        (void)runtime->ops->stream_synchronize(
-            memory->stream->backend); /* an error is an end of the work, too */
+        if (!dao_runtime_is_lost(runtime)) { /* an error is an end of the work, too */
+            (void)dao_runtime_told(runtime, runtime->ops->stream_synchronize(memory->stream->backend));
+        }
         dao_runtime_block_free(runtime, memory->place.kind, memory->address);
     }
     dao_runtime_event_give(runtime, event);
@@ -295,6 +297,11 @@ bool dao_memory_is_forked(const dao_memory_t *memory)
 const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory)
 {
     return memory->core->ops;
+}
+
+void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter)
+{
+    return memory->owner == OWNER_POINTER && memory->deleter == deleter ? memory->user : NULL;
 }
 
 void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user)

@@ -28,10 +28,10 @@
 
 #include <dao/pressure.h>
 
+#include "allocators/detours.h"
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
-#include "runtime/detours.h"
 
 #include <inttypes.h>
 

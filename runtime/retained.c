@@ -7,10 +7,10 @@
    logarithm. */
 #include "runtime/retained.h"
 
+#include "allocators/detours.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "runtime/detours.h"
 
 #include <string.h>
 

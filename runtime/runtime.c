@@ -12,11 +12,11 @@
 #include "runtime/pressure_internal.h"
 #include "runtime/watch.h"
 
+#include "allocators/detours.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/detours.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/lease_internal.h"
@@ -62,6 +62,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device_memory != NULL) {
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
+    dao_watch_pool_end(&own->watch);
     dao_holds_destroy(runtime->holds);
     if (runtime->bytes_stream != NULL) {
         runtime->ops->stream_destroy(runtime->bytes_stream);
@@ -74,6 +75,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     }
     dao_core_release(own->core);
     dao_retained_finish(&runtime->retained);
+    dao_shares_finish(&runtime->shares);
     dao_mutex_finish(&own->lock);
     dao_host_free(own);
     dao_host_free(runtime);
@@ -91,6 +93,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     }
     dao_mutex_init(&own->lock, DAO_RANK_RUNTIME);
     dao_retained_init(&runtime->retained);
+    dao_shares_init(&runtime->shares);
     own->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;
@@ -127,15 +130,26 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
                                        .holds = runtime->holds,
                                        .serving = &own->core->serving};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
-                                          &runtime->device_memory);
+    const dao_place_config_t *config = &own->core->device_configs[place.index];
+    dao_status_t status = DAO_OK;
+    if (config->memory_pool && runtime->info.memory_pools) {
+        status = dao_watch_pool_begin(&own->watch);
+        own->origin.has_pool = status == DAO_OK;
+    }
+    if (status == DAO_OK) {
+        status = dao_place_start(place, config, &own->origin, &runtime->device_memory);
+    }
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         own->origin.budget = &own->core->host_budget;
         status = dao_place_start(place, &own->core->pinned_configs[place.index], &own->origin,
                                  &runtime->pinned_memory);
     }
-    return status == DAO_OK ? harden(runtime) : status;
+    status = status == DAO_OK ? harden(runtime) : status;
+    if (status == DAO_OK) {
+        dao_alloc_otherwise_set(runtime);
+    }
+    return status;
 }
 
 static dao_status_t streams_create(dao_runtime_t *runtime)
@@ -227,7 +241,7 @@ dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t 
     }
     dao_mutex_unlock(&own->lock);
     if (event == NULL) {
-        dao_status_t status = runtime->ops->event_create(runtime->device, &event);
+        dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, &event));
         if (status != DAO_OK) {
             return status;
         }
@@ -256,7 +270,7 @@ static dao_status_t wait_for_stream(dao_runtime_t *runtime, dao_backend_stream_t
 {
     dao_error_record_t record;
     dao_error_save(&record, first_status);
-    dao_status_t status = runtime->ops->stream_synchronize(stream);
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream));
     return first_status == DAO_OK ? status : dao_error_restore(&record);
 }
 
@@ -267,13 +281,13 @@ dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_stream_t *stre
         return wait_for_stream(runtime, stream, DAO_OK);
     }
     dao_status_t status;
-    if (runtime->ops->event_record(event, stream) != DAO_OK) {
+    if (dao_runtime_told(runtime, runtime->ops->event_record(event, stream)) != DAO_OK) {
         status = wait_for_stream(runtime, stream, DAO_OK);
-    } else if ((status = runtime->ops->event_synchronize(event)) != DAO_OK) {
+    } else if ((status = dao_runtime_told(runtime, runtime->ops->event_synchronize(event))) != DAO_OK) {
         status = wait_for_stream(runtime, stream, status); /* the caller may let go of the memory now */
     }
     dao_runtime_event_give(runtime, event);
-    return dao_runtime_told(runtime, status);
+    return status;
 }
 
 dao_status_t dao_runtime_synchronize(dao_runtime_t *runtime)
@@ -376,6 +390,13 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
                                          : count - (pinned_count < count ? pinned_count : count);
 }
 
+/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. */
+static bool has_finished(dao_runtime_t *runtime, const dao_deferred_t *deferred)
+{
+    return dao_runtime_is_lost(runtime) ||
+           dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY;
+}
+
 /* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again after
    all others had theirs. An event that answers an error has finished; the error is for whoever synchronizes. */
 static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
@@ -383,10 +404,10 @@ static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
     while (chain != NULL) {
         dao_deferred_t *deferred = chain;
         chain = deferred->next;
-        if (runtime->ops->event_query(deferred->event) == DAO_ERR_NOT_READY) {
-            list_append(runtime->own, deferred);
-        } else {
+        if (has_finished(runtime, deferred)) {
             carry_out(runtime, deferred);
+        } else {
+            list_append(runtime->own, deferred);
         }
     }
 }
@@ -413,8 +434,10 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
             dao_thread_yield(); /* the rest is in the hands of another thread */
             continue;
         }
-        if (runtime->ops->event_synchronize(deferred->event) != DAO_OK) {
-            (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
+        if (!dao_runtime_is_lost(runtime) &&
+            dao_runtime_told(runtime, runtime->ops->event_synchronize(deferred->event)) != DAO_OK) {
+            (void)dao_runtime_told(
+                runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
         }
         carry_out(runtime, deferred);
     }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 #include "runtime/retained.h"
+#include "runtime/share.h"
 
 #include <stdatomic.h>
 
@@ -38,7 +39,9 @@ struct dao_runtime {
     _Atomic uint64_t
         deferred_count;      /* frees that wait for a stream: on the list and in the hands of who drains it */
     dao_retained_t retained; /* device memory whose frees wait for a lease: lease.c */
-    _Atomic int loss;        /* of dao_loss_t: health.c */
+    dao_shares_t shares;     /* device memory that other processes have, too: share.c */
+    _Atomic uint64_t reached; /* devices whose memory this one may reach, a bit each: peer.c */
+    _Atomic int loss;         /* of dao_loss_t: health.c */
     dao_error_record_t loss_error;
 };
 
@@ -60,6 +63,9 @@ static inline dao_status_t dao_runtime_told(dao_runtime_t *runtime, dao_status_t
     }
     return status;
 }
+
+/* As dao_runtime_told(), of a call on `runtime` that touches the memory of `other` too: each is asked whether it is lost. */
+dao_status_t dao_runtime_told_of_two(dao_runtime_t *runtime, dao_runtime_t *other, dao_status_t status);
 
 static inline bool dao_runtime_is_lost(const dao_runtime_t *runtime)
 {

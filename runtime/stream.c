@@ -66,14 +66,33 @@ static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
     if (native == NULL && !ops->has_default_stream) {
         native = ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
     }
-    return ops->stream_adopt(runtime->device, native, out_stream);
+    return dao_runtime_told(runtime, ops->stream_adopt(runtime->device, native, out_stream));
+}
+
+/* Gives the runtime of a device on which something is to be made, with a reference. */
+static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *function,
+                                            dao_runtime_t **out_runtime)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_runtime_health(runtime, function);
+    if (status != DAO_OK) {
+        dao_runtime_release(runtime);
+        return status;
+    }
+    *out_runtime = runtime;
+    return DAO_OK;
 }
 
 /* Makes a stream around a new one of the backend, or around that of a handle. */
 static dao_status_t stream_make(int32_t device_index, bool adopts, void *native, dao_stream_t **out_stream)
 {
     dao_runtime_t *runtime;
-    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    dao_status_t status =
+        runtime_acquire_healthy(device_index, adopts ? "dao_stream_adopt" : "dao_stream_create", &runtime);
     if (status != DAO_OK) {
         return status;
     }
@@ -153,7 +172,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     dao_error_record_t
         record; /* an error of the work is for whoever synchronizes, and there is nobody left */
     dao_error_save(&record, dao_last_status());
-    (void)stream->runtime->ops->stream_synchronize(stream->backend);
+    (void)dao_runtime_told(stream->runtime, stream->runtime->ops->stream_synchronize(stream->backend));
     (void)dao_error_restore(&record);
     dao_runtime_drain(stream->runtime);
     dao_live_remove(dao_runtime_core(stream->runtime), &((made_stream_t *)(void *)stream)->live);
@@ -213,7 +232,7 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     }
     int32_t other_device = dst_device == runtime->device_index ? src_device : dst_device;
     dao_runtime_t *other;
-    dao_status_t status = dao_runtime_acquire(other_device, &other);
+    dao_status_t status = runtime_acquire_healthy(other_device, "dao_stream_copy", &other);
     if (status != DAO_OK) {
         return status;
     }
@@ -223,29 +242,41 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
-    status = runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes);
+    status = dao_runtime_told_of_two(
+        runtime, other,
+        runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes));
     dao_runtime_release(other);
     return status;
+}
+
+static bool is_between_devices(dao_place_t dst_place, dao_place_t src_place)
+{
+    return dst_place.kind == DAO_PLACE_KIND_DEVICE && src_place.kind == DAO_PLACE_KIND_DEVICE &&
+           dst_place.index != src_place.index;
+}
+
+static dao_copy_kind_t copy_kind(dao_place_t dst_place, dao_place_t src_place)
+{
+    bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
+    return dst_place.kind == DAO_PLACE_KIND_DEVICE ? (from_device ? DAO_COPY_KIND_D2D : DAO_COPY_KIND_H2D)
+                                                   : (from_device ? DAO_COPY_KIND_D2H : DAO_COPY_KIND_H2H);
 }
 
 /* Queues a copy whose arguments are checked. */
 static dao_status_t copy_queue(dao_stream_t *stream, dao_place_t dst_place, void *dst, dao_place_t src_place,
                                const void *src, size_t size_bytes)
 {
-    bool to_device = dst_place.kind == DAO_PLACE_KIND_DEVICE;
-    bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
-    if (to_device && from_device && dst_place.index != src_place.index) {
+    if (is_between_devices(dst_place, src_place)) {
         return copy_between_devices(stream, dst_place.index, dst, src_place.index, src, size_bytes);
     }
-    dao_copy_kind_t kind = to_device ? (from_device ? DAO_COPY_KIND_D2D : DAO_COPY_KIND_H2D)
-                                     : (from_device ? DAO_COPY_KIND_D2H : DAO_COPY_KIND_H2H);
-    return dao_runtime_told(stream->runtime,
-                            stream->runtime->ops->copy(stream->backend, kind, dst, src, size_bytes));
+    return dao_runtime_told(
+        stream->runtime,
+        stream->runtime->ops->copy(stream->backend, copy_kind(dst_place, src_place), dst, src, size_bytes));
 }
 
 /* A copy that touches devices has to touch the stream's. */
-static dao_status_t copy_direction_check(const dao_stream_t *stream, dao_place_t dst_place,
-                                         dao_place_t src_place)
+static dao_status_t copy_direction_check(const char *function, const dao_stream_t *stream,
+                                         dao_place_t dst_place, dao_place_t src_place)
 {
     int32_t own = stream->runtime->device_index;
     bool to_device = dst_place.kind == DAO_PLACE_KIND_DEVICE;
@@ -254,26 +285,44 @@ static dao_status_t copy_direction_check(const dao_stream_t *stream, dao_place_t
     if ((to_device || from_device) && !touches_own) {
         char dst_text[DAO_PLACE_TEXT_BYTES];
         char src_text[DAO_PLACE_TEXT_BYTES];
-        return dao_error(DAO_ERR_INVALID,
-                         "dao_stream_copy: from %s to %s on a stream of device:%" PRId32
-                         "; use a stream of either",
-                         dao_place_format(src_place, src_text), dao_place_format(dst_place, dst_text), own);
+        return dao_error(
+            DAO_ERR_INVALID, "%s: from %s to %s on a stream of device:%" PRId32 "; use a stream of either",
+            function, dao_place_format(src_place, src_text), dao_place_format(dst_place, dst_text), own);
     }
     return DAO_OK;
 }
 
-dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst, dao_place_t src_place,
-                             const void *src, size_t size_bytes)
+/* Checks what copies on a stream have in common. */
+static dao_status_t copy_check(const char *function, const dao_stream_t *stream, dao_place_t dst_place,
+                               dao_place_t src_place)
 {
-    dao_status_t status = stream_check(stream, "dao_stream_copy");
+    dao_status_t status = stream_check(stream, function);
     if (status != DAO_OK) {
         return status;
     }
     const dao_core_t *core = dao_runtime_core(stream->runtime);
     if ((status = dao_place_check(core, dst_place)) != DAO_OK ||
-        (status = dao_place_check(core, src_place)) != DAO_OK ||
-        (status = copy_direction_check(stream, dst_place, src_place)) != DAO_OK) {
+        (status = dao_place_check(core, src_place)) != DAO_OK) {
         return status == DAO_ERR_NO_DEVICE ? dao_error(DAO_ERR_INVALID, "%s", dao_last_message()) : status;
+    }
+    return copy_direction_check(function, stream, dst_place, src_place);
+}
+
+/* Gives what a failed copy answers: that it has failed, unless it could never have been made. */
+static dao_status_t copy_answer(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
+                                size_t size_bytes)
+{
+    return status == DAO_OK || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_INVALID
+               ? status
+               : dao_copy_error(status, dst_place, src_place, size_bytes);
+}
+
+dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst, dao_place_t src_place,
+                             const void *src, size_t size_bytes)
+{
+    dao_status_t status = copy_check("dao_stream_copy", stream, dst_place, src_place);
+    if (status != DAO_OK) {
+        return status;
     }
     if (size_bytes == 0) {
         return DAO_OK;
@@ -281,10 +330,66 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
     if (dst == NULL || src == NULL) {
         return null_error("dao_stream_copy", dst == NULL ? "dst" : "src");
     }
-    status = copy_queue(stream, dst_place, dst, src_place, src, size_bytes);
-    return status == DAO_OK || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_INVALID
-               ? status
-               : dao_copy_error(status, dst_place, src_place, size_bytes);
+    return copy_answer(copy_queue(stream, dst_place, dst, src_place, src, size_bytes), dst_place, src_place,
+                       size_bytes);
+}
+
+static dao_status_t batch_check(const dao_copy_batch_t *batch)
+{
+    if (batch == NULL) {
+        return null_error("dao_stream_copy_batch", "batch");
+    }
+    if (batch->count > 0 && (batch->dsts == NULL || batch->srcs == NULL || batch->sizes_bytes == NULL)) {
+        return null_error("dao_stream_copy_batch", "one of the batch's arrays");
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->dsts[i] == NULL || batch->srcs[i] == NULL || batch->sizes_bytes[i] == 0) {
+            return dao_error(DAO_ERR_INVALID, "dao_stream_copy_batch: copy %zu is of %zu bytes from %p to %p",
+                             i, batch->sizes_bytes[i], batch->srcs[i], batch->dsts[i]);
+        }
+    }
+    return DAO_OK;
+}
+
+/* Queues a batch by one call, or one copy after the other. */
+static dao_status_t batch_queue(dao_stream_t *stream, dao_place_t dst_place, dao_place_t src_place,
+                                const dao_copy_batch_t *batch)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    dao_copy_kind_t kind = copy_kind(dst_place, src_place);
+    dao_status_t status = DAO_ERR_UNSUPPORTED;
+    if (batch->count > 1 && kind != DAO_COPY_KIND_H2H && !is_between_devices(dst_place, src_place) &&
+        runtime->ops->copy_batch != NULL) {
+        status = dao_runtime_told(runtime,
+                                  runtime->ops->copy_batch(stream->backend, kind, batch->dsts, batch->srcs,
+                                                           batch->sizes_bytes, batch->count));
+    }
+    if (status != DAO_ERR_UNSUPPORTED) {
+        return status;
+    }
+    status = DAO_OK;
+    for (size_t i = 0; i < batch->count && status == DAO_OK; i++) {
+        status =
+            copy_queue(stream, dst_place, batch->dsts[i], src_place, batch->srcs[i], batch->sizes_bytes[i]);
+    }
+    return status;
+}
+
+dao_status_t dao_stream_copy_batch(dao_stream_t *stream, dao_place_t dst_place, dao_place_t src_place,
+                                   const dao_copy_batch_t *batch)
+{
+    dao_status_t status = copy_check("dao_stream_copy_batch", stream, dst_place, src_place);
+    if (status == DAO_OK) {
+        status = batch_check(batch);
+    }
+    if (status != DAO_OK || batch->count == 0) {
+        return status;
+    }
+    size_t total_bytes = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        total_bytes += batch->sizes_bytes[i];
+    }
+    return copy_answer(batch_queue(stream, dst_place, src_place, batch), dst_place, src_place, total_bytes);
 }
 
 dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
@@ -321,7 +426,7 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
         return null_error("dao_event_create", "out_event");
     }
     dao_runtime_t *runtime;
-    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    dao_status_t status = runtime_acquire_healthy(device_index, "dao_event_create", &runtime);
     if (status != DAO_OK) {
         return status;
     }

@@ -74,8 +74,9 @@ void dao_stream_order_end(dao_stream_t *stream)
     dao_runtime_t *runtime = stream->runtime;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    if (runtime->ops->stream_synchronize(stream->backend) != DAO_OK) {
-        (void)runtime->ops->device_synchronize(runtime->device); /* an error is an end, too */
+    if (dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend)) != DAO_OK) {
+        (void)dao_runtime_told(
+            runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
     }
     (void)dao_error_restore(&record);
     dao_holds_stream_remove(runtime->holds, number);

@@ -7,12 +7,15 @@
 
 #include "backends/backend.h"
 
+#include <dao/segment.h>
+
 #include <stdatomic.h>
 
 typedef struct dao_watch {
     dao_backend_ops_t ops; /* only what allocators call; its device is dao_watch_device() */
     const dao_backend_ops_t *inner;
     dao_backend_device_t *device;
+    dao_backend_pool_t *pool; /* what device memory comes from; NULL: from the device itself */
     int32_t device_index;
 } dao_watch_t;
 
@@ -20,11 +23,18 @@ typedef struct dao_watch {
 void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backend_device_t *device,
                     int32_t device_index);
 
+/* Takes the device's memory from a pool from now on, before there is any: the device has such. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_watch_pool_begin(dao_watch_t *watch);
+void dao_watch_pool_end(dao_watch_t *watch); /* all memory is given back; also without a begin */
+
 /* The device to hand to the calls of watch->ops. */
 static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
 {
     return (dao_backend_device_t *)(void *)watch;
 }
+
+/* Tells callbacks of memory of a device that comes and goes beside its allocators. No lock is held. */
+void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes);
 
 /* Whether this thread is inside of a segment callback: with an allocator's lock held. */
 extern DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;

@@ -106,10 +106,32 @@ static void what_does_not_fit_beside_the_others_waits(void)
     end();
 }
 
+/* Room that a kernel without operands needs as workspace is none to fetch into. */
+static void a_workspace_alone_counts(void)
+{
+    dao_executor_config_t config = {.capacity_bytes = 6 * UNIT, .queue_kernels = 3, .check = true};
+    begin(&config);
+    uint32_t first = program_tensor(&program, UNIT);
+    uint32_t later = program_tensor(&program, 2 * UNIT);
+    CU_ASSERT_EQUAL(program_write(&program, later), DAO_OK);
+    push("make", first, DAO_ACCESS_WRITE);
+    program_kernel_t scratch = {.name = "scratch", .workspace_bytes = 5 * UNIT};
+    CU_ASSERT_EQUAL(program_push(&program, &scratch), DAO_OK);
+    push("read", later, DAO_ACCESS_READ);
+    push("read", first,
+         DAO_ACCESS_READ); /* the first one runs: the third's operand would be in the second's way */
+    CU_ASSERT_EQUAL(stats_now().kernel_count, 1);
+    CU_ASSERT_EQUAL(stats_now().fetch_count, 0);
+    CU_ASSERT_EQUAL(stats_at_the_end().fetch_count, 1);
+    CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"a still executor runs when it is called", a_still_executor_runs_when_it_is_called},
     {"operands are fetched before their kernel is next", operands_are_fetched_before_their_kernel_is_next},
     {"what does not fit beside the others waits", what_does_not_fit_beside_the_others_waits},
+    {"a workspace alone counts", a_workspace_alone_counts},
     CU_TEST_INFO_NULL,
 };
 

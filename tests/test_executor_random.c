@@ -133,8 +133,15 @@ static double by_id(const dao_victim_t *victim, void *user)
     return (double)(victim->id * 7919 % 13);
 }
 
-static void run_program(uint64_t seed, bool with_delays)
+/* How a program's executor is made, beside its seed. */
+typedef struct variant {
+    bool with_delays;
+    bool with_file; /* pinned memory for a few tensors at most, sometimes for none, and a file behind it */
+} variant_t;
+
+static void run_program(uint64_t seed, const variant_t *variant)
 {
+    bool with_delays = variant->with_delays;
     state = seed;
     fault_config_t faults = {
         .seed = seed, .delay_ns_max = with_delays ? 40000 : 0, .not_ready_max = with_delays ? 3 : 0};
@@ -148,6 +155,12 @@ static void run_program(uint64_t seed, bool with_delays)
         .score = by_id,
         .check = true,
     };
+    if (variant->with_file) {
+        executor_config.host_bytes = 256 * (1 + (size_t)below(SIZE_MAX_UNITS * 4));
+        executor_config.file = (dao_file_config_t){.directory = "/tmp",
+                                                   .engine = (dao_file_engine_t)below(3),
+                                                   .latency_ns = with_delays ? below(20000) : 0};
+    }
     dao_executor_t *executor = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
     program_init(&program, executor);
@@ -169,12 +182,12 @@ static void run_program(uint64_t seed, bool with_delays)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
-static void run_programs(const char *name, uint64_t fallback, bool with_delays)
+static void run_programs(const char *name, uint64_t fallback, const variant_t *variant)
 {
     uint64_t seed = dao_test_seed(name, fallback);
     for (uint64_t i = 0; i < PROGRAM_COUNT; i++) {
         unsigned failures = CU_get_number_of_failures();
-        run_program(seed + i, with_delays);
+        run_program(seed + i, variant);
         if (CU_get_number_of_failures() != failures) {
             (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
             return;
@@ -184,17 +197,25 @@ static void run_programs(const char *name, uint64_t fallback, bool with_delays)
 
 static void every_read_sees_the_version_before_it(void)
 {
-    run_programs("random programs", 1000, false);
+    run_programs("random programs", 1000, &(variant_t){.with_delays = false});
 }
 
 static void delays_change_nothing(void)
 {
-    run_programs("random programs with delays", 2000, true);
+    run_programs("random programs with delays", 2000, &(variant_t){.with_delays = true});
+}
+
+static void a_file_behind_the_host_changes_nothing(void)
+{
+    run_programs("random programs with a file", 3000, &(variant_t){.with_file = true});
+    run_programs("random programs with a file and delays", 4000,
+                 &(variant_t){.with_delays = true, .with_file = true});
 }
 
 static CU_TestInfo tests[] = {
     {"every read sees the version before it", every_read_sees_the_version_before_it},
     {"delays change nothing", delays_change_nothing},
+    {"a file behind the host changes nothing", a_file_behind_the_host_changes_nothing},
     CU_TEST_INFO_NULL,
 };
 

@@ -8,9 +8,9 @@
 #include <dao/stream.h>
 
 #include "allocators/buddy.h"
+#include "allocators/detours.h"
 #include "base/fault.h"
 #include "base/sync.h"
-#include "runtime/detours.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"

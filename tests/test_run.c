@@ -137,6 +137,19 @@ static void links_of_limited_speed_change_nothing_but_time(void)
     CU_ASSERT_TRUE((double)result.step_ns >= (double)result.stats.in_bytes * 1e9 / (double)in_rate * 50);
 }
 
+static void a_file_takes_what_pinned_memory_does_not(void)
+{
+    dao_run_config_t config = {.capacity_bytes = capacity_at(50),
+                               .policy = DAO_POLICY_BELADY,
+                               .host_bytes = figures.peak_bytes / 10,
+                               .file = {.directory = "/tmp"},
+                               .is_without_comparison = true};
+    dao_run_result_t result = run(config);
+    CU_ASSERT_TRUE(result.stats.file_out_bytes > 0);
+    CU_ASSERT_TRUE(result.stats.file_in_bytes > 0);
+    CU_ASSERT_TRUE(result.stats.peak_host_used_bytes <= config.host_bytes);
+}
+
 static void content_goes_through_pinned_memory_as_well(void)
 {
     dao_run_config_t config = {.capacity_bytes = capacity_at(50),
@@ -209,6 +222,7 @@ static CU_TestInfo tests[] = {
     {"the run to compare with moves nothing", the_run_to_compare_with_moves_nothing},
     {"the queue gives the same content", the_queue_gives_the_same_content},
     {"links of limited speed change nothing but time", links_of_limited_speed_change_nothing_but_time},
+    {"a file takes what pinned memory does not", a_file_takes_what_pinned_memory_does_not},
     {"content goes through pinned memory as well", content_goes_through_pinned_memory_as_well},
     {"less than one operator is refused by name", less_than_one_operator_is_refused_by_name},
     {"a host that is full is an answer", a_host_that_is_full_is_an_answer},

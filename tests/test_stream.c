@@ -163,6 +163,86 @@ static void an_adopted_stream_orders_memory(void)
     dao_stream_destroy(made);
 }
 
+enum { PIECE_COUNT = 9, PIECE_BYTES = 100 };
+
+/* Queues the pieces of 100 bytes in one batch, in turned order of places. */
+static dao_status_t copy_pieces(dao_stream_t *stream, dao_place_t dst_place, unsigned char *dst,
+                                dao_place_t src_place, const unsigned char *src)
+{
+    void *dsts[PIECE_COUNT];
+    const void *srcs[PIECE_COUNT];
+    size_t sizes[PIECE_COUNT];
+    for (int i = 0; i < PIECE_COUNT; i++) {
+        dsts[i] = dst + (size_t)(PIECE_COUNT - 1 - i) * PIECE_BYTES;
+        srcs[i] = src + (size_t)i * PIECE_BYTES;
+        sizes[i] = PIECE_BYTES;
+    }
+    dao_copy_batch_t batch = {PIECE_COUNT, dsts, srcs, sizes};
+    return dao_stream_copy_batch(stream, dst_place, src_place, &batch);
+}
+
+/* Every direction once: five turns of an odd number of pieces. */
+static void carry_batches(dao_stream_t *stream)
+{
+    enum { SIZE = PIECE_COUNT * PIECE_BYTES };
+    unsigned char from[SIZE], to[SIZE];
+    unsigned char *pinned = dao_alloc(pinned_0, SIZE), *block = dao_alloc(device_0, SIZE);
+    unsigned char *other = dao_alloc(device_0, SIZE), *far = dao_alloc(device_1, SIZE);
+    for (int i = 0; i < SIZE; i++) {
+        from[i] = (unsigned char)(i / PIECE_BYTES * 10 + i % 7);
+    }
+    CU_ASSERT_EQUAL(copy_pieces(stream, pinned_0, pinned, host, from), DAO_OK);
+    CU_ASSERT_EQUAL(copy_pieces(stream, device_0, block, pinned_0, pinned), DAO_OK);
+    CU_ASSERT_EQUAL(copy_pieces(stream, device_0, other, device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(copy_pieces(stream, device_1, far, device_0, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream, other, 0, SIZE), DAO_OK);
+    CU_ASSERT_EQUAL(copy_pieces(stream, device_0, other, device_1, far), DAO_OK);
+    CU_ASSERT_EQUAL(copy_pieces(stream, host, to, device_0, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(from, to, SIZE), 0);
+    CU_ASSERT_EQUAL(dao_free(device_1, far), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device_0, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device_0, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(pinned_0, pinned), DAO_OK);
+}
+
+static void batches_of_copies_arrive(void)
+{
+    dao_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
+    carry_batches(stream);
+    dao_stream_destroy(stream);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, NULL, &stream), DAO_OK); /* vendors refuse batches on it */
+    carry_batches(stream);
+    dao_stream_destroy(stream);
+}
+
+static void batches_that_cannot_be_made_are_refused(void)
+{
+    dao_stream_t *stream = NULL;
+    unsigned char bytes[20] = {1};
+    void *dsts[2] = {bytes, bytes + 2};
+    const void *srcs[2] = {bytes + 10, bytes + 12};
+    size_t sizes[2] = {1, 1};
+    dao_copy_batch_t batch = {2, dsts, srcs, sizes};
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(NULL, host, host, &batch), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, device_1, host, &batch), DAO_ERR_INVALID);
+    sizes[1] = 0;
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "copy 1 is of 0 bytes"));
+    sizes[1] = 1;
+    srcs[0] = NULL;
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
+    batch = (dao_copy_batch_t){2, dsts, srcs, NULL};
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_ERR_INVALID);
+    batch.count = 0;
+    CU_ASSERT_EQUAL(dao_stream_copy_batch(stream, host, host, &batch), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_EQUAL(bytes[0], 1);
+}
+
 static void misuse_is_named(void)
 {
     dao_stream_t *stream = NULL;
@@ -224,6 +304,8 @@ static CU_TestInfo tests[] = {
     {"an event orders streams of two devices", an_event_orders_streams_of_two_devices},
     {"time between events is measured", time_between_events_is_measured},
     {"an adopted stream orders memory", an_adopted_stream_orders_memory},
+    {"batches of copies arrive", batches_of_copies_arrive},
+    {"batches that cannot be made are refused", batches_that_cannot_be_made_are_refused},
     {"misuse is named", misuse_is_named},
 #if defined(DAO_FAULTS)
     {"streams survive any missing resource", streams_survive_any_missing_resource},

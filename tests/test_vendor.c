@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
-#include "tests/loopback/loopback.h"
+#include "tests/loopback/failures.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,7 +37,11 @@ typedef struct world {
     void *addresses; /* of PAGE_COUNT pages */
     dao_backend_pages_t *pages[PAGE_COUNT];
     bool is_mapped; /* all of them */
+    void *registered;
 } world_t;
+
+/* Host memory of the test's own. */
+static unsigned char own_memory[SIZE_BYTES];
 
 static dao_status_t world_open_pages(world_t *world)
 {
@@ -81,25 +85,30 @@ static dao_status_t world_open(world_t *world)
     return status != DAO_OK ? status : world_open_pages(world);
 }
 
-/* Answers of a lost device are expected: the driver collects what it holds. */
-static void world_close(world_t *world)
+static void world_close_pages(const world_t *world)
 {
-    loopback_fail(-1, 0);
-    if (world->stream != NULL) {
-        (void)ops->stream_synchronize(world->stream);
-    }
     for (size_t i = 0; i < PAGE_COUNT; i++) {
         if (world->pages[i] != NULL && world->is_mapped) {
-            (void)ops->pages_unmap(world->device, world->pages[i],
-                                   (char *)world->addresses + i * world->page_bytes);
+            GIVE_BACK(ops->pages_unmap(world->device, world->pages[i],
+                                       (char *)world->addresses + i * world->page_bytes));
         }
         if (world->pages[i] != NULL) {
-            CU_ASSERT_EQUAL(ops->pages_destroy(world->device, world->pages[i]), DAO_OK);
+            GIVE_BACK(ops->pages_destroy(world->device, world->pages[i]));
         }
     }
     if (world->addresses != NULL) {
-        (void)ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes);
+        GIVE_BACK(ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes));
     }
+}
+
+/* Lets so many calls succeed, then one fail. Answers of a lost device are expected: the driver collects what it holds. */
+static void world_close_failing(world_t *world, long calls, int error)
+{
+    loopback_fail(calls, error);
+    if (world->stream != NULL) {
+        (void)ops->stream_synchronize(world->stream);
+    }
+    world_close_pages(world);
     if (world->end != NULL) {
         ops->event_destroy(world->end);
     }
@@ -109,14 +118,17 @@ static void world_close(world_t *world)
     if (world->stream != NULL) {
         ops->stream_destroy(world->stream);
     }
+    if (world->registered != NULL) {
+        GIVE_BACK(ops->host_unregister(world->device, world->registered));
+    }
     if (world->pinned != NULL) {
-        (void)ops->pinned_free(world->device, world->pinned, SIZE_BYTES);
+        GIVE_BACK(ops->pinned_free(world->device, world->pinned, SIZE_BYTES));
     }
     if (world->peer_memory != NULL) {
-        (void)ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES));
     }
     if (world->memory != NULL) {
-        (void)ops->memory_free(world->device, world->memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->device, world->memory, SIZE_BYTES));
     }
     if (world->peer != NULL) {
         ops->device_close(world->peer);
@@ -131,10 +143,40 @@ static void world_close(world_t *world)
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
 }
 
+static void world_close(world_t *world)
+{
+    world_close_failing(world, -1, 0);
+}
+
 static void begin_world(world_t *world)
 {
     loopback_set(&usual);
     CU_ASSERT_EQUAL_FATAL(world_open(world), DAO_OK);
+}
+
+/* What a device reaches besides its own memory, each call once. */
+static dao_status_t reach(world_t *world)
+{
+    bool can = false;
+    void *address = NULL;
+    dao_status_t status = ops->peer_can(world->device, world->peer, &can);
+    status = status != DAO_OK ? status : ops->peer_enable(world->device, world->peer);
+    status = status != DAO_OK ? status : ops->peer_enable(world->peer, world->device); /* which has pages */
+    status = status != DAO_OK ? status : ops->fill(world->stream, world->peer_memory, 3, SIZE_BYTES);
+    if (status == DAO_OK) {
+        CU_ASSERT_TRUE(can);
+        status = ops->host_register(world->device, own_memory, SIZE_BYTES);
+        world->registered = status == DAO_OK ? own_memory : NULL;
+    }
+    status = status != DAO_OK ? status : ops->host_device_address(world->device, own_memory, &address);
+    status = status != DAO_OK ? status : ops->fill(world->stream, address, 4, SIZE_BYTES);
+    status = status != DAO_OK ? status : ops->stream_synchronize(world->stream);
+    if (status == DAO_OK) {
+        CU_ASSERT_EQUAL(own_memory[SIZE_BYTES - 1], 4);
+        status = ops->host_unregister(world->device, own_memory);
+        world->registered = status == DAO_OK ? NULL : own_memory;
+    }
+    return status;
 }
 
 static void add_one(void *user)
@@ -166,6 +208,10 @@ static dao_status_t work(world_t *world, _Atomic int *ran_count)
     status = status != DAO_OK
                  ? status
                  : ops->copy_peer(stream, world->device, mapped, world->peer, world->peer_memory, SIZE_BYTES);
+    status = status != DAO_OK || ops->copy_batch == NULL
+                 ? status
+                 : ops->copy_batch(stream, DAO_COPY_KIND_D2D, &world->memory, (const void *const *)&mapped,
+                                   &(size_t){SIZE_BYTES}, 1);
     status = status != DAO_OK ? status : ops->copy(stream, DAO_COPY_KIND_D2H, host[1], mapped, SIZE_BYTES);
     status = status != DAO_OK ? status : ops->host_func(stream, add_one, ran_count);
     status = status != DAO_OK ? status : ops->event_record(world->end, stream);
@@ -274,6 +320,8 @@ static void all_work_is_done_with_its_device_current(void)
     CU_ASSERT_TRUE(info.page_bytes > 0);
     CU_ASSERT_EQUAL(info.alignment_bytes, 256);
     CU_ASSERT_FALSE(info.host_accessible);
+    CU_ASSERT_STRING_EQUAL(info.pci_address, "0000:a1:00.0");
+    CU_ASSERT_TRUE(info.compute_major == 9 && info.compute_minor == 0 && info.multiprocessor_count == 132);
     world_close(&world);
 }
 
@@ -356,13 +404,99 @@ static void an_event_is_late_finished_or_without_a_record(void)
     world_close(&world);
 }
 
-/* ---- failures ---- */
+static void devices_that_cannot_reach_each_other_say_so(void)
+{
+    world_t world;
+    begin_world(&world);
+    bool can = true;
+    loopback_set(&(loopback_settings_t){.has_no_peers = true});
+    CU_ASSERT_EQUAL(ops->peer_can(world.device, world.peer, &can), DAO_OK);
+    CU_ASSERT_FALSE(can);
+    CU_ASSERT_EQUAL(ops->peer_enable(world.device, world.peer), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), vendorErrorPeerAccessUnsupported);
+    CU_ASSERT_EQUAL(
+        ops->copy_peer(world.stream, world.peer, world.peer_memory, world.device, world.memory, SIZE_BYTES),
+        DAO_OK); /* the driver goes through the host then */
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(vendorDeviceEnablePeerAccess(1, 0), vendorSuccess); /* others in the process */
+    CU_ASSERT_EQUAL(ops->peer_enable(world.peer, world.device), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    world_close(&world);
+}
 
-/* A vendor's error and the status that it is to the library; memory: either of the two kinds. */
-typedef struct failure {
-    vendorError_t error;
-    dao_status_t status;
-} failure_t;
+static void access_to_a_run_of_pages_is_allowed_by_one_call(void)
+{
+    world_t world;
+    begin_world(&world);
+    for (size_t i = 0; i < PAGE_COUNT; i++) {
+        CU_ASSERT_EQUAL(
+            ops->pages_unmap(world.device, world.pages[i], (char *)world.addresses + i * world.page_bytes),
+            DAO_OK);
+    }
+    uint64_t calls = loopback_call_count();
+    CU_ASSERT_EQUAL(ops->pages_map_run(world.device, world.pages, PAGE_COUNT, world.addresses), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_call_count() - calls, PAGE_COUNT + 1);
+    CU_ASSERT_EQUAL(ops->fill(world.stream, world.addresses, 1, PAGE_COUNT * world.page_bytes), DAO_OK);
+    world_close(&world);
+}
+
+/* Pages that the driver does not unmap stay within reach of all who may, also of those who came meanwhile. */
+static void pages_that_stay_mapped_stay_within_reach(void)
+{
+    world_t world;
+    begin_world(&world);
+    dao_backend_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL(ops->stream_create(world.peer, &stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->peer_enable(world.peer, world.device), DAO_OK);
+    loopback_fail(1, LOOPBACK_INVALID_VALUE);
+    CU_ASSERT_EQUAL(ops->pages_unmap(world.device, world.pages[0], world.addresses), DAO_ERR_BACKEND);
+    CU_ASSERT_TRUE(loopback_has_failed());
+    CU_ASSERT_EQUAL(ops->fill(stream, world.addresses, 1, PAGE_COUNT * world.page_bytes), DAO_OK);
+    ops->stream_destroy(stream);
+    world_close(&world);
+}
+
+static void batches_that_the_driver_has_not_are_said_to_be_none(void)
+{
+    world_t world;
+    dao_backend_stream_t *default_stream = NULL;
+    if (ops->copy_batch == NULL) {
+        (void)printf("    skipped: %s has no batches of copies\n", ops->name);
+        return;
+    }
+    begin_world(&world);
+    void *const dsts[2] = {world.memory, (char *)world.memory + 10};
+    const void *const srcs[2] = {world.pinned, (char *)world.pinned + 10};
+    const size_t sizes[2] = {10, 10};
+    loopback_set(&(loopback_settings_t){.has_no_batches = true});
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    loopback_set(&usual);
+    CU_ASSERT_EQUAL(ops->copy_batch(world.stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_adopt(world.device, NULL, &default_stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->copy_batch(default_stream, DAO_COPY_KIND_H2D, dsts, srcs, sizes, 2),
+                    DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    ops->stream_destroy(default_stream);
+    world_close(&world);
+}
+
+static void host_memory_that_others_have_registered_is_left_to_them(void)
+{
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(
+        vendorHostRegister(own_memory + 1, 1, vendorHostRegisterPortable | vendorHostRegisterMapped),
+        vendorSuccess);
+    CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "is registered already"));
+    CU_ASSERT_EQUAL(ops->host_unregister(world.device, own_memory), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    CU_ASSERT_EQUAL(vendorHostUnregister(own_memory + 1), vendorSuccess);
+    world_close(&world);
+}
+
+/* ---- failures ---- */
 
 static void check_failure(const world_t *world, dao_status_t status, failure_t failure)
 {
@@ -391,8 +525,13 @@ static long sweep(failure_t failure)
         if (status == DAO_OK) {
             status = work(&world, &ran_count);
         }
+        if (status == DAO_OK) {
+            status = reach(&world);
+        }
         bool has_failed = loopback_has_failed();
-        if (has_failed) {
+        if (has_failed && status == DAO_OK) { /* asked for pools of the driver: there are none */
+            CU_ASSERT_EQUAL(failure.error, vendorErrorInvalidValue);
+        } else if (has_failed) {
             check_failure(&world, status, failure);
         } else {
             CU_ASSERT_EQUAL(status, DAO_OK);
@@ -404,22 +543,29 @@ static long sweep(failure_t failure)
     }
 }
 
+/* Fails each call of giving everything back in turn. Gives back how many there were. */
+static long sweep_end(failure_t failure)
+{
+    bool has_failed = true;
+    long n = -1;
+    while (has_failed) {
+        world_t world;
+        begin_world(&world);
+        CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_OK);
+        world.registered = own_memory;
+        world_close_failing(&world, ++n, (int)failure.error);
+        has_failed = loopback_has_failed();
+    }
+    return n;
+}
+
 static void whichever_call_fails_nothing_is_lost(void)
 {
-    static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO_ERR_BACKEND},
-                                         {vendorErrorMemoryAllocation, DAO_ERR_NO_DEVICE_MEMORY},
-                                         {vendorErrorNotReady, DAO_ERR_NOT_READY},
-                                         {vendorErrorNoDevice, DAO_ERR_NO_DEVICE},
-#define LOST_ROW(code) {(vendorError_t)(code), DAO_ERR_DEVICE_LOST},
-                                         VENDOR_LOST_LIST(LOST_ROW)
-#undef LOST_ROW
-    };
-    const size_t failure_count = sizeof(failures) / sizeof(failures[0]);
     long case_count = 0;
-    for (size_t i = 0; i < failure_count; i++) {
-        case_count += sweep(failures[i]);
+    for (size_t i = 0; i < FAILURE_COUNT; i++) {
+        case_count += sweep(failures[i]) + sweep_end(failures[i]);
     }
-    (void)printf("    %zu errors, each at every call: %ld cases\n", failure_count, case_count);
+    (void)printf("    %zu errors, each at every call: %ld cases\n", FAILURE_COUNT, case_count);
     CU_ASSERT_TRUE(case_count >= 100);
 }
 
@@ -495,6 +641,8 @@ static void wrong_ranges_are_seen(const world_t *world)
 {
     unsigned char host[SIZE_BYTES];
     CU_ASSERT_EQUAL(ops->fill(world->stream, world->peer_memory, 1, SIZE_BYTES), DAO_ERR_BACKEND);
+    expect_breach(LOOPBACK_RULE_NOT_ALLOWED);
+    CU_ASSERT_EQUAL(ops->fill(world->stream, host, 1, SIZE_BYTES), DAO_ERR_BACKEND);
     expect_breach(LOOPBACK_RULE_BAD_RANGE);
     CU_ASSERT_EQUAL(ops->fill(world->stream, world->memory, 1, SIZE_BYTES + 1), DAO_ERR_BACKEND);
     expect_breach(LOOPBACK_RULE_BAD_RANGE);
@@ -565,11 +713,23 @@ static CU_TestInfo tests[] = {
     {"a device that cannot be made current fails the call",
      a_device_that_cannot_be_made_current_fails_the_call},
     {"an event is late, finished, or without a record", an_event_is_late_finished_or_without_a_record},
+    {"devices that cannot reach each other say so", devices_that_cannot_reach_each_other_say_so},
+    {"access to a run of pages is allowed by one call", access_to_a_run_of_pages_is_allowed_by_one_call},
+    {"pages that stay mapped stay within reach", pages_that_stay_mapped_stay_within_reach},
+    {"batches that the driver has not are said to be none",
+     batches_that_the_driver_has_not_are_said_to_be_none},
+    {"host memory that others have registered is left to them",
+     host_memory_that_others_have_registered_is_left_to_them},
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},
     {"a lost device answers nothing else, and the others go on",
      a_lost_device_answers_nothing_else_and_the_others_go_on},
     {"a stream is destroyed whatever its work did", a_stream_is_destroyed_whatever_its_work_did},
     {"what callers do wrong is seen", what_callers_do_wrong_is_seen},
+    CU_TEST_INFO_NULL,
+};
+
+static CU_TestInfo last_tests[] = {
+    {"every call has failed with every error", every_call_has_failed_with_every_error},
     CU_TEST_INFO_NULL,
 };
 
@@ -589,6 +749,7 @@ int main(void)
          backend_contract_tests},
         {"contract: " VENDOR_BACKEND_NAME ", pages", be_the_vendor, NULL, backend_contract_begin,
          backend_contract_end, backend_contract_pages_tests},
+        {"vendor, at last", NULL, NULL, NULL, NULL, last_tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);

@@ -226,6 +226,7 @@ static void what_the_backend_refuses_to_take_back_is_obtained_again(void)
 
 typedef struct misuse {
     void *block;
+    void *large;
     dao_memory_t *memory;
     uint64_t id;
     int call_count;
@@ -246,6 +247,8 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     CU_ASSERT_PTR_NULL(dao_alloc(host, 1000));
     CU_ASSERT_PTR_NULL(dao_alloc_async(device, 1000, NULL));
     CU_ASSERT_EQUAL(dao_free(place, misuse->block), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_free(dao_device_place(0), misuse->block), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_free(dao_device_place(0), misuse->large), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_free_async(device, misuse->block, NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_memory_release(misuse->memory), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_used(place), 0);
@@ -261,7 +264,7 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
 
 static void a_callback_that_uses_the_library_is_refused(void)
 {
-    misuse_t misuse = {.block = take(device, 1000)};
+    misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
     CU_ASSERT_EQUAL(dao_segment_callback_add(device, use_the_library, &misuse, &misuse.id), DAO_OK);
     size_t used_bytes = dao_used(device);
@@ -271,6 +274,21 @@ static void a_callback_that_uses_the_library_is_refused(void)
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK); /* this thread is outside again */
     CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
     give(device, misuse.block);
+    give(device, misuse.large);
+}
+
+/* Of another place, whose lock is held while the callback runs. */
+static void a_callback_that_frees_elsewhere_is_refused(void)
+{
+    misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_segment_callback_add(pinned, use_the_library, &misuse, &misuse.id), DAO_OK);
+    give(pinned, take(pinned, 1 * MIB));
+    CU_ASSERT_TRUE(misuse.call_count > 0);
+    CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
+    give(device, misuse.block);
+    give(device, misuse.large);
 }
 
 static void wrong_callbacks_are_refused(void)
@@ -405,6 +423,7 @@ static CU_TestInfo tests[] = {
     {"what the backend refuses to take back is obtained again",
      what_the_backend_refuses_to_take_back_is_obtained_again},
     {"a callback that uses the library is refused", a_callback_that_uses_the_library_is_refused},
+    {"a callback that frees elsewhere is refused", a_callback_that_frees_elsewhere_is_refused},
     {"wrong callbacks are refused", wrong_callbacks_are_refused},
     {"removing waits for a running callback", removing_waits_for_a_running_callback},
     {"threads add, remove and are told", threads_add_remove_and_are_told},

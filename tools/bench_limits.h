@@ -3,9 +3,8 @@
 #ifndef DAO_TOOLS_BENCH_LIMITS_H
 #define DAO_TOOLS_BENCH_LIMITS_H
 
-/* Instructions for a pair of dao_alloc() and dao_free(), every trace: what is aimed at, and what the tests hold until then. */
-#define DAO_BENCH_INSTRUCTIONS_MAX  380
-#define DAO_BENCH_INSTRUCTIONS_HELD 435
+/* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
+#define DAO_BENCH_INSTRUCTIONS_MAX 380
 
 /* Trace (the first that the name begins with), ns of a pair over ns of a lock pair, smallest device over peak live without
    and with page mapping. 0: no limit. */

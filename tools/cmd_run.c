@@ -20,6 +20,11 @@ typedef struct settings {
     const char *link_out;
     const char *time_scale;
     const char *host;
+    const char *file;
+    const char *file_limit;
+    const char *file_in;
+    const char *file_out;
+    const char *file_engine;
     const char *mode;
     const char *scheme;
     const char *batch;
@@ -39,10 +44,18 @@ static const dao_option_t options[] = {
      "operators take at least X times their recorded time; 0"},
     {"host", "SIZE", offsetof(settings_t, host),
      "most pinned host memory to move tensors to; default no limit"},
+    {"file", "DIR", offsetof(settings_t, file),
+     "where tensors go on to when --host is reached: a file without a name in this directory"},
+    {"file-limit", "SIZE", offsetof(settings_t, file_limit), "most bytes in it; default what is free there"},
+    {"file-in", "RATE", offsetof(settings_t, file_in), "reads from it are held back to this speed"},
+    {"file-out", "RATE", offsetof(settings_t, file_out), "writes to it are held back to this speed"},
+    {"file-engine", "NAME", offsetof(settings_t, file_engine),
+     "auto (default): io_uring where the kernel offers it; uring; threads"},
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
     {"scheme", "NAME", offsetof(settings_t, scheme),
-     "online (default): the executor decides; plan: a plan of the whole step is replayed"},
+     "online (default): the executor decides; plan: a plan of the whole step is replayed;\n"
+     "learn: steps in a row, which the executor plans by itself"},
     {"verify", NULL, offsetof(settings_t, is_verified),
      "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
@@ -124,21 +137,54 @@ static bool is_planned(const settings_t *settings)
     return settings->scheme != NULL && strcmp(settings->scheme, "plan") == 0;
 }
 
+static bool is_learning(const settings_t *settings)
+{
+    return settings->scheme != NULL && strcmp(settings->scheme, "learn") == 0;
+}
+
 /* With a plan nobody decides who leaves, and every step is verified. */
 static bool check_scheme(const settings_t *settings, int *out_exit)
 {
-    if (settings->scheme != NULL && !is_planned(settings) && strcmp(settings->scheme, "online") != 0) {
-        *out_exit = dao_usage_error("run", "--scheme: \"%.40s\" is no scheme: there are online and plan",
-                                    settings->scheme);
+    if (settings->scheme != NULL && !is_planned(settings) && !is_learning(settings) &&
+        strcmp(settings->scheme, "online") != 0) {
+        *out_exit = dao_usage_error(
+            "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
+        return false;
+    }
+    if (is_learning(settings) && (settings->mode != NULL || settings->file != NULL)) {
+        *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
         return false;
     }
     if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
-                                 settings->host != NULL || settings->is_verified)) {
-        *out_exit =
-            dao_usage_error("run", "--policy, --mode, --host and --verify are not for a planned step");
+                                 settings->host != NULL || settings->file != NULL || settings->is_verified)) {
+        *out_exit = dao_usage_error(
+            "run", "--policy, --mode, --host, --file and --verify are not for a planned step");
         return false;
     }
     return true;
+}
+
+static bool parse_file(const settings_t *settings, dao_file_config_t *file, int *out_exit)
+{
+    file->directory = settings->file;
+    if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
+                                    settings->file_out != NULL || settings->file_engine != NULL)) {
+        *out_exit =
+            dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
+        return false;
+    }
+    if (file->directory != NULL && settings->host == NULL) {
+        *out_exit = dao_usage_error("run", "--file needs --host: the file takes what that leaves over");
+        return false;
+    }
+    return !((settings->file_limit != NULL &&
+              is_bad(parse_host(settings->file_limit, &file->limit_bytes), "file-limit", out_exit)) ||
+             (settings->file_in != NULL &&
+              is_bad(parse_rate(settings->file_in, &file->in_bytes_per_second), "file-in", out_exit)) ||
+             (settings->file_out != NULL &&
+              is_bad(parse_rate(settings->file_out, &file->out_bytes_per_second), "file-out", out_exit)) ||
+             (settings->file_engine != NULL &&
+              is_bad(dao_file_engine_parse(settings->file_engine, &file->engine), "file-engine", out_exit)));
 }
 
 /* Everything but the capacity, which needs the trace. */
@@ -148,8 +194,12 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     config->is_read_back = settings->is_verified;
     config->is_walked = settings->is_verified;
     config->is_warmed_up = true;
+    config->mode = is_learning(settings) ? DAO_RUN_MODE_LEARN : DAO_RUN_MODE_STEP;
     config->shows_progress = true;
     const char *policy = settings->policy;
+    if (!parse_file(settings, &config->file, out_exit)) {
+        return false;
+    }
     return !(
         (policy != NULL && strcmp(policy, "all") != 0 &&
          is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
@@ -162,6 +212,11 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
         (settings->host != NULL &&
          is_bad(parse_host(settings->host, &config->host_bytes), "host", out_exit)) ||
         (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+}
+
+static const char *mode_text(dao_run_mode_t mode)
+{
+    return mode == DAO_RUN_MODE_STEP ? "step" : mode == DAO_RUN_MODE_QUEUE ? "queue" : "learn";
 }
 
 static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
@@ -182,7 +237,7 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
                        dao_report_size(config->capacity_bytes, capacity), percent);
     }
     dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
-    dao_report_text(report, "mode", "mode", config->mode == DAO_RUN_MODE_STEP ? "step" : "queue");
+    dao_report_text(report, "mode", "mode", mode_text(config->mode));
 }
 
 /* ---- a planned step ---- */
@@ -212,11 +267,14 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
     dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
     dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
+    dao_report_ms(report, "replayed_ms", "by the plan, as kernels ran", result->replayed_ns);
     dao_report_ms(report, "step_ms", "step time", result->step_ns);
     dao_report_ratio(report, "ratio", "step / bound",
                      (double)result->step_ns / (double)result->bound.step_ns);
     dao_report_ratio(report, "forecast_ratio", "step / forecast",
                      (double)result->step_ns / (double)result->forecast_ns);
+    dao_report_ratio(report, "replayed_ratio", "step / the plan's, as kernels ran",
+                     (double)result->step_ns / (double)result->replayed_ns);
 }
 
 static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
@@ -258,6 +316,32 @@ static void report_times(dao_report_t *report, const dao_run_result_t *result)
     dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
 }
 
+/* What went to the file and came from it. */
+static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "spills", "written to the file", stats->spill_count);
+    dao_report_count(report, "file_fetches", "read from the file", stats->file_fetch_count);
+    dao_report_bytes(report, "file_bytes_out", "bytes to the file", stats->file_out_bytes);
+    dao_report_bytes(report, "file_bytes_in", "bytes from the file", stats->file_in_bytes);
+    dao_report_bytes(report, "peak_file_bytes", "peak in the file", stats->peak_file_used_bytes);
+}
+
+/* What the executor has learnt, and what it lost against the bound in the steps that it measured. */
+static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "plans", "plans", stats->plan_count);
+    dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
+    dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
+    dao_report_count(report, "replans", "  made anew", stats->replan_count);
+    dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
+    dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
+    dao_report_ms(report, "stall_in_ms", "  waited for data", stats->stall_in_ns);
+    dao_report_ms(report, "stall_out_ms", "  waited for room", stats->stall_out_ns);
+    dao_report_ms(report, "stall_host_ms", "  waited for the host", stats->stall_host_ns);
+    dao_report_ms(report, "bound_ms", "  bound of those planned", stats->bound_ns);
+    dao_report_ms(report, "lost_ms", "  lost against it", stats->lost_ns);
+}
+
 static void report_result(dao_report_t *report, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
@@ -270,6 +354,12 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     dao_report_bytes(report, "bytes_out", "bytes to the host", stats->out_bytes);
     dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
     dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
+    if (config->file.directory != NULL) {
+        report_file(report, stats);
+    }
+    if (config->mode == DAO_RUN_MODE_LEARN) {
+        report_learnt(report, stats);
+    }
     dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
                      stats->compaction_count);
     dao_report_count(report, "throttles", NULL, stats->throttle_count);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/sync.h"
+#include "planning/swap_tier.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,18 @@ static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_inpu
                                dao_scheme_run_t *out_run)
 {
     return simulate((dao_policy_t)scheme->choice, false, input, out_run);
+}
+
+/* The same, told where steps end: it plans them by itself. */
+static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                              dao_scheme_run_t *out_run)
+{
+    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+                                    .learns = true,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels};
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    return dao_simulate(input->problem, &config, &out_run->simulation);
 }
 
 /* The executor fetches what a kernel needs when that is next. */
@@ -57,7 +70,7 @@ static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_inp
         .mode = (dao_swap_maps_mode_t)scheme->choice,
         .threshold = input->threshold,
         .in_bytes_per_s = host->in_bytes_per_s,
-        .out_bytes_per_s = host->out_bytes_per_s != 0 ? host->out_bytes_per_s : host->in_bytes_per_s,
+        .out_bytes_per_s = dao_swap_out_speed(host),
         .latency_ns = host->latency_ns,
         .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
     };

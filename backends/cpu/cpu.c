@@ -72,7 +72,10 @@ static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_b
     device->backend = backend;
     device->index = index;
     init_links(device);
-    dao_mutex_init(&device->memory_lock, DAO_RANK_BACKEND);
+    device->memory = (dao_virtual_memory_t){.device_index = index,
+                                            .capacity_bytes = backend->device_bytes,
+                                            .alignment_bytes = DAO_CPU_PAGE_BYTES};
+    dao_virtual_memory_init(&device->memory);
     dao_mutex_init(&device->stream_lock, DAO_RANK_BACKEND);
     *out_device = device;
     return DAO_OK;
@@ -81,10 +84,9 @@ static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_b
 static void cpu_device_close(dao_backend_device_t *device)
 {
     DAO_ASSERT(device->streams == NULL);
-    DAO_ASSERT(device->allocations == NULL && device->pinned == NULL);
-    DAO_ASSERT(device->page_handle_count == 0 && device->used_bytes == 0);
+    DAO_ASSERT(device->page_handle_count == 0);
     dao_mutex_finish(&device->stream_lock);
-    dao_mutex_finish(&device->memory_lock);
+    dao_virtual_memory_finish(&device->memory);
     dao_mutex_finish(&device->wires[1].lock);
     dao_mutex_finish(&device->wires[0].lock);
     dao_host_free(device);
@@ -96,18 +98,35 @@ static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_in
     if (status != DAO_OK) {
         return status;
     }
-    dao_mutex_lock(&device->memory_lock);
-    uint64_t used_bytes = device->used_bytes;
-    dao_mutex_unlock(&device->memory_lock);
     *out_info = (dao_device_info_t){
         .total_bytes = device->backend->device_bytes,
-        .free_bytes = device->backend->device_bytes - used_bytes,
+        .free_bytes = dao_virtual_memory_free_bytes(&device->memory),
         .page_bytes = device->backend->has_pages ? DAO_CPU_PAGE_BYTES : 0,
         .alignment_bytes = DAO_CPU_ALIGNMENT_BYTES,
         .host_accessible = true,
     };
     (void)snprintf(out_info->name, sizeof(out_info->name), "virtual device %" PRId32, device->index);
     return DAO_OK;
+}
+
+/* Virtual devices are one process: each reaches all memory, whether that was enabled or not. */
+
+static dao_status_t cpu_peer_can(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can)
+{
+    (void)device;
+    (void)peer;
+    dao_status_t status = dao_cpu_check_thread();
+    if (status == DAO_OK) {
+        *out_can = true;
+    }
+    return status;
+}
+
+static dao_status_t cpu_peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    (void)device;
+    (void)peer;
+    return dao_cpu_check_thread();
 }
 
 const dao_backend_ops_t dao_cpu_backend_ops = {
@@ -148,5 +167,14 @@ const dao_backend_ops_t dao_cpu_backend_ops = {
     .pages_unmap = dao_cpu_pages_unmap,
     .pages_size = dao_cpu_pages_size,
     .stream_adopt = dao_cpu_stream_adopt,
+    .shared_create = dao_cpu_shared_create,
+    .shared_export = dao_cpu_shared_export,
+    .shared_import = dao_cpu_shared_import,
+    .shared_destroy = dao_cpu_shared_destroy,
+    .peer_can = cpu_peer_can,
+    .peer_enable = cpu_peer_enable,
+    .host_register = dao_cpu_host_register,
+    .host_unregister = dao_cpu_host_unregister,
+    .host_device_address = dao_cpu_host_device_address,
     .dlpack_pinned = kDLCPU, /* and no device memory: nobody else follows virtual streams */
 };

@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_CPU_CPU_INTERNAL_H
 
 #include "backends/backend.h"
+#include "backends/virtual_memory.h"
 #include "base/sync.h"
 
 #include <stdatomic.h>
@@ -26,13 +27,6 @@ typedef struct cpu_link {
     cpu_wire_t *wire;
 } cpu_link_t;
 
-/* A live piece of device or pinned memory. */
-typedef struct cpu_allocation {
-    struct cpu_allocation *next;
-    void *address;
-    size_t size_bytes;
-} cpu_allocation_t;
-
 struct dao_backend {
     int32_t device_count;
     uint64_t device_bytes;
@@ -50,11 +44,8 @@ struct dao_backend_device {
     cpu_link_t h2d;
     cpu_link_t d2h;
 
-    dao_mutex_t memory_lock; /* guards what follows */
-    uint64_t used_bytes;     /* memory and pages: at most backend->device_bytes */
-    cpu_allocation_t *allocations;
-    cpu_allocation_t *pinned;
-    uint32_t page_handle_count;
+    dao_virtual_memory_t memory;
+    uint32_t page_handle_count; /* guarded by memory.lock */
 
     dao_mutex_t stream_lock; /* guards the list */
     dao_backend_stream_t *streams;
@@ -81,6 +72,19 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
 dao_status_t dao_cpu_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_cpu_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_cpu_pages_size(const dao_backend_pages_t *pages);
+
+dao_status_t dao_cpu_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_cpu_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_cpu_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
+
+/* cpu_share.c */
+dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_bytes,
+                                   dao_backend_shared_t **out_shared, void **out_address);
+dao_status_t dao_cpu_shared_export(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                   dao_backend_share_t *out_share);
+dao_status_t dao_cpu_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                   size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
+dao_status_t dao_cpu_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared);
 
 /* cpu_stream.c */
 dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);

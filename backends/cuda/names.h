@@ -1,8 +1,11 @@
-/* CUDA's names for what backends/vendor/vendor.c calls: "vendor" for "cuda", the rest as it is spelled there. */
+/* CUDA's names for what backends/vendor/ calls: "vendor" for "cuda", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
 
+#include "backends/cuda/batch.h"
 #include "backends/cuda/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <cuda_runtime_api.h>
 
@@ -13,22 +16,33 @@
 #define VENDOR_VISIBLE_DEVICES  "CUDA_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 1000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 1000 / 10)
-#define VENDOR_DLPACK_DEVICE    2  /* kDLCUDA */
-#define VENDOR_DLPACK_MANAGED   13 /* kDLCUDAManaged */
-#define VENDOR_DLPACK_PINNED    3  /* kDLCUDAHost */
+#define VENDOR_DLPACK_DEVICE    kDLCUDA
+#define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
+#define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
-#define vendorError_t      cudaError_t
-#define vendorStream_t     cudaStream_t
-#define vendorEvent_t      cudaEvent_t
-#define vendorDeviceProp_t struct cudaDeviceProp
-#define vendorMemcpyKind_t enum cudaMemcpyKind
+#define vendorError_t         cudaError_t
+#define vendorStream_t        cudaStream_t
+#define vendorEvent_t         cudaEvent_t
+#define vendorDeviceProp_t    struct cudaDeviceProp
+#define vendorMemcpyKind_t    enum cudaMemcpyKind
+#define vendorDeviceAttr_t    enum cudaDeviceAttr
+#define vendorMemAccessDesc_t struct cudaMemAccessDesc
+#define vendorMemPoolProps_t  struct cudaMemPoolProps
+#define vendorMemPool_t       cudaMemPool_t
+#define vendorIpcMemHandle_t  cudaIpcMemHandle_t
 
-#define vendorSuccess                 cudaSuccess
-#define vendorErrorMemoryAllocation   cudaErrorMemoryAllocation
-#define vendorErrorNotReady           cudaErrorNotReady
-#define vendorErrorNoDevice           cudaErrorNoDevice
-#define vendorErrorInvalidDevice      cudaErrorInvalidDevice
-#define vendorErrorInsufficientDriver cudaErrorInsufficientDriver
+#define vendorSuccess                          cudaSuccess
+#define vendorErrorInvalidValue                cudaErrorInvalidValue
+#define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
+#define vendorErrorNotReady                    cudaErrorNotReady
+#define vendorErrorNoDevice                    cudaErrorNoDevice
+#define vendorErrorInvalidDevice               cudaErrorInvalidDevice
+#define vendorErrorInsufficientDriver          cudaErrorInsufficientDriver
+#define vendorErrorNotSupported                cudaErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered cudaErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     cudaErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
 
 /* After these the context answers nothing but the same error. The last two by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -47,51 +61,78 @@
     X(226 /* cudaErrorContained */)                                                                          \
     X(721 /* cudaErrorTensorMemoryLeak */)
 
-#define vendorHostAllocPortable    cudaHostAllocPortable
-#define vendorStreamNonBlocking    cudaStreamNonBlocking
-#define vendorEventDefault         cudaEventDefault
-#define vendorMemcpyHostToDevice   cudaMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost   cudaMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice cudaMemcpyDeviceToDevice
+#define vendorHostAllocMapped             cudaHostAllocMapped
+#define vendorHostAllocPortable           cudaHostAllocPortable
+#define vendorHostRegisterMapped          cudaHostRegisterMapped
+#define vendorHostRegisterPortable        cudaHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess  cudaIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking           cudaStreamNonBlocking
+#define vendorEventDefault                cudaEventDefault
+#define vendorMemcpyHostToDevice          cudaMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost          cudaMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice        cudaMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported cudaDevAttrMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite cudaMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned     cudaMemAllocationTypePinned
+#define vendorMemLocationTypeDevice       cudaMemLocationTypeDevice
 
-#define vendorDeviceSynchronize     cudaDeviceSynchronize
-#define vendorDriverGetVersion      cudaDriverGetVersion
-#define vendorEventCreateWithFlags  cudaEventCreateWithFlags
-#define vendorEventDestroy          cudaEventDestroy
-#define vendorEventElapsedTime      cudaEventElapsedTime
-#define vendorEventQuery            cudaEventQuery
-#define vendorEventRecord           cudaEventRecord
-#define vendorEventSynchronize      cudaEventSynchronize
-#define vendorFree                  cudaFree
-#define vendorFreeHost              cudaFreeHost
-#define vendorGetDevice             cudaGetDevice
-#define vendorGetDeviceCount        cudaGetDeviceCount
-#define vendorGetDeviceProperties   cudaGetDeviceProperties
-#define vendorGetErrorName          cudaGetErrorName
-#define vendorGetErrorString        cudaGetErrorString
-#define vendorGetLastError          cudaGetLastError
-#define vendorHostAlloc             cudaHostAlloc
-#define vendorLaunchHostFunc        cudaLaunchHostFunc
-#define vendorMalloc                cudaMalloc
-#define vendorMemGetInfo            cudaMemGetInfo
-#define vendorMemcpyAsync           cudaMemcpyAsync
-#define vendorMemcpyPeerAsync       cudaMemcpyPeerAsync
-#define vendorMemsetAsync           cudaMemsetAsync
-#define vendorRuntimeGetVersion     cudaRuntimeGetVersion
-#define vendorSetDevice             cudaSetDevice
-#define vendorStreamCreateWithFlags cudaStreamCreateWithFlags
-#define vendorStreamDestroy         cudaStreamDestroy
-#define vendorStreamSynchronize     cudaStreamSynchronize
-#define vendorStreamWaitEvent       cudaStreamWaitEvent
+#define vendorCopyBatch              dao_cuda_copy_batch
+#define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
+#define vendorDeviceGetAttribute     cudaDeviceGetAttribute
+#define vendorDeviceSynchronize      cudaDeviceSynchronize
+#define vendorDriverGetVersion       cudaDriverGetVersion
+#define vendorEventCreateWithFlags   cudaEventCreateWithFlags
+#define vendorEventDestroy           cudaEventDestroy
+#define vendorEventElapsedTime       cudaEventElapsedTime
+#define vendorEventQuery             cudaEventQuery
+#define vendorEventRecord            cudaEventRecord
+#define vendorEventSynchronize       cudaEventSynchronize
+#define vendorFree                   cudaFree
+#define vendorFreeAsync              cudaFreeAsync
+#define vendorFreeHost               cudaFreeHost
+#define vendorGetDevice              cudaGetDevice
+#define vendorGetDeviceCount         cudaGetDeviceCount
+#define vendorGetDeviceProperties    cudaGetDeviceProperties
+#define vendorGetErrorName           cudaGetErrorName
+#define vendorGetErrorString         cudaGetErrorString
+#define vendorGetLastError           cudaGetLastError
+#define vendorHostAlloc              cudaHostAlloc
+#define vendorHostGetDevicePointer   cudaHostGetDevicePointer
+#define vendorHostRegister           cudaHostRegister
+#define vendorHostUnregister         cudaHostUnregister
+#define vendorIpcCloseMemHandle      cudaIpcCloseMemHandle
+#define vendorIpcGetMemHandle        cudaIpcGetMemHandle
+#define vendorIpcOpenMemHandle       cudaIpcOpenMemHandle
+#define vendorLaunchHostFunc         cudaLaunchHostFunc
+#define vendorMalloc                 cudaMalloc
+#define vendorMallocFromPoolAsync    cudaMallocFromPoolAsync
+#define vendorMemGetInfo             cudaMemGetInfo
+#define vendorMemPoolCreate          cudaMemPoolCreate
+#define vendorMemPoolDestroy         cudaMemPoolDestroy
+#define vendorMemPoolSetAccess       cudaMemPoolSetAccess
+#define vendorMemcpyAsync            cudaMemcpyAsync
+#define vendorMemcpyPeerAsync        cudaMemcpyPeerAsync
+#define vendorMemsetAsync            cudaMemsetAsync
+#define vendorRuntimeGetVersion      cudaRuntimeGetVersion
+#define vendorSetDevice              cudaSetDevice
+#define vendorStreamCreateWithFlags  cudaStreamCreateWithFlags
+#define vendorStreamDestroy          cudaStreamDestroy
+#define vendorStreamSynchronize      cudaStreamSynchronize
+#define vendorStreamWaitEvent        cudaStreamWaitEvent
 
-#define vendorVmm_t          dao_cuda_vmm_t
-#define vendorVmmAllow       dao_cuda_vmm_allow
-#define vendorVmmCreate      dao_cuda_vmm_create
-#define vendorVmmDestroy     dao_cuda_vmm_destroy
-#define vendorVmmGranularity dao_cuda_vmm_granularity
-#define vendorVmmMap         dao_cuda_vmm_map
-#define vendorVmmRelease     dao_cuda_vmm_release
-#define vendorVmmReserve     dao_cuda_vmm_reserve
-#define vendorVmmUnmap       dao_cuda_vmm_unmap
+#define vendorVmm_t           dao_cuda_vmm_t
+#define vendorVmmAllow        dao_cuda_vmm_allow
+#define vendorVmmCreate       dao_cuda_vmm_create
+#define vendorVmmCreateShared dao_cuda_vmm_create_shared
+#define vendorVmmDestroy      dao_cuda_vmm_destroy
+#define vendorVmmExport       dao_cuda_vmm_export
+#define vendorVmmGranularity  dao_cuda_vmm_granularity
+#define vendorVmmImport       dao_cuda_vmm_import
+#define vendorVmmMap          dao_cuda_vmm_map
+#define vendorVmmRelease      dao_cuda_vmm_release
+#define vendorVmmReserve      dao_cuda_vmm_reserve
+#define vendorVmmShareable    dao_cuda_vmm_shareable
+#define vendorVmmUnmap        dao_cuda_vmm_unmap
 
 #endif

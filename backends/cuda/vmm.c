@@ -19,7 +19,9 @@
     X(cuMemRelease, PFN_cuMemRelease_v10020, 10020)                                                          \
     X(cuMemMap, PFN_cuMemMap_v10020, 10020)                                                                  \
     X(cuMemUnmap, PFN_cuMemUnmap_v10020, 10020)                                                              \
-    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020, 10020)
+    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020, 10020)                                                      \
+    X(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020, 10020)                          \
+    X(cuMemImportFromShareableHandle, PFN_cuMemImportFromShareableHandle_v10020, 10020)
 
 enum {
 #define ENTRY_INDEX(name, type, version) INDEX_##name,
@@ -128,6 +130,37 @@ cudaError_t dao_cuda_vmm_create(dao_cuda_vmm_t *out_handle, size_t size_bytes, i
     return as_runtime(DRIVER(cuMemCreate, PFN_cuMemCreate_v10020)(out_handle, size_bytes, &memory, 0));
 }
 
+cudaError_t dao_cuda_vmm_shareable(int *out_is_shareable, int device)
+{
+    CUdevice handle;
+    *out_is_shareable = 0;
+    CUresult result = DRIVER(cuDeviceGet, PFN_cuDeviceGet_v2000)(&handle, device);
+    if (result == CUDA_SUCCESS) {
+        result = DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(
+            out_is_shareable, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, handle);
+    }
+    return as_runtime(result);
+}
+
+cudaError_t dao_cuda_vmm_create_shared(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device)
+{
+    CUmemAllocationProp memory = memory_of(device);
+    memory.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return as_runtime(DRIVER(cuMemCreate, PFN_cuMemCreate_v10020)(out_handle, size_bytes, &memory, 0));
+}
+
+cudaError_t dao_cuda_vmm_export(int *out_descriptor, dao_cuda_vmm_t handle)
+{
+    return as_runtime(DRIVER(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020)(
+        out_descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+}
+
+cudaError_t dao_cuda_vmm_import(dao_cuda_vmm_t *out_handle, int descriptor)
+{
+    return as_runtime(DRIVER(cuMemImportFromShareableHandle, PFN_cuMemImportFromShareableHandle_v10020)(
+        out_handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+}
+
 cudaError_t dao_cuda_vmm_destroy(dao_cuda_vmm_t handle)
 {
     return as_runtime(DRIVER(cuMemRelease, PFN_cuMemRelease_v10020)(handle));
@@ -144,12 +177,19 @@ cudaError_t dao_cuda_vmm_unmap(void *address, size_t size_bytes)
     return as_runtime(DRIVER(cuMemUnmap, PFN_cuMemUnmap_v10020)((CUdeviceptr)(uintptr_t)address, size_bytes));
 }
 
-cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, int device)
+cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 {
-    CUmemAccessDesc access = {
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
+    enum { DEVICE_BITS = 64 };
+    CUmemAccessDesc accesses[DEVICE_BITS];
+    size_t count = 0;
+    for (int device = 0; device < DEVICE_BITS; device++) {
+        if ((devices >> device & 1) != 0) {
+            accesses[count++] = (CUmemAccessDesc){
+                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+        }
+    }
     return as_runtime(DRIVER(cuMemSetAccess, PFN_cuMemSetAccess_v10020)((CUdeviceptr)(uintptr_t)address,
-                                                                        size_bytes, &access, 1));
+                                                                        size_bytes, accesses, count));
 }

@@ -1,9 +1,11 @@
-/* HIP's names for what backends/vendor/vendor.c calls: "vendor" for "hip", the rest as it is spelled there. */
+/* HIP's names for what backends/vendor/ calls: "vendor" for "hip", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
+
+#include <dao/dlpack_abi.h>
 
 #include <hip/hip_runtime_api.h>
 
@@ -14,22 +16,33 @@
 #define VENDOR_VISIBLE_DEVICES  "HIP_VISIBLE_DEVICES"
 #define VENDOR_VERSION_MAJOR(v) ((v) / 10000000)
 #define VENDOR_VERSION_MINOR(v) ((v) % 10000000 / 100000)
-#define VENDOR_DLPACK_DEVICE    10 /* kDLROCM */
-#define VENDOR_DLPACK_MANAGED   0  /* it has none */
-#define VENDOR_DLPACK_PINNED    11 /* kDLROCMHost */
+#define VENDOR_DLPACK_DEVICE    kDLROCM
+#define VENDOR_DLPACK_MANAGED   0 /* it has none */
+#define VENDOR_DLPACK_PINNED    kDLROCMHost
 
-#define vendorError_t      hipError_t
-#define vendorStream_t     hipStream_t
-#define vendorEvent_t      hipEvent_t
-#define vendorDeviceProp_t hipDeviceProp_t
-#define vendorMemcpyKind_t hipMemcpyKind
+#define vendorError_t         hipError_t
+#define vendorStream_t        hipStream_t
+#define vendorEvent_t         hipEvent_t
+#define vendorDeviceProp_t    hipDeviceProp_t
+#define vendorMemcpyKind_t    hipMemcpyKind
+#define vendorDeviceAttr_t    hipDeviceAttribute_t
+#define vendorMemAccessDesc_t hipMemAccessDesc
+#define vendorMemPoolProps_t  hipMemPoolProps
+#define vendorMemPool_t       hipMemPool_t
+#define vendorIpcMemHandle_t  hipIpcMemHandle_t
 
-#define vendorSuccess                 hipSuccess
-#define vendorErrorMemoryAllocation   hipErrorMemoryAllocation
-#define vendorErrorNotReady           hipErrorNotReady
-#define vendorErrorNoDevice           hipErrorNoDevice
-#define vendorErrorInvalidDevice      hipErrorInvalidDevice
-#define vendorErrorInsufficientDriver hipErrorInsufficientDriver
+#define vendorSuccess                          hipSuccess
+#define vendorErrorInvalidValue                hipErrorInvalidValue
+#define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
+#define vendorErrorNotReady                    hipErrorNotReady
+#define vendorErrorNoDevice                    hipErrorNoDevice
+#define vendorErrorInvalidDevice               hipErrorInvalidDevice
+#define vendorErrorInsufficientDriver          hipErrorInsufficientDriver
+#define vendorErrorNotSupported                hipErrorNotSupported
+#define vendorErrorHostMemoryAlreadyRegistered hipErrorHostMemoryAlreadyRegistered
+#define vendorErrorHostMemoryNotRegistered     hipErrorHostMemoryNotRegistered
+#define vendorErrorPeerAccessAlreadyEnabled    hipErrorPeerAccessAlreadyEnabled
+#define vendorErrorPeerAccessUnsupported       hipErrorPeerAccessUnsupported
 
 /* After these the device answers nothing but the same error. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -40,51 +53,77 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
-#define vendorHostAllocPortable    hipHostMallocPortable
-#define vendorStreamNonBlocking    hipStreamNonBlocking
-#define vendorEventDefault         hipEventDefault
-#define vendorMemcpyHostToDevice   hipMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost   hipMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice hipMemcpyDeviceToDevice
+#define vendorHostAllocMapped             hipHostMallocMapped
+#define vendorHostAllocPortable           hipHostMallocPortable
+#define vendorHostRegisterMapped          hipHostRegisterMapped
+#define vendorHostRegisterPortable        hipHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess  hipIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking           hipStreamNonBlocking
+#define vendorEventDefault                hipEventDefault
+#define vendorMemcpyHostToDevice          hipMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost          hipMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice        hipMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported hipDeviceAttributeMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite hipMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned     hipMemAllocationTypePinned
+#define vendorMemLocationTypeDevice       hipMemLocationTypeDevice
 
-#define vendorDeviceSynchronize     hipDeviceSynchronize
-#define vendorDriverGetVersion      hipDriverGetVersion
-#define vendorEventCreateWithFlags  hipEventCreateWithFlags
-#define vendorEventDestroy          hipEventDestroy
-#define vendorEventElapsedTime      hipEventElapsedTime
-#define vendorEventQuery            hipEventQuery
-#define vendorEventRecord           hipEventRecord
-#define vendorEventSynchronize      hipEventSynchronize
-#define vendorFree                  hipFree
-#define vendorFreeHost              hipHostFree
-#define vendorGetDevice             hipGetDevice
-#define vendorGetDeviceCount        hipGetDeviceCount
-#define vendorGetDeviceProperties   hipGetDeviceProperties
-#define vendorGetErrorName          hipGetErrorName
-#define vendorGetErrorString        hipGetErrorString
-#define vendorGetLastError          hipGetLastError
-#define vendorHostAlloc             hipHostMalloc
-#define vendorLaunchHostFunc        dao_hip_launch_host_func
-#define vendorMalloc                hipMalloc
-#define vendorMemGetInfo            hipMemGetInfo
-#define vendorMemcpyAsync           hipMemcpyAsync
-#define vendorMemcpyPeerAsync       hipMemcpyPeerAsync
-#define vendorMemsetAsync           hipMemsetAsync
-#define vendorRuntimeGetVersion     hipRuntimeGetVersion
-#define vendorSetDevice             hipSetDevice
-#define vendorStreamCreateWithFlags hipStreamCreateWithFlags
-#define vendorStreamDestroy         hipStreamDestroy
-#define vendorStreamSynchronize     hipStreamSynchronize
-#define vendorStreamWaitEvent       hipStreamWaitEvent
+#define vendorDeviceCanAccessPeer    hipDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess hipDeviceEnablePeerAccess
+#define vendorDeviceGetAttribute     hipDeviceGetAttribute
+#define vendorDeviceSynchronize      hipDeviceSynchronize
+#define vendorDriverGetVersion       hipDriverGetVersion
+#define vendorEventCreateWithFlags   hipEventCreateWithFlags
+#define vendorEventDestroy           hipEventDestroy
+#define vendorEventElapsedTime       hipEventElapsedTime
+#define vendorEventQuery             hipEventQuery
+#define vendorEventRecord            hipEventRecord
+#define vendorEventSynchronize       hipEventSynchronize
+#define vendorFree                   hipFree
+#define vendorFreeAsync              hipFreeAsync
+#define vendorFreeHost               hipHostFree
+#define vendorGetDevice              hipGetDevice
+#define vendorGetDeviceCount         hipGetDeviceCount
+#define vendorGetDeviceProperties    hipGetDeviceProperties
+#define vendorGetErrorName           hipGetErrorName
+#define vendorGetErrorString         hipGetErrorString
+#define vendorGetLastError           hipGetLastError
+#define vendorHostAlloc              hipHostMalloc
+#define vendorHostGetDevicePointer   hipHostGetDevicePointer
+#define vendorHostRegister           hipHostRegister
+#define vendorHostUnregister         hipHostUnregister
+#define vendorIpcCloseMemHandle      hipIpcCloseMemHandle
+#define vendorIpcGetMemHandle        hipIpcGetMemHandle
+#define vendorIpcOpenMemHandle       hipIpcOpenMemHandle
+#define vendorLaunchHostFunc         dao_hip_launch_host_func
+#define vendorMalloc                 hipMalloc
+#define vendorMallocFromPoolAsync    hipMallocFromPoolAsync
+#define vendorMemGetInfo             hipMemGetInfo
+#define vendorMemPoolCreate          hipMemPoolCreate
+#define vendorMemPoolDestroy         hipMemPoolDestroy
+#define vendorMemPoolSetAccess       hipMemPoolSetAccess
+#define vendorMemcpyAsync            hipMemcpyAsync
+#define vendorMemcpyPeerAsync        hipMemcpyPeerAsync
+#define vendorMemsetAsync            hipMemsetAsync
+#define vendorRuntimeGetVersion      hipRuntimeGetVersion
+#define vendorSetDevice              hipSetDevice
+#define vendorStreamCreateWithFlags  hipStreamCreateWithFlags
+#define vendorStreamDestroy          hipStreamDestroy
+#define vendorStreamSynchronize      hipStreamSynchronize
+#define vendorStreamWaitEvent        hipStreamWaitEvent
 
-#define vendorVmm_t          hipMemGenericAllocationHandle_t
-#define vendorVmmAllow       dao_hip_vmm_allow
-#define vendorVmmCreate      dao_hip_vmm_create
-#define vendorVmmDestroy     hipMemRelease
-#define vendorVmmGranularity dao_hip_vmm_granularity
-#define vendorVmmMap         dao_hip_vmm_map
-#define vendorVmmRelease     hipMemAddressFree
-#define vendorVmmReserve     dao_hip_vmm_reserve
-#define vendorVmmUnmap       hipMemUnmap
+#define vendorVmm_t           hipMemGenericAllocationHandle_t
+#define vendorVmmAllow        dao_hip_vmm_allow
+#define vendorVmmCreate       dao_hip_vmm_create
+#define vendorVmmCreateShared dao_hip_vmm_create_shared
+#define vendorVmmDestroy      hipMemRelease
+#define vendorVmmExport       dao_hip_vmm_export
+#define vendorVmmGranularity  dao_hip_vmm_granularity
+#define vendorVmmImport       dao_hip_vmm_import
+#define vendorVmmMap          dao_hip_vmm_map
+#define vendorVmmRelease      hipMemAddressFree
+#define vendorVmmReserve      dao_hip_vmm_reserve
+#define vendorVmmShareable    dao_hip_vmm_shareable
+#define vendorVmmUnmap        hipMemUnmap
 
 #endif

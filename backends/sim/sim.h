@@ -6,7 +6,7 @@
    and asking an event again and again moves nothing. A wait that nothing can end is answered DAO_ERR_BACKEND.
 
    What takes time: a copy over a link latency + bytes / bandwidth, during which the link is taken, in the order in which
-   copies come to it; work of dao_sim_stream_work() what it says. Copies within a device or the host, fills and host
+   copies come to it; work of dao_sim_stream_work() and a delay what they say. Copies within a device or the host, fills and host
    functions take none. A host function is called when its stream's time has come, by the thread that waits.
 
    Settings are those of virtual devices, `cpu` of dao_config_t; the environment is not asked. 2 devices of 4 GiB by default. */

@@ -12,11 +12,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define NS_PER_SECOND UINT64_C(1000000000)
 
 static _Thread_local bool is_in_function;
 
@@ -42,11 +41,9 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 /* How long a copy takes its link, rounded up to whole nanoseconds. */
 static uint64_t copy_ns(const dao_backend_t *backend, const sim_command_t *command)
 {
-    __extension__ typedef unsigned __int128 wide_t;
     uint64_t rate = command->link->bytes_per_second;
-    uint64_t latency_ns = backend->config.cpu.copy_latency_ns;
-    wide_t ns = rate == 0 ? 0 : ((wide_t)command->size_bytes * NS_PER_SECOND + rate - 1) / rate;
-    return ns > UINT64_MAX ? UINT64_MAX : add_saturated((uint64_t)ns, latency_ns);
+    uint64_t moving_ns = rate == 0 ? 0 : dao_transfer_ns(command->size_bytes, rate);
+    return add_saturated(moving_ns, backend->config.cpu.copy_latency_ns);
 }
 
 static sim_command_t *first_command(dao_backend_stream_t *stream)
@@ -140,6 +137,7 @@ static bool begin_locked(dao_backend_stream_t *stream)
         run_until_locked(stream, 0);
         return true;
     case SIM_COMMAND_WORK:
+    case SIM_COMMAND_DELAY:
         run_until_locked(stream, command->duration_ns);
         return true;
     case SIM_COMMAND_FUNCTION:
@@ -242,7 +240,7 @@ static bool end_next_locked(dao_backend_t *backend)
     return true;
 }
 
-static void lock_still(dao_backend_t *backend)
+void dao_sim_lock_still(dao_backend_t *backend)
 {
     dao_mutex_lock(&backend->lock);
     while (backend->is_moving) {
@@ -259,7 +257,7 @@ static void stand_still_locked(dao_backend_t *backend)
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target)
 {
     bool has_next = true;
-    lock_still(backend);
+    dao_sim_lock_still(backend);
     backend->is_moving = true;
     while (has_next && !is_reached(target)) {
         begin_all_locked(backend);
@@ -306,7 +304,7 @@ dao_status_t dao_sim_pass(dao_backend_device_t *device, uint64_t until_ns)
     if (status != DAO_OK) {
         return status;
     }
-    lock_still(backend);
+    dao_sim_lock_still(backend);
     backend->is_moving = true;
     begin_all_locked(backend);
     while (!is_quiet_before_locked(backend, until_ns)) {

@@ -3,10 +3,12 @@
 #define DAO_BACKENDS_SIM_SIM_INTERNAL_H
 
 #include "backends/sim/sim.h"
+#include "backends/virtual_memory.h"
 #include "base/sync.h"
 
-/* Alignment of device and pinned memory. */
+/* Alignment that device_query promises, and that of addresses, which are reserved in pages. */
 #define DAO_SIM_ALIGNMENT_BYTES 256
+#define DAO_SIM_PAGE_BYTES      4096
 
 /* A wire carries one copy at a time. Both directions of a half-duplex link are one wire. */
 typedef struct sim_wire {
@@ -19,13 +21,6 @@ typedef struct sim_link {
     uint64_t bytes_per_second; /* 0: no limit */
 } sim_link_t;
 
-/* A live piece of device or pinned memory. */
-typedef struct sim_allocation {
-    struct sim_allocation *next;
-    void *address;
-    size_t size_bytes;
-} sim_allocation_t;
-
 /* What a record makes true. Counted: its event, its command, every waiting command. */
 typedef struct sim_mark {
     uint32_t reference_count;
@@ -37,6 +32,7 @@ typedef enum sim_command_kind {
     SIM_COMMAND_COPY,
     SIM_COMMAND_FILL,
     SIM_COMMAND_WORK,
+    SIM_COMMAND_DELAY,
     SIM_COMMAND_FUNCTION,
     SIM_COMMAND_RECORD,
     SIM_COMMAND_WAIT,
@@ -49,7 +45,7 @@ typedef struct sim_command {
     size_t size_bytes;
     uint8_t value;          /* of a fill */
     const sim_link_t *link; /* of a copy; NULL: it takes no time */
-    uint64_t duration_ns;   /* of work */
+    uint64_t duration_ns;   /* of work and delays */
     dao_host_func_t function;
     void *user;
     sim_mark_t *mark; /* of RECORD and WAIT: a reference */
@@ -95,8 +91,7 @@ struct dao_backend_device {
     int32_t index;
     sim_wire_t wires[2];
     sim_link_t h2d, d2h;
-    uint64_t used_bytes;
-    sim_allocation_t *allocations, *pinned;
+    dao_virtual_memory_t memory; /* has a lock of its own */
 };
 
 /* DAO_ERR_REENTRANT inside a host function: no call of the table is made from there. */
@@ -106,6 +101,9 @@ DAO_NODISCARD dao_status_t dao_sim_check_thread(void);
 typedef bool (*sim_reached_t)(const void *target);
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target);
 
+/* sim_clock.c: takes the lock once nobody moves time. */
+void dao_sim_lock_still(dao_backend_t *backend);
+
 /* Lets go of a mark; the last one frees it. */
 void dao_sim_mark_unreference_locked(sim_mark_t *mark);
 
@@ -114,6 +112,9 @@ dao_status_t dao_sim_memory_alloc(dao_backend_device_t *device, size_t size_byte
 dao_status_t dao_sim_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_sim_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_sim_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_sim_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
 
 /* sim_stream.c */
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);
@@ -125,6 +126,7 @@ dao_status_t dao_sim_device_synchronize(dao_backend_device_t *device);
 dao_status_t dao_sim_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
                           size_t size_bytes);
 dao_status_t dao_sim_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
+dao_status_t dao_sim_stream_delay(dao_backend_stream_t *stream, uint64_t duration_ns);
 dao_status_t dao_sim_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
 dao_status_t dao_sim_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event);
 void dao_sim_event_destroy(dao_backend_event_t *event);

@@ -86,6 +86,12 @@ dao_status_t dao_sim_stream_work(dao_backend_stream_t *stream, uint64_t duration
     return queue_command(stream, &command);
 }
 
+dao_status_t dao_sim_stream_delay(dao_backend_stream_t *stream, uint64_t duration_ns)
+{
+    sim_command_t command = {.kind = SIM_COMMAND_DELAY, .duration_ns = duration_ns};
+    return queue_command(stream, &command);
+}
+
 /* ---- streams ---- */
 
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream)
@@ -154,11 +160,8 @@ static void drop_commands_locked(dao_backend_stream_t *stream)
 void dao_sim_stream_destroy(dao_backend_stream_t *stream)
 {
     dao_backend_t *backend = stream->device->backend;
-    (void)synchronize(stream); /* it fails when nothing can end the wait: what is left is dropped */
-    dao_mutex_lock(&backend->lock);
-    while (backend->is_moving) { /* the one who moves time may be looking at it */
-        dao_cond_wait(&backend->idle, &backend->lock);
-    }
+    (void)synchronize(stream);   /* it fails when nothing can end the wait: what is left is dropped */
+    dao_sim_lock_still(backend); /* the one who moves time may be looking at it */
     drop_commands_locked(stream);
     dao_backend_stream_t **link = &backend->streams;
     while (*link != stream) {

@@ -10,11 +10,13 @@
    puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is in vendor_pages.c. */
+   Virtual memory is in vendor_pages.c, the driver's pools in vendor_pool.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/units.h"
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ struct dao_backend_stream {
 struct dao_backend_event {
     dao_backend_device_t *device;
     vendorEvent_t event;
-    bool is_recorded;
+    _Atomic bool is_recorded; /* threads may record and ask at the same time */
 };
 
 /* A copy within host memory, on its way through a stream. */
@@ -46,8 +48,7 @@ typedef struct host_copy {
 
 /* Errors. */
 
-/* Tells whether the device's context is of no more use after this error. */
-static bool is_lost(vendorError_t error)
+bool dao_vendor_is_lost(vendorError_t error)
 {
 #define LOST_CASE(code) case code:
     switch ((int)error) {
@@ -59,23 +60,36 @@ static bool is_lost(vendorError_t error)
 #undef LOST_CASE
 }
 
+static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
+{
+    switch ((int)error) {
+    case vendorErrorMemoryAllocation:
+        return no_memory;
+    case vendorErrorNotReady:
+        return DAO_ERR_NOT_READY;
+    case vendorErrorInvalidDevice:
+    case vendorErrorNoDevice:
+        return DAO_ERR_NO_DEVICE;
+    case vendorErrorNotSupported:
+    case vendorErrorPeerAccessUnsupported:
+        return DAO_ERR_UNSUPPORTED;
+    case vendorErrorHostMemoryAlreadyRegistered:
+    case vendorErrorPeerAccessAlreadyEnabled:
+        return DAO_ERR_BUSY;
+    case vendorErrorHostMemoryNotRegistered:
+        return DAO_ERR_FOREIGN_POINTER;
+    default:
+        return dao_vendor_is_lost(error) ? DAO_ERR_DEVICE_LOST : DAO_ERR_BACKEND;
+    }
+}
+
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory)
 {
     if (error == vendorSuccess) {
         return DAO_OK;
     }
     (void)vendorGetLastError(); /* it is reported here; a lost device keeps it all the same */
-    dao_status_t status = DAO_ERR_BACKEND;
-    if (error == vendorErrorMemoryAllocation) {
-        status = no_memory;
-    } else if (error == vendorErrorNotReady) {
-        status = DAO_ERR_NOT_READY;
-    } else if (error == vendorErrorInvalidDevice || error == vendorErrorNoDevice) {
-        status = DAO_ERR_NO_DEVICE;
-    } else if (is_lost(error)) {
-        status = DAO_ERR_DEVICE_LOST;
-    }
-    return dao_error_vendor(status, (int)error, "device:%d: %s: %s (%s)", index, call,
+    return dao_error_vendor(status_of(error, no_memory), (int)error, "device:%d: %s: %s (%s)", index, call,
                             vendorGetErrorString(error), vendorGetErrorName(error));
 }
 
@@ -165,6 +179,23 @@ static dao_status_t device_count(dao_backend_t *backend, int32_t *out_count)
     return DAO_OK;
 }
 
+/* Says what does not change of a device. */
+static void describe(const vendorDeviceProp_t *properties, size_t page_bytes, dao_device_info_t *out_info)
+{
+    *out_info = (dao_device_info_t){
+        .page_bytes = page_bytes,
+        .alignment_bytes = ALIGNMENT_BYTES,
+        .compute_major = properties->major,
+        .compute_minor = properties->minor,
+        .multiprocessor_count = properties->multiProcessorCount,
+    };
+    (void)snprintf(out_info->name, sizeof(out_info->name), "%.*s", (int)sizeof(out_info->name) - 1,
+                   properties->name);
+    (void)snprintf(out_info->pci_address, sizeof(out_info->pci_address), "%04x:%02x:%02x.0",
+                   (unsigned)properties->pciDomainID & 0xffff, (unsigned)properties->pciBusID & 0xff,
+                   (unsigned)properties->pciDeviceID & 0xff);
+}
+
 static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
 {
     if (index < 0 || index >= backend->device_count) {
@@ -173,6 +204,7 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
+    bool has_pools = false;
     dao_status_t status;
     CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
     if (status == DAO_OK) {
@@ -181,6 +213,9 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     if (status == DAO_OK && backend->maps_pages) {
         CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorVmmGranularity, (&page_bytes, index));
+    }
+    if (status == DAO_OK) {
+        status = dao_vendor_pools_find(index, &has_pools);
     }
     if (status != DAO_OK) {
         return status;
@@ -191,14 +226,18 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     device->index = index;
     device->page_bytes = page_bytes;
-    (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
-                   properties.name);
+    device->reachers = UINT64_C(1) << index;
+    dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
+    describe(&properties, page_bytes, &device->info);
+    device->info.memory_pools = has_pools;
     *out_device = device;
     return DAO_OK;
 }
 
 static void device_close(dao_backend_device_t *device)
 {
+    DAO_ASSERT(device->mapped == NULL);
+    dao_mutex_finish(&device->lock);
     dao_host_free(device); /* the primary context stays: others in the process may use it */
 }
 
@@ -211,14 +250,9 @@ static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t
     if (status != DAO_OK) {
         return status;
     }
-    *out_info = (dao_device_info_t){
-        .total_bytes = total_bytes,
-        .free_bytes = free_bytes,
-        .page_bytes = device->page_bytes,
-        .alignment_bytes = ALIGNMENT_BYTES,
-        .host_accessible = false,
-    };
-    memcpy(out_info->name, device->name, sizeof(out_info->name));
+    *out_info = device->info;
+    out_info->total_bytes = total_bytes;
+    out_info->free_bytes = free_bytes;
     return DAO_OK;
 }
 
@@ -257,7 +291,7 @@ static dao_status_t pinned_alloc(dao_backend_device_t *device, size_t size_bytes
     void *address = NULL;
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostAlloc,
-         (&address, size_bytes, vendorHostAllocPortable));
+         (&address, size_bytes, vendorHostAllocPortable | vendorHostAllocMapped));
     if (status != DAO_OK) {
         dao_error_prefix("%zu bytes of page-locked memory: ", size_bytes);
         return status;
@@ -272,6 +306,60 @@ static dao_status_t pinned_free(dao_backend_device_t *device, void *address, siz
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorFreeHost, (address));
     return status;
+}
+
+/* Others' host memory: for all devices, and mapped for their kernels, as what pinned_alloc() gives. */
+
+static dao_status_t host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostRegister,
+         (address, size_bytes, vendorHostRegisterPortable | vendorHostRegisterMapped));
+    if (status != DAO_OK) {
+        dao_error_prefix("%zu bytes at %p: ", size_bytes, address);
+    }
+    return status;
+}
+
+static dao_status_t host_unregister(dao_backend_device_t *device, void *address)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostUnregister, (address));
+    return status;
+}
+
+static dao_status_t host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    void *mapped = NULL;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorHostGetDevicePointer, (&mapped, address, 0));
+    if (status == DAO_OK) {
+        *out_address = mapped;
+    }
+    return status;
+}
+
+/* Peers. */
+
+static dao_status_t peer_can(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can)
+{
+    int can = 0;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceCanAccessPeer,
+         (&can, device->index, peer->index));
+    if (status == DAO_OK) {
+        *out_can = can != 0;
+    }
+    return status;
+}
+
+/* What the vendor enables is what it has allocated; what is mapped is opened page by page. Where the second fails the first
+   stays: the vendor would take it from others in the process, too, who may have enabled it before. */
+static dao_status_t peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorDeviceEnablePeerAccess, (peer->index, 0));
+    return status == DAO_OK || status == DAO_ERR_BUSY ? dao_vendor_pages_open(peer, device->index) : status;
 }
 
 /* Streams. */
@@ -385,7 +473,7 @@ static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_
     CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventRecord,
          (event->event, stream->stream));
     if (status == DAO_OK) {
-        event->is_recorded = true;
+        atomic_store_explicit(&event->is_recorded, true, memory_order_release);
     }
     return status;
 }
@@ -407,7 +495,8 @@ static dao_status_t event_synchronize(dao_backend_event_t *event)
 static dao_status_t event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                   int64_t *out_elapsed_ns)
 {
-    if (!begin->is_recorded || !end->is_recorded) {
+    if (!atomic_load_explicit(&begin->is_recorded, memory_order_acquire) ||
+        !atomic_load_explicit(&end->is_recorded, memory_order_acquire)) {
         return dao_error(DAO_ERR_NOT_READY, "device:%d: an event without a record has no time",
                          end->device->index);
     }
@@ -471,6 +560,21 @@ static dao_status_t copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, voi
     return status;
 }
 
+#ifdef vendorCopyBatch
+static dao_status_t copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                               const void *const *srcs, const size_t *sizes_bytes, size_t count)
+{
+    (void)kind; /* the vendor sees it from the addresses */
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorCopyBatch,
+         (dsts, srcs, sizes_bytes, count, stream->stream));
+    return status;
+}
+#define COPY_BATCH copy_batch
+#else
+#define COPY_BATCH NULL /* the vendor has none */
+#endif
+
 static dao_status_t fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
 {
     dao_status_t status;
@@ -523,11 +627,26 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_create_mapped = dao_vendor_pages_create_mapped,
     .pages_destroy = dao_vendor_pages_destroy,
     .pages_map = dao_vendor_pages_map,
+    .pages_map_run = dao_vendor_pages_map_run,
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
+    .pool_create = dao_vendor_pool_create,
+    .pool_destroy = dao_vendor_pool_destroy,
+    .pool_alloc = dao_vendor_pool_alloc,
+    .pool_free = dao_vendor_pool_free,
+    .shared_create = dao_vendor_shared_create,
+    .shared_export = dao_vendor_shared_export,
+    .shared_import = dao_vendor_shared_import,
+    .shared_destroy = dao_vendor_shared_destroy,
     .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,
     .dlpack_pinned = VENDOR_DLPACK_PINNED,
+    .peer_can = peer_can,
+    .peer_enable = peer_enable,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .host_device_address = host_device_address,
+    .copy_batch = COPY_BATCH,
 };

@@ -2,15 +2,28 @@
    the one behind the other. A mapping can be used once access is allowed, which is a call of its own; both are one step
    here, undone together. The vendor's calls have `vendorVmm` names in backends/cuda/names.h and backends/hip/names.h.
 
-   A handle knows its size alone. Where it is mapped the core knows, as the table asks for. */
+   A device has a list of its handles that are mapped, for peers that may reach its memory only later:
+
+       pages_map     maps -> enters the list and reads who may reach the device -> allows those
+       peer_enable   adds the peer -> walks the list and allows it, under the lock
+       pages_unmap   leaves the list -> unmaps
+
+   so that whichever of the first two gets the lock first, the other one sees what it did; and nothing is allowed that is
+   being unmapped. */
 #include "backends/vendor/vendor_internal.h"
 
-#include <inttypes.h>
+#include <assert.h>
 
 struct dao_backend_pages {
     vendorVmm_t handle;
     size_t size_bytes;
+    /* guarded by the device's lock; all NULL while it is not mapped */
+    void *address;
+    dao_backend_pages_t *previous;
+    dao_backend_pages_t *next;
 };
+
+static_assert(DAO_DEVICE_COUNT_MAX <= 64, "a set of devices is a bit each");
 
 /* ---- addresses ---- */
 
@@ -34,26 +47,164 @@ dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *addr
     return status;
 }
 
+/* ---- who reaches what is mapped ---- */
+
+static bool is_valid_locked(const dao_backend_device_t *device)
+{
+    const dao_backend_pages_t *previous = NULL;
+    for (const dao_backend_pages_t *pages = device->mapped; pages != NULL; pages = pages->next) {
+        if (pages->address == NULL || pages->previous != previous) {
+            return false;
+        }
+        previous = pages;
+    }
+    return (device->reachers >> device->index & 1) != 0;
+}
+
+/* Enters pages into the list. Gives the devices that are to reach them. */
+static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    dao_mutex_lock(&device->lock);
+    pages->address = address;
+    pages->previous = NULL;
+    pages->next = device->mapped;
+    if (pages->next != NULL) {
+        pages->next->previous = pages;
+    }
+    device->mapped = pages;
+    uint64_t reachers = device->reachers;
+    DAO_ASSERT_HEAVY(is_valid_locked(device));
+    dao_mutex_unlock(&device->lock);
+    return reachers;
+}
+
+static void take_out_locked(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    if (pages->next != NULL) {
+        pages->next->previous = pages->previous;
+    }
+    if (pages->previous != NULL) {
+        pages->previous->next = pages->next;
+    } else {
+        DAO_ASSERT(device->mapped == pages);
+        device->mapped = pages->next;
+    }
+    pages->address = NULL;
+    pages->previous = NULL;
+    pages->next = NULL;
+}
+
+/* Takes pages out of the list; those of a lost device may have left it at an unmap that failed. */
+static void leave(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    dao_mutex_lock(&device->lock);
+    if (pages->address != NULL) {
+        take_out_locked(device, pages);
+    }
+    DAO_ASSERT_HEAVY(is_valid_locked(device));
+    dao_mutex_unlock(&device->lock);
+}
+
+static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes,
+                          uint64_t devices)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow, (address, size_bytes, devices));
+    return status;
+}
+
+/* Rare, and the lists must not change: the calls of a driver that are made under a lock. */
+dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
+{
+    uint64_t bit = UINT64_C(1) << reacher;
+    dao_status_t status = DAO_OK;
+    dao_mutex_lock(&device->lock);
+    const dao_backend_pages_t *pages = (device->reachers & bit) == 0 ? device->mapped : NULL;
+    while (pages != NULL && status == DAO_OK) {
+        status = allow(device, pages->address, pages->size_bytes, bit);
+        pages = pages->next;
+    }
+    if (status == DAO_OK && (device->reachers & bit) == 0) {
+        status = dao_vendor_pools_allow_locked(device, reacher);
+    }
+    device->reachers |= status == DAO_OK ? bit : 0; /* else some can be reached that nobody was promised */
+    dao_mutex_unlock(&device->lock);
+    return status;
+}
+
 /* ---- pages ---- */
+
+/* Gives the structure around a handle that there is not yet; NULL, which is an error already, without memory. */
+static dao_backend_pages_t *pages_wrap(const dao_backend_device_t *device, size_t size_bytes)
+{
+    dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    if (pages == NULL) {
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for pages of device:%d", device->index);
+        return NULL;
+    }
+    pages->size_bytes = size_bytes;
+    return pages;
+}
+
+/* Hands on pages whose handle was asked for, unless it was refused. */
+static dao_status_t pages_finish(dao_backend_pages_t *pages, dao_status_t status,
+                                 dao_backend_pages_t **out_pages)
+{
+    if (status != DAO_OK) {
+        dao_error_prefix("pages of %zu bytes: ", pages->size_bytes);
+        dao_host_free(pages);
+        return status;
+    }
+    *out_pages = pages;
+    return DAO_OK;
+}
 
 dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_bytes,
                                      dao_backend_pages_t **out_pages)
 {
-    dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
     if (pages == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for pages of device:%d", device->index);
+        return DAO_ERR_NO_HOST_MEMORY;
     }
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmCreate,
          (&pages->handle, size_bytes, device->index));
-    if (status != DAO_OK) {
-        dao_host_free(pages);
-        dao_error_prefix("pages of %zu bytes: ", size_bytes);
-        return status;
+    return pages_finish(pages, status, out_pages);
+}
+
+/* ---- pages that several processes have ---- */
+
+dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,
+                                            dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
+    if (pages == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
     }
-    pages->size_bytes = size_bytes;
-    *out_pages = pages;
-    return DAO_OK;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmCreateShared,
+         (&pages->handle, size_bytes, device->index));
+    return pages_finish(pages, status, out_pages);
+}
+
+dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descriptor, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
+    if (pages == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmImport, (&pages->handle, descriptor));
+    return pages_finish(pages, status, out_pages);
+}
+
+dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
+                                     int *out_descriptor)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmExport, (out_descriptor, pages->handle));
+    return status;
 }
 
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
@@ -63,8 +214,22 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
     if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST) {
         return status;
     }
+    leave(device, pages);
     dao_host_free(pages); /* those of a lost device went with it */
     return DAO_OK;
+}
+
+void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    leave(device, pages);
+    dao_host_free(pages);
+}
+
+void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    if (dao_vendor_pages_destroy(device, pages) != DAO_OK) {
+        dao_vendor_pages_forget(device, pages);
+    }
 }
 
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages)
@@ -82,71 +247,73 @@ static dao_status_t map_alone(dao_backend_device_t *device, const dao_backend_pa
     return status;
 }
 
-static dao_status_t allow(const dao_backend_device_t *device, void *address, size_t size_bytes)
-{
-    dao_status_t status;
-    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmAllow,
-         (address, size_bytes, device->index));
-    return status;
-}
-
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     dao_status_t status;
+    leave(device, pages);
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap, (address, pages->size_bytes));
-    return status;
+    if (status == DAO_OK || status == DAO_ERR_DEVICE_LOST) {
+        return status;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    uint64_t reachers = enter(device, pages, address);
+    (void)allow(device, address, pages->size_bytes,
+                reachers); /* who came meanwhile; the others may already */
+    return dao_error_restore(&record);
+}
+
+/* Access to all of them is allowed by one call, instead of one each. */
+dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                      size_t page_count, void *address)
+{
+    char *end = address;
+    uint64_t reachers = 0;
+    size_t count = 0;
+    dao_status_t status = DAO_OK;
+    while (count < page_count && (status = map_alone(device, pages[count], end)) == DAO_OK) {
+        reachers = enter(device, pages[count], end);
+        end += pages[count++]->size_bytes;
+    }
+    if (status == DAO_OK) {
+        status = allow(device, address, (size_t)(end - (char *)address), reachers);
+    }
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    while (count > 0) {
+        end -= pages[--count]->size_bytes;
+        (void)dao_vendor_pages_unmap(device, pages[count], end); /* the first failure is the one to report */
+    }
+    return dao_error_restore(&record);
 }
 
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
-    dao_status_t status = map_alone(device, pages, address);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = allow(device, address, pages->size_bytes);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        (void)dao_vendor_pages_unmap(device, pages, address); /* the first failure is the one to report */
-        return dao_error_restore(&record);
-    }
-    return DAO_OK;
-}
-
-/* Undoes what dao_vendor_pages_create_mapped() has done: the first `count` pages are there, and all but perhaps the last one
-   mapped. Gives the failure that it was called with. */
-static dao_status_t discard(dao_backend_device_t *device, size_t page_bytes, size_t count,
-                            bool last_is_mapped, char *address, dao_backend_pages_t **pages,
-                            dao_status_t failure)
-{
-    dao_error_record_t record;
-    dao_error_save(&record, failure);
-    for (size_t i = count; i-- > 0;) {
-        if (i + 1 < count || last_is_mapped) {
-            (void)dao_vendor_pages_unmap(device, pages[i], address + i * page_bytes);
-        }
-        if (dao_vendor_pages_destroy(device, pages[i]) != DAO_OK) {
-            dao_host_free(pages[i]); /* nobody has it: the vendor keeps it until the process ends */
-        }
-    }
-    return dao_error_restore(&record);
+    return dao_vendor_pages_map_run(device, &pages, 1, address);
 }
 
 dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
                                             size_t page_count, void *address, dao_backend_pages_t **out_pages)
 {
-    char *next = address;
-    for (size_t i = 0; i < page_count; i++, next += page_bytes) {
-        dao_status_t status = dao_vendor_pages_create(device, page_bytes, &out_pages[i]);
-        if (status != DAO_OK) {
-            return discard(device, page_bytes, i, true, address, out_pages, status);
-        }
-        status = map_alone(device, out_pages[i], next);
-        if (status != DAO_OK) {
-            return discard(device, page_bytes, i + 1, false, address, out_pages, status);
-        }
+    size_t count = 0;
+    dao_status_t status = DAO_OK;
+    while (count < page_count &&
+           (status = dao_vendor_pages_create(device, page_bytes, &out_pages[count])) == DAO_OK) {
+        count++;
     }
-    dao_status_t status = allow(device, address, page_bytes * page_count);
-    return status == DAO_OK ? DAO_OK
-                            : discard(device, page_bytes, page_count, true, address, out_pages, status);
+    if (status == DAO_OK) {
+        status = dao_vendor_pages_map_run(device, out_pages, page_count, address);
+    }
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    while (count > 0) {
+        dao_vendor_pages_discard(device, out_pages[--count]);
+    }
+    return dao_error_restore(&record);
 }

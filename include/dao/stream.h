@@ -104,6 +104,27 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
 DAO_API DAO_NODISCARD dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst,
                                                    dao_place_t src_place, const void *src, size_t size_bytes);
 
+/** Several copies: three arrays of `count`, borrowed for the call. */
+typedef struct dao_copy_batch {
+    size_t count;              /**< 0: nothing is copied */
+    void *const *dsts;         /**< each stays allocated until its copy is done */
+    const void *const *srcs;   /**< each stays allocated and unchanged until its copy is done */
+    const size_t *sizes_bytes; /**< each at least 1 */
+} dao_copy_batch_t;
+
+/**
+ * Queues several copies from one place to another one: by one call where the vendor has such a call (CUDA from 12.8 on), one
+ * after the other else. Work before and after them is ordered as with dao_stream_copy(); among each other they run in any order,
+ * so none reads or writes what another one writes.
+ *
+ * @return As dao_stream_copy(). After DAO_ERR_COPY_FAILED some of them may be queued.
+ *
+ * Threads: any. Waits: as dao_stream_copy(). Cost: a backend call, or one each.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_stream_copy_batch(dao_stream_t *stream, dao_place_t dst_place,
+                                                         dao_place_t src_place,
+                                                         const dao_copy_batch_t *batch);
+
 /**
  * Queues a fill of device memory with one byte value.
  *

@@ -50,25 +50,21 @@ static uint64_t begin_of(const dao_engine_t *engine, const dao_use_t *use)
 /* Adds what a kernel needs to the demand, or takes it off. */
 static void count(dao_engine_t *engine, const dao_item_t *item, bool is_off)
 {
-    uint64_t time = item->use_count > 0 ? item->uses[0].time : 0;
     for (uint32_t i = 0; i < item->use_count; i++) {
         int64_t bytes = (int64_t)dao_round_up(item->uses[i].tensor->size_bytes, DAO_RANGE_GRANULE);
-        dao_demand_add(&engine->demand, begin_of(engine, &item->uses[i]), time, is_off ? -bytes : bytes);
+        dao_demand_add(&engine->demand, begin_of(engine, &item->uses[i]), item->time,
+                       is_off ? -bytes : bytes);
     }
-    if (item->workspace_bytes > 0 && item->use_count > 0) {
+    if (item->workspace_bytes > 0) {
         int64_t bytes = (int64_t)dao_round_up(item->workspace_bytes, DAO_RANGE_GRANULE);
-        dao_demand_add(&engine->demand, time, time, is_off ? -bytes : bytes);
+        dao_demand_add(&engine->demand, item->time, item->time, is_off ? -bytes : bytes);
     }
 }
 
 /* Tells whether a kernel and those admitted fit together; then it counts. */
 static bool admit(dao_engine_t *engine, const dao_item_t *item)
 {
-    if (item->use_count == 0) {
-        return true;
-    }
-    uint64_t time = item->uses[0].time;
-    if (time - engine->now >= DAO_DEMAND_KERNELS) {
+    if (item->time - engine->now >= DAO_DEMAND_KERNELS) {
         return false;
     }
     count(engine, item, false);
@@ -78,7 +74,7 @@ static bool admit(dao_engine_t *engine, const dao_item_t *item)
         return false;
     }
     for (uint32_t i = 0; i < item->use_count; i++) {
-        item->uses[i].tensor->ahead_time = time + 1;
+        item->uses[i].tensor->ahead_time = item->time + 1;
     }
     return true;
 }
@@ -87,7 +83,7 @@ static bool is_missing(const dao_use_t *use)
 {
     const dao_managed_t *tensor = use->tensor;
     return use->kind != DAO_USE_WRITE && tensor->first_use == use && !tensor->has_device &&
-           tensor->residence == DAO_RESIDENCE_HOST;
+           tensor->residence != DAO_RESIDENCE_EMPTY;
 }
 
 static bool fetch_use(dao_engine_t *engine, const dao_use_t *use)

@@ -5,8 +5,10 @@
 
 #include "runtime/executor/arena.h"
 #include "runtime/executor/demand.h"
+#include "runtime/executor/file_tier.h"
 #include "runtime/executor/host_tier.h"
 #include "runtime/executor/item.h"
+#include "runtime/executor/meter.h"
 #include "runtime/executor/policy.h"
 #include "runtime/executor/timeline.h"
 
@@ -15,6 +17,17 @@
 
 /* Owner of the arena's part that is a workspace; no tensor's record has this address. */
 #define DAO_OWNER_WORKSPACE 1
+
+typedef struct dao_course dao_course_t; /* course.h */
+typedef struct dao_adopt dao_adopt_t;   /* adopt.h */
+
+/* Where a kernel's workspace is, and what the kernel waits for besides its operands. */
+typedef struct dao_placement {
+    bool is_planned; /* by the course; else the workspace is a part that was taken from the arena */
+    bool has_workspace;
+    uint64_t workspace_offset;
+    dao_fence_t fence;
+} dao_placement_t;
 
 typedef struct dao_engine_config {
     const dao_backend_ops_t *ops;
@@ -26,11 +39,15 @@ typedef struct dao_engine_config {
     uint64_t arena_bytes;
     dao_allocator_t *host;
     uint64_t host_limit_bytes; /* 0: the allocator's own */
+    dao_file_config_t file;    /* without a directory: no file tier */
+    dao_backend_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_policy_t policy;
     dao_policy_score_t score;
     void *score_user;
     bool on_demand;
     bool check;
+    bool learns;        /* steps, and makes plans for them */
+    bool plans_at_once; /* not on a thread of their own */
 } dao_engine_config_t;
 
 typedef struct dao_engine {
@@ -38,6 +55,11 @@ typedef struct dao_engine {
     dao_timeline_t timeline;
     dao_arena_t arena;
     dao_host_tier_t host_tier;
+    dao_file_tier_t file_tier;
+    uint64_t backed_bytes;           /* spill.c: of host slots whose tensor has a slot in the file, too */
+    uint64_t leaving_bytes;          /* spill.c: of these, those whose write was not seen to finish */
+    bool is_file_refusing;           /* spill.c: a write has failed since the last sync: none is tried */
+    dao_error_record_t file_refusal; /* why */
 
     dao_managed_t *table;                     /* every tensor that has bytes or pending uses */
     dao_item_t *first_item, *last_item;       /* taken in, not yet run */
@@ -47,6 +69,11 @@ typedef struct dao_engine {
     dao_demand_t demand;                      /* of what is admitted */
     uint64_t next_time;                       /* of the next kernel that is taken in */
     uint64_t now;                             /* of the next kernel that is run */
+
+    dao_meter_t meter;
+    dao_adopt_t *adopt;     /* NULL: it learns nothing */
+    dao_course_t *course;   /* that is followed; NULL: none */
+    uint64_t last_forecast; /* the latest use that was ever expected of a tensor */
 
     dao_policy_block_t *view_blocks; /* scratch of room.c */
     size_t view_capacity;

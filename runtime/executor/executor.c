@@ -124,6 +124,15 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     if (config->policy == DAO_POLICY_USER && config->score == NULL) {
         return dao_error(DAO_ERR_INVALID, "the policy \"user\" needs a score function");
     }
+    if ((int)config->file.engine < DAO_FILE_ENGINE_AUTO || config->file.engine > DAO_FILE_ENGINE_THREADS) {
+        return dao_error(DAO_ERR_INVALID, "file engine %d is none; see DAO_FILE_ENGINE_LIST",
+                         (int)config->file.engine);
+    }
+    if (config->file.directory == NULL &&
+        (config->file.limit_bytes != 0 || config->file.in_bytes_per_second != 0 ||
+         config->file.out_bytes_per_second != 0 || config->file.latency_ns != 0)) {
+        return dao_error(DAO_ERR_INVALID, "a file tier needs a directory");
+    }
     if (config->capacity_bytes != 0 && config->capacity_bytes < DAO_RANGE_GRANULE) {
         return dao_error(DAO_ERR_INVALID, "capacity_bytes is %zu; the least is %u", config->capacity_bytes,
                          DAO_RANGE_GRANULE);
@@ -162,6 +171,12 @@ static void destroy_parts(dao_executor_t *executor)
         dao_stream_destroy(executor->streams[i]);
         executor->streams[i] = NULL;
     }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_stream_destroy(executor->file_streams[i]);
+        executor->file_streams[i] = NULL;
+    }
+    dao_host_free(executor->file_directory);
+    executor->file_directory = NULL;
     if (executor->arena_address != NULL) {
         dao_allocator_t *allocator = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_DEVICE);
         dao_annotate_free((dao_place_t){DAO_PLACE_KIND_DEVICE, executor->runtime->device_index},
@@ -176,12 +191,28 @@ static void destroy_parts(dao_executor_t *executor)
     }
 }
 
+static dao_status_t create_file_parts(dao_executor_t *executor, const dao_executor_config_t *config)
+{
+    executor->file_directory = dao_host_strdup(config->file.directory);
+    if (executor->file_directory == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the name of a directory");
+    }
+    dao_status_t status = DAO_OK;
+    for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        status = dao_stream_create(config->device_index, &executor->file_streams[i]);
+    }
+    return status;
+}
+
 static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_config_t *config,
                                  dao_engine_config_t *engine)
 {
     dao_status_t status = dao_runtime_acquire(config->device_index, &executor->runtime);
     for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
         status = dao_stream_create(config->device_index, &executor->streams[i]);
+    }
+    if (status == DAO_OK && config->file.directory != NULL) {
+        status = create_file_parts(executor, config);
     }
     if (status == DAO_OK) {
         status = arena_bytes(executor->runtime, config->capacity_bytes, &engine->arena_bytes);
@@ -209,6 +240,11 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         engine->streams[i] = executor->streams[i]->backend;
     }
+    engine->file = config->file;
+    engine->file.directory = executor->file_directory;
+    for (int i = 0; executor->file_directory != NULL && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        engine->file_streams[i] = executor->file_streams[i]->backend;
+    }
     engine->arena_address = executor->arena_address;
     engine->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
     engine->host_limit_bytes = config->host_bytes;
@@ -217,6 +253,9 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->score_user = config->score_user;
     engine->on_demand = config->on_demand;
     engine->check = config->check;
+    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER &&
+                     config->file.directory == NULL;
+    engine->plans_at_once = executor->is_still;
 }
 
 /* Everything but the shell; on an error nothing of it is left. */
@@ -331,6 +370,26 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     status = dao_executor_queue(executor, item, item, 1);
     if (status != DAO_OK) {
         item->drop = NULL; /* the program keeps what it could not push */
+        dao_item_destroy(item);
+    }
+    return status;
+}
+
+dao_status_t dao_executor_mark(dao_executor_t *executor)
+{
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_mark(&item);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_executor_queue(executor, item, item, 0);
+    if (status != DAO_OK) {
         dao_item_destroy(item);
     }
     return status;

@@ -102,6 +102,18 @@ dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline,
     }
 }
 
+bool dao_host_tier_could_hold(const dao_host_tier_t *tier, size_t size_bytes)
+{
+    return tier->limit_bytes == 0 || size_bytes <= tier->limit_bytes;
+}
+
+bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes)
+{
+    uint64_t kept_bytes = tier->limit_bytes / 100 * DAO_HOST_TIER_SPARE_PERCENT;
+    return tier->limit_bytes == 0 || (dao_host_tier_could_hold(tier, size_bytes) &&
+                                      tier->used_bytes + kept_bytes <= tier->limit_bytes - size_bytes);
+}
+
 static bool make_room_for_pending(dao_host_tier_t *tier)
 {
     if (tier->pending_count < tier->pending_capacity) {

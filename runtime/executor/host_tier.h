@@ -12,6 +12,9 @@ typedef struct dao_host_pending {
     dao_fence_t fence;
 } dao_host_pending_t;
 
+/* The share of the limit that is not counted as room to spare. */
+#define DAO_HOST_TIER_SPARE_PERCENT 10u
+
 typedef struct dao_host_tier {
     dao_allocator_t *allocator; /* borrowed */
     uint64_t limit_bytes;       /* 0: only the allocator's own */
@@ -37,6 +40,12 @@ void dao_host_tier_finish(dao_host_tier_t *tier);
    message; the device's error from such a wait. */
 DAO_NODISCARD dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline,
                                               size_t size_bytes, void **out_address);
+
+/* Tells whether a slot of this size fits the limit at all. */
+bool dao_host_tier_could_hold(const dao_host_tier_t *tier, size_t size_bytes);
+
+/* Tells whether a slot of this size fits now and leaves a share of the limit free. */
+bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes);
 
 /* Gives back a slot that copies up to `fence` still use. Never fails: without memory for the record the host waits; the
    answer is the error of that wait, with the slot given back all the same. */

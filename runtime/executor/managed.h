@@ -12,8 +12,16 @@ typedef enum dao_residence {
     DAO_RESIDENCE_EMPTY = 0, /* nowhere: never written, or discarded */
     DAO_RESIDENCE_DEVICE,    /* on the device only: that copy counts */
     DAO_RESIDENCE_BOTH, /* the same bytes on device and host: the host's counts, the device's may be dropped */
-    DAO_RESIDENCE_HOST, /* on the host only */
+    DAO_RESIDENCE_HOST, /* on the host, not on the device */
+    DAO_RESIDENCE_FILE, /* in the file only */
 } dao_residence_t;
+
+/* The bytes' copy in the file. It is there beside the others: whatever writes the tensor gives it up. */
+typedef enum dao_file_copy {
+    DAO_FILE_COPY_NONE = 0,
+    DAO_FILE_COPY_WRITING, /* has a slot; not seen to have been written yet: it does not count */
+    DAO_FILE_COPY_VALID,   /* has a slot with the same bytes as the other copies */
+} dao_file_copy_t;
 
 struct dao_managed {
     /* Never change. */
@@ -30,12 +38,17 @@ struct dao_managed {
 
     /* The executor's thread alone. */
     dao_managed_t *table_previous, *table_next;
-    bool is_listed;                  /* in the executor's table */
-    bool is_released;                /* no handle is left */
-    bool is_pinned;                  /* an operand of the kernel that is being prepared */
-    dao_use_t *first_use, *last_use; /* pending uses, in order of time */
-    uint64_t last_use_time;          /* of the latest finished use */
-    uint64_t ahead_time;             /* ahead.c: behind the latest admitted kernel that uses it */
+    bool is_listed;                      /* in the executor's table */
+    bool is_released;                    /* no handle is left */
+    bool is_pinned;                      /* an operand of the kernel that is being prepared */
+    dao_use_t *first_use, *last_use;     /* pending uses, in order of time */
+    uint64_t last_use_time;              /* of the latest finished use */
+    uint64_t log_epoch;                  /* shape.c: number of the latest step that uses it */
+    uint32_t log_role;                   /* in that step */
+    uint64_t fed_epoch;                  /* adopt.c: number of the step in which the program wrote it last */
+    uint64_t forecast_time;              /* adopt.c: of its next use, by what the step was the time before */
+    struct dao_course_role *course_role; /* in the course that is followed; NULL: none */
+    uint64_t ahead_time;                 /* ahead.c: behind the latest admitted kernel that uses it */
 
     dao_residence_t residence;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */
@@ -45,6 +58,13 @@ struct dao_managed {
     void *host_address;         /* the slot; NULL without one */
     dao_fence_t host_written;
     dao_fence_t host_busy;
+    dao_file_copy_t file_copy;
+    uint64_t file_offset_bytes; /* of the slot in the file */
+    uint64_t file_version; /* grows with every write to the file and every read from it, and when the copy is
+                                   given up: what comes of an operation is for the version that it was queued with */
+    dao_fence_t file_busy; /* all that uses the slot */
+    bool is_unverified; /* the device part comes from the file, and the reads were not seen to succeed yet */
+    int file_error;     /* of such a read: errno; 0: none has failed */
 };
 
 /* Holds a record, and lets go of it; the last one frees it. */

@@ -1,11 +1,6 @@
-/* Lanes of a plan as lanes of the timeline:
-
-       plan       COMPUTE     HOST_IN     HOST_OUT           thing n of this step (from 1) has
-       timeline   COMPUTE     H2D         D2H                number base + n
-
-   With half duplex both directions are on HOST_IN. A fence of the plan names things of this step and of the step before;
-   either way they have numbers, and those of before the first step are over. A thing is queued once all that its fence
-   names is queued, so that no event is waited for before it is recorded. */
+/* Replaying a step: its things are queued in the order of order.c. On its stream thing n of a lane (from 1) has the number
+   base + n. A fence of the plan names things of this step and of the step before; either way they have numbers, and those
+   of before the first step are over. */
 #include "runtime/executor/replay.h"
 
 #include "base/assert.h"
@@ -14,43 +9,29 @@
 
 #include <inttypes.h>
 
-/* Lanes of a plan that go through the host's link, and their streams. */
-static const struct {
-    dao_swap_lane_t lane;
-    dao_stream_role_t role;
-} lanes[] = {
-    {DAO_SWAP_LANE_COMPUTE, DAO_STREAM_ROLE_COMPUTE},
-    {DAO_SWAP_LANE_HOST_IN, DAO_STREAM_ROLE_H2D},
-    {DAO_SWAP_LANE_HOST_OUT, DAO_STREAM_ROLE_D2H},
-};
-
-enum { LANE_COUNT = sizeof(lanes) / sizeof(lanes[0]) };
-
 dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *config)
 {
     uint32_t most_uses = 1;
     *replay = (dao_replay_t){.config = *config};
-    if (config->schedule->copy_count[DAO_SWAP_LANE_FILE_IN] > 0 ||
-        config->schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "a plan with a file tier cannot be replayed");
-    }
     for (uint32_t i = 0; i < config->problem->kernel_count; i++) {
         uint32_t use_count = config->problem->kernels[i].use_count;
         most_uses = use_count > most_uses ? use_count : most_uses;
     }
+    dao_status_t status = dao_order_init(&replay->order, config->schedule, config->problem->kernel_count);
+    if (status != DAO_OK) {
+        return status;
+    }
     replay->addresses = dao_host_calloc(most_uses, sizeof(*replay->addresses));
     if (replay->addresses == NULL) {
+        dao_order_finish(&replay->order);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %" PRIu32 " operands", most_uses);
-    }
-    for (int i = 0; i < LANE_COUNT; i++) {
-        replay->first[lanes[i].role] = config->timeline->lanes[lanes[i].role].issued;
-        replay->base[lanes[i].role] = replay->first[lanes[i].role];
     }
     return DAO_OK;
 }
 
 void dao_replay_finish(dao_replay_t *replay)
 {
+    dao_order_finish(&replay->order);
     dao_host_free(replay->addresses);
     replay->addresses = NULL;
 }
@@ -67,19 +48,20 @@ static void *host_at(const dao_replay_t *replay, uint64_t offset_bytes)
 
 /* ---- before the first step ---- */
 
-/* Tells whether a copy in brings bytes that this step's copy out has put into the slot. */
-static bool is_of_this_step(const dao_replay_t *replay, const dao_swap_copy_t *in, uint32_t index)
+static bool overlap(const dao_swap_copy_t *a, const dao_swap_copy_t *b)
 {
-    const dao_swap_schedule_t *schedule = replay->config.schedule;
-    for (int lane = DAO_SWAP_LANE_HOST_IN; lane <= DAO_SWAP_LANE_HOST_OUT; lane++) {
-        int64_t before = lane == DAO_SWAP_LANE_HOST_IN ? (int64_t)index : in->after.done[lane];
-        for (int64_t i = 0; i < before; i++) {
-            const dao_swap_copy_t *out = &schedule->copies[lane][i];
-            if (!out->is_in && out->tensor == in->tensor &&
-                out->offset_bytes < in->offset_bytes + in->size_bytes &&
-                in->offset_bytes < out->offset_bytes + out->size_bytes) {
-                return true;
-            }
+    return a->tensor == b->tensor && a->offset_bytes < b->offset_bytes + b->size_bytes &&
+           b->offset_bytes < a->offset_bytes + a->size_bytes;
+}
+
+/* Tells whether a copy in, the order's `at`-th thing, brings bytes that this step has put into the slot: the order has
+   every copy out before the copies in that bring its bytes back, whatever their fences name. */
+static bool is_of_this_step(const dao_replay_t *replay, const dao_swap_copy_t *in, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++) {
+        const dao_swap_copy_t *copy = dao_order_copy(replay->config.schedule, replay->order.things[i]);
+        if (copy != NULL && !copy->is_in && overlap(copy, in)) {
+            return true;
         }
     }
     return false;
@@ -87,10 +69,9 @@ static bool is_of_this_step(const dao_replay_t *replay, const dao_swap_copy_t *i
 
 static void place_slots(dao_replay_t *replay, dao_replay_read_t read)
 {
-    const dao_swap_schedule_t *schedule = replay->config.schedule;
-    for (uint32_t i = 0; i < schedule->copy_count[DAO_SWAP_LANE_HOST_IN]; i++) {
-        const dao_swap_copy_t *copy = &schedule->copies[DAO_SWAP_LANE_HOST_IN][i];
-        if (copy->is_in && !is_of_this_step(replay, copy, i)) {
+    for (uint32_t i = 0; i < replay->order.count; i++) {
+        const dao_swap_copy_t *copy = dao_order_copy(replay->config.schedule, replay->order.things[i]);
+        if (copy != NULL && copy->is_in && !is_of_this_step(replay, copy, i)) {
             read(copy->tensor, copy->offset_bytes, copy->size_bytes, host_at(replay, copy->slot_bytes),
                  replay->config.user);
         }
@@ -123,8 +104,8 @@ dao_status_t dao_replay_place(dao_replay_t *replay, dao_replay_read_t read, void
         read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, replay->config.user);
         status = copy_now(replay, device_at(replay, resident->address_bytes), staging, resident->size_bytes);
     }
-    for (int i = 0; i < LANE_COUNT; i++) {
-        dao_stream_role_t role = lanes[i].role;
+    for (int i = 0; i < DAO_ORDER_LANE_COUNT; i++) {
+        dao_stream_role_t role = dao_order_roles[i];
         replay->first[role] = replay->base[role] = replay->config.timeline->lanes[role].issued;
     }
     return status;
@@ -132,26 +113,19 @@ dao_status_t dao_replay_place(dao_replay_t *replay, dao_replay_read_t read, void
 
 /* ---- a step ---- */
 
-/* The plan's fence in numbers. False: it names a thing that is not queued yet. */
-static bool find_fence(const dao_replay_t *replay, const dao_swap_fence_t *after, dao_stream_role_t own,
-                       dao_fence_t *out_fence)
+/* The plan's fence in numbers. */
+static dao_fence_t find_fence(const dao_replay_t *replay, const dao_swap_fence_t *after, uint32_t own)
 {
-    *out_fence = (dao_fence_t){{0}};
-    for (int i = 0; i < LANE_COUNT; i++) {
-        dao_stream_role_t role = lanes[i].role;
-        int32_t done = after->done[lanes[i].lane];
-        if (done == DAO_SWAP_NO_WAIT || role == own) {
-            continue;
-        }
-        if (done > 0 && (uint32_t)done > replay->next[role]) {
-            return false;
-        }
+    dao_fence_t fence = {{0}};
+    for (uint32_t lane = 0; lane < DAO_ORDER_LANE_COUNT; lane++) {
+        dao_stream_role_t role = dao_order_roles[lane];
+        int32_t done = after->done[dao_order_lanes[lane]];
         int64_t number = (int64_t)replay->base[role] + done;
-        if (number > (int64_t)replay->first[role]) {
-            dao_fence_add(out_fence, role, (uint64_t)number);
+        if (done != DAO_SWAP_NO_WAIT && lane != own && number > (int64_t)replay->first[role]) {
+            dao_fence_add(&fence, role, (uint64_t)number);
         }
     }
-    return true;
+    return fence;
 }
 
 static dao_status_t queue_kernel(dao_replay_t *replay, uint32_t index)
@@ -176,70 +150,33 @@ static dao_status_t queue_copy(dao_replay_t *replay, dao_stream_role_t role, con
                                copy->is_in ? device : host, copy->is_in ? host : device, copy->size_bytes);
 }
 
-static uint32_t thing_count(const dao_replay_t *replay, int lane)
-{
-    return lanes[lane].lane == DAO_SWAP_LANE_COMPUTE ? replay->config.problem->kernel_count
-                                                     : replay->config.schedule->copy_count[lanes[lane].lane];
-}
-
-/* Queues the next thing of a lane if all that it waits for is queued. */
-static dao_status_t queue_next(dao_replay_t *replay, int lane, bool *out_has_queued)
+static dao_status_t queue_thing(dao_replay_t *replay, dao_order_thing_t thing)
 {
     const dao_swap_schedule_t *schedule = replay->config.schedule;
-    dao_stream_role_t role = lanes[lane].role;
-    bool is_kernel = lanes[lane].lane == DAO_SWAP_LANE_COMPUTE;
-    uint32_t index = replay->next[role];
-    dao_fence_t fence;
+    const dao_swap_copy_t *copy = dao_order_copy(schedule, thing);
+    dao_stream_role_t role = dao_order_roles[thing.lane];
+    dao_fence_t fence = find_fence(replay, dao_order_fence(schedule, thing), thing.lane);
     uint64_t number = 0;
-    *out_has_queued = false;
-    if (index == thing_count(replay, lane)) {
-        return DAO_OK;
-    }
-    const dao_swap_copy_t *copy = is_kernel ? NULL : &schedule->copies[lanes[lane].lane][index];
-    if (!find_fence(replay, is_kernel ? &schedule->kernel_after[index] : &copy->after, role, &fence)) {
-        return DAO_OK;
-    }
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {
-        status = is_kernel ? queue_kernel(replay, index) : queue_copy(replay, role, copy);
+        status = copy == NULL ? queue_kernel(replay, thing.index) : queue_copy(replay, role, copy);
     }
     if (status == DAO_OK) {
         status = dao_timeline_after(replay->config.timeline, role, &number);
     }
-    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + index + 1);
-    replay->next[role] = index + 1;
-    *out_has_queued = status == DAO_OK;
-    return status;
-}
-
-/* Copies go first, as far as they can: they wait on the device for what they need. */
-static dao_status_t queue_some(dao_replay_t *replay, bool *out_has_queued)
-{
-    dao_status_t status = DAO_OK;
-    *out_has_queued = false;
-    for (int lane = LANE_COUNT - 1; status == DAO_OK && lane >= 0 && !*out_has_queued; lane--) {
-        status = queue_next(replay, lane, out_has_queued);
-    }
+    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + thing.index + 1);
     return status;
 }
 
 dao_status_t dao_replay_step(dao_replay_t *replay)
 {
-    bool has_queued = true;
     dao_status_t status = DAO_OK;
     replay->next_use = 0;
-    for (int i = 0; i < LANE_COUNT; i++) {
-        replay->next[lanes[i].role] = 0;
+    for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
+        status = queue_thing(replay, replay->order.things[i]);
     }
-    while (status == DAO_OK && has_queued) {
-        status = queue_some(replay, &has_queued);
-    }
-    for (int i = 0; status == DAO_OK && i < LANE_COUNT; i++) {
-        if (replay->next[lanes[i].role] != thing_count(replay, i)) {
-            return dao_error(DAO_ERR_INVALID,
-                             "the plan's step cannot be queued: a thing waits for a later one");
-        }
-        replay->base[lanes[i].role] += replay->next[lanes[i].role];
+    for (int i = 0; status == DAO_OK && i < DAO_ORDER_LANE_COUNT; i++) {
+        replay->base[dao_order_roles[i]] += replay->order.lane_counts[i];
     }
     return status;
 }

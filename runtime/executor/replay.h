@@ -3,6 +3,7 @@
 #ifndef DAO_RUNTIME_EXECUTOR_REPLAY_H
 #define DAO_RUNTIME_EXECUTOR_REPLAY_H
 
+#include "runtime/executor/order.h"
 #include "runtime/executor/timeline.h"
 
 #include <dao/swap.h>
@@ -24,14 +25,15 @@ typedef struct dao_replay_config {
 
 typedef struct dao_replay {
     dao_replay_config_t config;
+    dao_order_t order;
     uint64_t base[DAO_STREAM_ROLE_COUNT];  /* number of the last thing of the steps before, lane by lane */
     uint64_t first[DAO_STREAM_ROLE_COUNT]; /* the same before the first step */
-    uint32_t next[DAO_STREAM_ROLE_COUNT];  /* thing of this step that is queued next */
     uint32_t next_use;                     /* of all kernels', that of the next kernel */
     void **addresses;                      /* of one kernel */
 } dao_replay_t;
 
-/* DAO_ERR_UNSUPPORTED for a plan with a file tier; DAO_ERR_NO_HOST_MEMORY. */
+/* DAO_ERR_UNSUPPORTED for a plan with a file tier; DAO_ERR_INVALID for one whose step cannot be queued;
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *config);
 void dao_replay_finish(dao_replay_t *replay);
 

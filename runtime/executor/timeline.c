@@ -1,4 +1,4 @@
-/* Numbered operations on three streams.
+/* Numbered operations on a few streams.
 
        lane      completed                issued
        ----------|------------------------|-----> numbers
@@ -14,11 +14,11 @@
 
 #include <string.h>
 
-static_assert((DAO_TIMELINE_DEPTH & (DAO_TIMELINE_DEPTH - 1)) == 0, "slots are found with a mask");
+static_assert((DAO_TIMELINE_SLOTS & (DAO_TIMELINE_SLOTS - 1)) == 0, "slots are found with a mask");
 
 static dao_backend_event_t **event_slot(dao_lane_t *lane, uint64_t sequence)
 {
-    return &lane->events[sequence & (DAO_TIMELINE_DEPTH - 1)];
+    return &lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)];
 }
 
 void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, dao_backend_device_t *device,
@@ -32,10 +32,16 @@ void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, d
     }
 }
 
+void dao_timeline_add_lane(dao_timeline_t *timeline, int lane, dao_backend_stream_t *stream)
+{
+    DAO_ASSERT(timeline->lanes[lane].stream == NULL);
+    timeline->lanes[lane].stream = stream;
+}
+
 void dao_timeline_finish(dao_timeline_t *timeline)
 {
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
-        for (uint32_t slot = 0; slot < DAO_TIMELINE_DEPTH; slot++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
+        for (uint32_t slot = 0; slot < DAO_TIMELINE_SLOTS; slot++) {
             if (timeline->lanes[i].events[slot] != NULL) {
                 timeline->ops->event_destroy(timeline->lanes[i].events[slot]);
             }
@@ -59,8 +65,7 @@ static dao_status_t wait_on_host(dao_timeline_t *timeline, dao_lane_t *lane, uin
 }
 
 /* Makes `lane` wait for operation `sequence` of `other`; the host does it if the device cannot. */
-static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, dao_stream_role_t other,
-                                   uint64_t sequence)
+static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, int other, uint64_t sequence)
 {
     dao_lane_t *source = &timeline->lanes[other];
     if (lane == source || sequence <= source->completed || sequence <= lane->waited[other]) {
@@ -75,8 +80,7 @@ static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, d
     return wait_on_host(timeline, source, sequence);
 }
 
-dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lane_index,
-                                 const dao_fence_t *fence)
+dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index, const dao_fence_t *fence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     if (lane->issued - lane->completed == DAO_TIMELINE_DEPTH) {
@@ -89,9 +93,8 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lan
             return status;
         }
     }
-    for (int other = 0; other < DAO_STREAM_ROLE_COUNT; other++) {
-        dao_status_t status =
-            wait_on_device(timeline, lane, (dao_stream_role_t)other, fence->sequence[other]);
+    for (int other = 0; other < DAO_LANE_COUNT; other++) {
+        dao_status_t status = wait_on_device(timeline, lane, other, fence->sequence[other]);
         if (status != DAO_OK) {
             return status;
         }
@@ -99,8 +102,7 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lan
     return DAO_OK;
 }
 
-dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane_index,
-                                uint64_t *out_sequence)
+dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane_index, uint64_t *out_sequence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     DAO_ASSERT(lane->issued - lane->completed < DAO_TIMELINE_DEPTH);
@@ -118,7 +120,9 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane
         return status;
     }
     lane->issued++;
-    if (!has_event) {
+    if (has_event) {
+        lane->recorded = lane->issued;
+    } else {
         lane->completed = lane->issued;
     }
     *out_sequence = lane->issued;
@@ -128,7 +132,7 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane
 dao_status_t dao_timeline_poll(dao_timeline_t *timeline)
 {
     dao_status_t first = DAO_OK;
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
         dao_lane_t *lane = &timeline->lanes[i];
         dao_status_t status = DAO_OK;
         while (status == DAO_OK && lane->completed < lane->issued) {
@@ -144,7 +148,7 @@ dao_status_t dao_timeline_poll(dao_timeline_t *timeline)
 
 bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fence)
 {
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
         if (fence->sequence[i] > timeline->lanes[i].completed) {
             return false;
         }
@@ -154,7 +158,7 @@ bool dao_timeline_is_done(const dao_timeline_t *timeline, const dao_fence_t *fen
 
 dao_status_t dao_timeline_wait(dao_timeline_t *timeline, const dao_fence_t *fence)
 {
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
         dao_status_t status = wait_on_host(timeline, &timeline->lanes[i], fence->sequence[i]);
         if (status != DAO_OK) {
             return status;
@@ -166,9 +170,9 @@ dao_status_t dao_timeline_wait(dao_timeline_t *timeline, const dao_fence_t *fenc
 dao_status_t dao_timeline_wait_all(dao_timeline_t *timeline)
 {
     dao_status_t first = DAO_OK;
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
         dao_lane_t *lane = &timeline->lanes[i];
-        dao_status_t status = timeline->ops->stream_synchronize(lane->stream);
+        dao_status_t status = lane->stream != NULL ? timeline->ops->stream_synchronize(lane->stream) : DAO_OK;
         if (status == DAO_OK) {
             lane->completed = lane->issued;
         } else if (first == DAO_OK) {
@@ -180,12 +184,12 @@ dao_status_t dao_timeline_wait_all(dao_timeline_t *timeline)
 
 bool dao_timeline_is_valid(const dao_timeline_t *timeline)
 {
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_LANE_COUNT; i++) {
         const dao_lane_t *lane = &timeline->lanes[i];
         if (lane->completed > lane->issued || lane->issued - lane->completed > DAO_TIMELINE_DEPTH) {
             return false;
         }
-        for (int other = 0; other < DAO_STREAM_ROLE_COUNT; other++) {
+        for (int other = 0; other < DAO_LANE_COUNT; other++) {
             if (lane->waited[other] > timeline->lanes[other].issued) {
                 return false;
             }

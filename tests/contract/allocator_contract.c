@@ -1,6 +1,7 @@
 /* The contract of allocators/allocator.h, sentence by sentence. */
 #include "tests/contract/allocator_contract.h"
 
+#include "allocators/detours.h"
 #include "allocators/ledger.h"
 #include "base/fault.h"
 #include "base/sync.h"
@@ -73,14 +74,12 @@ static void sum_any_block(const dao_block_t *block, void *user)
 static void check_walk_all(const dao_stats_t *stats)
 {
     walk_sum_t sum = {0};
-    if (allocator->ops->walk_all != NULL) {
-        allocator->ops->walk_all(allocator, sum_any_block, &sum);
-        CU_ASSERT_EQUAL(sum.gap_count, 0);
-        CU_ASSERT_EQUAL(sum.all_bytes, stats->reserved_bytes);
-        CU_ASSERT_EQUAL(sum.live.used_bytes, stats->used_bytes);
-        CU_ASSERT_EQUAL(sum.live.requested_bytes, stats->requested_bytes);
-        CU_ASSERT_EQUAL(sum.live.live_count, stats->live_count);
-    }
+    allocator->ops->walk_all(allocator, sum_any_block, &sum);
+    CU_ASSERT_EQUAL(sum.gap_count, 0);
+    CU_ASSERT_EQUAL(sum.all_bytes, stats->reserved_bytes);
+    CU_ASSERT_EQUAL(sum.live.used_bytes, stats->used_bytes);
+    CU_ASSERT_EQUAL(sum.live.requested_bytes, stats->requested_bytes);
+    CU_ASSERT_EQUAL(sum.live.live_count, stats->live_count);
 }
 
 /* The figures that must hold at every point. */
@@ -209,6 +208,56 @@ static void wrong_frees_are_told_apart(void)
         give_and_fail(high, DAO_ERR_DOUBLE_FREE);
         give_and_fail(low, DAO_ERR_DOUBLE_FREE);
     }
+}
+
+/* An allocator's owner, who goes on where its shortest ways end. */
+typedef struct owner {
+    uint32_t alloc_count;
+    uint32_t free_count;
+} owner_t;
+
+static void *alloc_as_owner(void *user, size_t size_bytes)
+{
+    ((owner_t *)user)->alloc_count++;
+    void *address = NULL;
+    return size_bytes > 0 && dao_allocator_alloc(allocator, size_bytes, &address) == DAO_OK ? address : NULL;
+}
+
+static dao_status_t free_as_owner(void *user, void *address)
+{
+    ((owner_t *)user)->free_count++;
+    return dao_allocator_free(allocator, address);
+}
+
+static void the_shortest_ways_end_with_the_owner(void)
+{
+    static const size_t sizes[] = {1, 4 * KIB, 4 * KIB + 1, 3 * MIB};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+    owner_t owner = {0};
+    allocator->otherwise = (dao_otherwise_t){.alloc = alloc_as_owner, .free = free_as_owner, .user = &owner};
+    CU_ASSERT_PTR_NULL(allocator->ops->alloc_plain(allocator, 0));
+    CU_ASSERT_EQUAL(owner.alloc_count, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        char *address = allocator->ops->alloc_plain(allocator, sizes[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(address);
+        CU_ASSERT_EQUAL(stats_now().requested_bytes, sizes[i]);
+        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address + 1), DAO_ERR_INTERIOR_POINTER);
+        check();
+        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_OK);
+        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_ERR_DOUBLE_FREE);
+        check();
+    }
+    CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, &owner), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_TRUE(owner.free_count >= 2 * COUNT + 1);
+    for (size_t i = 0; i < COUNT; i++) { /* a detour: every free is the owner's */
+        void *address = take(sizes[i]);
+        uint32_t before_count = owner.free_count;
+        dao_detours_begin();
+        CU_ASSERT_EQUAL(allocator->ops->free_plain(allocator, address), DAO_OK);
+        dao_detours_end();
+        CU_ASSERT_EQUAL(owner.free_count, before_count + 1);
+    }
+    check();
 }
 
 static void a_size_that_cannot_be_is_an_overflow(void)
@@ -590,6 +639,7 @@ CU_TestInfo allocator_contract_tests[] = {
     {"blocks are counted until they are freed", blocks_are_counted_until_they_are_freed},
     {"query finds the block around an address", query_finds_the_block_around_an_address},
     {"wrong frees are told apart", wrong_frees_are_told_apart},
+    {"the shortest ways end with the owner", the_shortest_ways_end_with_the_owner},
     {"a size that cannot be is an overflow", a_size_that_cannot_be_is_an_overflow},
     {"a limit holds exactly", a_limit_holds_exactly},
     {"cached memory makes room under a limit", cached_memory_makes_room_under_a_limit},

@@ -8,6 +8,7 @@
 /* The subject, open while a test runs. */
 typedef struct contract {
     const dao_backend_ops_t *ops;
+    dao_backend_t *backend;
     dao_backend_device_t *device;
     dao_backend_stream_t *stream;
     dao_device_info_t info;
@@ -34,5 +35,11 @@ uint64_t contract_free_bytes(void);
 /* Whether the subject can be asked for this; if not, says that the test is skipped. */
 bool contract_has_pages(void);
 bool contract_has_exact_capacity(void);
+
+/* backend_contract_reach.c: rows of backend_contract_tests. */
+void contract_peers_reach_what_was_enabled(void);
+void contract_host_memory_is_registered_and_given_up(void);
+void contract_kernels_find_host_memory(void);
+void contract_batches_carry_exactly_their_bytes(void);
 
 #endif

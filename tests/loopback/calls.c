@@ -12,8 +12,7 @@ static const dao_backend_ops_t *const cpu = &dao_cpu_backend_ops;
 /* What an event's handle points to. */
 #define OBJECT(handle) ((loopback_object_t *)(void *)(handle))
 
-/* A call on a stream or an event: it is alive, and its device is current. */
-static vendorError_t begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind)
+vendorError_t loopback_begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind)
 {
     if (!loopback_object_check(object, kind, call)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
@@ -39,6 +38,11 @@ static const struct {
     ERROR_ROW(vendorErrorNoDevice, "no device"),
     ERROR_ROW(vendorErrorInvalidDevice, "no such device"),
     ERROR_ROW(vendorErrorNotReady, "not ready"),
+    ERROR_ROW(vendorErrorNotSupported, "not supported"),
+    ERROR_ROW(vendorErrorPeerAccessUnsupported, "devices that cannot reach each other"),
+    ERROR_ROW(vendorErrorPeerAccessAlreadyEnabled, "peer access is enabled already"),
+    ERROR_ROW(vendorErrorHostMemoryAlreadyRegistered, "host memory that is registered already"),
+    ERROR_ROW(vendorErrorHostMemoryNotRegistered, "host memory that is not registered"),
 };
 
 const char *vendorGetErrorName(vendorError_t error)
@@ -97,6 +101,9 @@ vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int 
         return error;
     }
     memset(out_properties, 0, sizeof(*out_properties));
+    out_properties->major = 9;
+    out_properties->multiProcessorCount = 132;
+    out_properties->pciBusID = 0xa0 + device;
     if (loopback_driver.settings.has_long_names) {
         memset(out_properties->name, 'x', sizeof(out_properties->name) - 1);
     } else {
@@ -155,7 +162,7 @@ static bool forget(const char *call, void *address, bool is_pinned, loopback_spa
 {
     dao_mutex_lock(&loopback_driver.lock);
     loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
-    bool is_known = span != NULL && span->is_pinned == is_pinned;
+    bool is_known = span != NULL && span->is_pinned == is_pinned && !span->is_pooled;
     if (is_known) {
         *out_span = *span;
         loopback_spans_remove(&loopback_driver.memory, span);
@@ -174,8 +181,9 @@ vendorError_t vendorMalloc(void **out_address, size_t size_bytes)
 
 vendorError_t vendorHostAlloc(void **out_address, size_t size_bytes, unsigned flags)
 {
-    return flags == vendorHostAllocPortable ? take("host alloc", out_address, size_bytes, true)
-                                            : loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host alloc");
+    return flags == (vendorHostAllocPortable | vendorHostAllocMapped)
+               ? take("host alloc", out_address, size_bytes, true)
+               : loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host alloc");
 }
 
 vendorError_t vendorFree(void *address)
@@ -184,6 +192,9 @@ vendorError_t vendorFree(void *address)
     loopback_span_t span;
     if (error != vendorSuccess || address == NULL) {
         return error;
+    }
+    if (!loopback_share_check_free("free", address)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
     if (!forget("free", address, false, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
@@ -205,6 +216,113 @@ vendorError_t vendorFreeHost(void *address)
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
     return loopback_from(cpu->pinned_free(loopback_driver.devices[span.device], address, span.size_bytes));
+}
+
+/* ---- others' host memory ---- */
+
+vendorError_t vendorHostRegister(void *address, size_t size_bytes, unsigned flags)
+{
+    vendorError_t error = loopback_begin("host register", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (flags != (vendorHostRegisterPortable | vendorHostRegisterMapped)) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host register");
+    }
+    loopback_driver_t *driver = &loopback_driver;
+    loopback_span_t span = {.begin = address, .size_bytes = size_bytes, .is_pinned = true};
+    dao_mutex_lock(&driver->lock);
+    bool is_taken = loopback_spans_in(&driver->registered, address, size_bytes) != NULL ||
+                    loopback_spans_in(&driver->memory, address, size_bytes) != NULL;
+    if (!is_taken) {
+        loopback_spans_add(&driver->registered, span);
+    }
+    dao_mutex_unlock(&driver->lock);
+    return is_taken ? loopback_error(vendorErrorHostMemoryAlreadyRegistered) : vendorSuccess;
+}
+
+vendorError_t vendorHostUnregister(void *address)
+{
+    vendorError_t error = loopback_begin("host unregister", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    loopback_driver_t *driver = &loopback_driver;
+    dao_mutex_lock(&driver->lock);
+    const loopback_span_t *span = loopback_spans_at(&driver->registered, address);
+    if (span != NULL) {
+        loopback_spans_remove(&driver->registered, span);
+    }
+    dao_mutex_unlock(&driver->lock);
+    return span == NULL ? loopback_error(vendorErrorHostMemoryNotRegistered) : vendorSuccess;
+}
+
+/* Tells whether a range lies within host memory that devices reach: pinned or registered. */
+static bool is_mapped_host(const void *address, size_t size_bytes)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    const loopback_span_t *span = loopback_spans_in(&loopback_driver.memory, address, size_bytes);
+    if (span == NULL) {
+        span = loopback_spans_in(&loopback_driver.registered, address, size_bytes);
+    }
+    bool is_inside = span != NULL && span->is_pinned && span->begin <= (const char *)address &&
+                     span->begin + span->size_bytes >= (const char *)address + size_bytes;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_inside;
+}
+
+/* One address for host and devices, as all have that both vendors' virtual memory serves. */
+vendorError_t vendorHostGetDevicePointer(void **out_address, void *address, unsigned flags)
+{
+    vendorError_t error = loopback_begin("host get device pointer", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (flags != 0) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host get device pointer");
+    }
+    if (!is_mapped_host(address, 1)) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    *out_address = address;
+    return vendorSuccess;
+}
+
+/* ---- peers ---- */
+
+vendorError_t vendorDeviceCanAccessPeer(int *out_can, int device, int peer)
+{
+    vendorError_t error = loopback_begin("can access peer", device);
+    if (error == vendorSuccess && (peer < 0 || peer >= loopback_driver.device_count)) {
+        error = loopback_error(vendorErrorInvalidDevice);
+    }
+    if (error == vendorSuccess) {
+        *out_can = device != peer && !loopback_driver.settings.has_no_peers;
+    }
+    return error;
+}
+
+vendorError_t vendorDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    vendorError_t error = loopback_begin("enable peer access", LOOPBACK_NO_DEVICE);
+    int device = loopback_current_device();
+    if (error != vendorSuccess) {
+        return error;
+    }
+    if (flags != 0) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "enable peer access");
+    }
+    if (peer < 0 || peer >= loopback_driver.device_count || peer == device) {
+        return loopback_error(vendorErrorInvalidDevice);
+    }
+    if (loopback_driver.settings.has_no_peers) {
+        return loopback_error(vendorErrorPeerAccessUnsupported);
+    }
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_enabled = (loopback_driver.reached[device] >> peer & 1) != 0;
+    loopback_driver.reached[device] |= UINT64_C(1) << peer;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_enabled ? loopback_error(vendorErrorPeerAccessAlreadyEnabled) : vendorSuccess;
 }
 
 /* ---- streams ---- */
@@ -239,14 +357,16 @@ vendorError_t vendorStreamDestroy(vendorStream_t stream)
 
 vendorError_t vendorStreamSynchronize(vendorStream_t stream)
 {
-    vendorError_t error = begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error =
+        loopback_begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     return error != vendorSuccess ? error
                                   : loopback_from(cpu->stream_synchronize(loopback_stream(stream)->inner));
 }
 
 vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, unsigned flags)
 {
-    vendorError_t error = begin_on("stream wait event", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error =
+        loopback_begin_on("stream wait event", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (flags != 0) {
         return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "stream wait event");
     }
@@ -289,7 +409,7 @@ vendorError_t vendorEventDestroy(vendorEvent_t event)
 
 vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("event record", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("event record", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "event record")) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
@@ -303,19 +423,19 @@ vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
 
 vendorError_t vendorEventQuery(vendorEvent_t event)
 {
-    vendorError_t error = begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
     return error != vendorSuccess ? error : loopback_from(cpu->event_query(OBJECT(event)->inner));
 }
 
 vendorError_t vendorEventSynchronize(vendorEvent_t event)
 {
-    vendorError_t error = begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
     return error != vendorSuccess ? error : loopback_from(cpu->event_synchronize(OBJECT(event)->inner));
 }
 
 vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorEvent_t end)
 {
-    vendorError_t error = begin_on("event elapsed time", OBJECT(end), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event elapsed time", OBJECT(end), LOOPBACK_KIND_EVENT);
     if (!loopback_object_check(OBJECT(begin), LOOPBACK_KIND_EVENT, "event elapsed time")) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
@@ -331,35 +451,55 @@ vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorE
 
 /* ---- work ---- */
 
-/* Tells whether a range is the device's, and may be touched by it. */
-static bool check_device_range(const char *call, int device, const void *address, size_t size_bytes)
+/* Finds the device whose memory a range is, in one allocation or in mapped pages side by side; LOOPBACK_NO_DEVICE: no one's.
+   Gives the devices that may touch all of it. */
+static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_allowed)
 {
-    loopback_driver_t *driver = &loopback_driver;
-    const char *at = address;
+    const loopback_driver_t *driver = &loopback_driver;
     const char *end = at + size_bytes;
-    bool is_allowed = true;
-    dao_mutex_lock(&driver->lock);
-    const loopback_span_t *span = loopback_spans_in(&driver->memory, address, size_bytes);
+    const loopback_span_t *span = loopback_spans_in(&driver->memory, at, size_bytes);
+    *out_allowed = UINT64_MAX;
     if (span != NULL) {
-        bool is_inside = !span->is_pinned && span->device == device && span->begin <= at &&
-                         span->begin + span->size_bytes >= end;
-        at = is_inside ? end : at;
-    } else {
-        size_t i = loopback_spans_from(&driver->mapped, address);
-        while (at < end && i < driver->mapped.count && driver->mapped.items[i].begin <= at &&
-               driver->mapped.items[i].device == device) {
-            is_allowed = is_allowed && driver->mapped.items[i].is_allowed;
-            at = driver->mapped.items[i].begin + driver->mapped.items[i].size_bytes;
-            i++;
+        for (int device = 0; device < driver->device_count; device++) {
+            bool may = device == span->device || (driver->reached[device] >> span->device & 1) != 0;
+            if (span->is_pooled && device != span->device) { /* beside peers, a pool has to let them */
+                may = may && (((const loopback_object_t *)span->owner)->allowed >> device & 1) != 0;
+            }
+            *out_allowed &= ~((uint64_t)!may << device);
+        }
+        bool is_inside = !span->is_pinned && span->begin <= at && span->begin + span->size_bytes >= end;
+        return is_inside ? span->device : LOOPBACK_NO_DEVICE;
+    }
+    size_t first = loopback_spans_from(&driver->mapped, at);
+    for (size_t i = first; i < driver->mapped.count && driver->mapped.items[i].begin <= at &&
+                           driver->mapped.items[i].device == driver->mapped.items[first].device;
+         i++) {
+        *out_allowed &= driver->mapped.items[i].allowed;
+        at = driver->mapped.items[i].begin + driver->mapped.items[i].size_bytes;
+        if (at >= end) {
+            return driver->mapped.items[i].device;
         }
     }
-    dao_mutex_unlock(&driver->lock);
-    if (at < end) {
+    return LOOPBACK_NO_DEVICE;
+}
+
+/* Tells whether a range is memory of a device, of `owner` unless that is LOOPBACK_NO_DEVICE, and may be touched by `device`. */
+static bool check_device_range(const char *call, int device, int owner, const void *address,
+                               size_t size_bytes)
+{
+    uint64_t allowed;
+    dao_mutex_lock(&loopback_driver.lock);
+    int found = find_owner_locked(address, size_bytes, &allowed);
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (found == LOOPBACK_NO_DEVICE || (owner != LOOPBACK_NO_DEVICE && found != owner)) {
         (void)loopback_breach(LOOPBACK_RULE_BAD_RANGE, call);
-    } else if (!is_allowed) {
-        (void)loopback_breach(LOOPBACK_RULE_NOT_ALLOWED, call);
+        return false;
     }
-    return at >= end && is_allowed;
+    if ((allowed >> device & 1) == 0) {
+        (void)loopback_breach(LOOPBACK_RULE_NOT_ALLOWED, call);
+        return false;
+    }
+    return true;
 }
 
 /* Tells whether a range has no byte of a device, and lies within pinned memory if it touches any. */
@@ -378,39 +518,71 @@ static bool check_host_range(const char *call, const void *address, size_t size_
     return is_host;
 }
 
-vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
-                                vendorStream_t stream)
+/* Queues a copy of a stream's device whose call may be made. */
+static vendorError_t queue_copy(const char *call, const loopback_object_t *stream, void *dst, bool to_device,
+                                const void *src, bool from_device, size_t size_bytes)
 {
-    vendorError_t error = begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error != vendorSuccess) {
-        return error;
-    }
-    bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
-    bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
-    int device = loopback_stream(stream)->device;
+    int device = stream->device;
     bool is_right = to_device || from_device;
-    is_right = is_right && (to_device ? check_device_range("memcpy to", device, dst, size_bytes)
-                                      : check_host_range("memcpy to", dst, size_bytes));
-    is_right = is_right && (from_device ? check_device_range("memcpy from", device, src, size_bytes)
-                                        : check_host_range("memcpy from", src, size_bytes));
+    is_right = is_right && (to_device ? check_device_range(call, device, LOOPBACK_NO_DEVICE, dst, size_bytes)
+                                      : check_host_range(call, dst, size_bytes));
+    is_right =
+        is_right && (from_device ? check_device_range(call, device, LOOPBACK_NO_DEVICE, src, size_bytes)
+                                 : check_host_range(call, src, size_bytes));
     if (!is_right) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
     dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
                           : to_device  ? DAO_COPY_KIND_D2D
                                        : DAO_COPY_KIND_D2H;
-    return loopback_from(cpu->copy(loopback_stream(stream)->inner, way, dst, src, size_bytes));
+    return loopback_from(cpu->copy(stream->inner, way, dst, src, size_bytes));
+}
+
+vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
+                                vendorStream_t stream)
+{
+    vendorError_t error = loopback_begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
+    bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
+    return error != vendorSuccess
+               ? error
+               : queue_copy("memcpy", loopback_stream(stream), dst, to_device, src, from_device, size_bytes);
+}
+
+/* Tells whether a byte is some device's. */
+static bool is_of_device(const void *address)
+{
+    uint64_t allowed;
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_found = find_owner_locked(address, 1, &allowed) != LOOPBACK_NO_DEVICE;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_found;
+}
+
+vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
+                                   const size_t *sizes, size_t count, vendorStream_t stream)
+{
+    vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    for (size_t i = 0; i < count && error == vendorSuccess; i++) {
+        error = queue_copy(call, loopback_stream(stream), dsts[i], is_of_device(dsts[i]), srcs[i],
+                           is_of_device(srcs[i]), sizes[i]);
+    }
+    return error;
 }
 
 vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
                                     size_t size_bytes, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("memcpy peer", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("memcpy peer", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }
-    if (!check_device_range("memcpy peer to", dst_device, dst, size_bytes) ||
-        !check_device_range("memcpy peer from", src_device, src, size_bytes)) {
+    if ((error = loopback_lost(dst_device)) != vendorSuccess ||
+        (error = loopback_lost(src_device)) != vendorSuccess) {
+        return error;
+    }
+    if (!check_device_range("memcpy peer to", dst_device, dst_device, dst, size_bytes) ||
+        !check_device_range("memcpy peer from", src_device, src_device, src, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
     return loopback_from(cpu->copy_peer(loopback_stream(stream)->inner, loopback_driver.devices[dst_device],
@@ -419,11 +591,12 @@ vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, 
 
 vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("memset", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("memset", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }
-    if (!check_device_range("memset", loopback_stream(stream)->device, dst, size_bytes)) {
+    if (!is_mapped_host(dst, size_bytes) &&
+        !check_device_range("memset", loopback_stream(stream)->device, LOOPBACK_NO_DEVICE, dst, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
     return loopback_from(cpu->fill(loopback_stream(stream)->inner, dst, (uint8_t)value, size_bytes));
@@ -446,7 +619,7 @@ static void run_box(void *user)
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user)
 {
-    vendorError_t error = begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }

@@ -2,7 +2,9 @@
 #include "tests/loopback/driver.h"
 
 #include "backends/cpu/cpu.h"
-#include "backends/vendor/vendor.h"
+#include "backends/vendor/vendor_internal.h"
+#include "base/shared.h"
+#include "tests/loopback/cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,28 +50,18 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
     return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
 }
 
-static bool is_lost(vendorError_t error)
-{
-#define LOST_CASE(code) case code:
-    switch ((int)error) {
-        VENDOR_LOST_LIST(LOST_CASE)
-        return true;
-    default:
-        return false;
-    }
-#undef LOST_CASE
-}
-
 /* The failure that a test has asked for, if it is its turn. */
-static vendorError_t failure_locked(void)
+static vendorError_t failure_locked(const char *call)
 {
     loopback_driver_t *driver = &loopback_driver;
+    loopback_cases_note(call);
     if (driver->calls_until_fail < 0 || driver->calls_until_fail-- > 0) {
         return vendorSuccess;
     }
     driver->has_failed = true;
     driver->failure_count++;
-    if (is_lost(driver->failure) && current_device < driver->device_count) {
+    loopback_cases_note_failure(call, (int)driver->failure);
+    if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
         driver->lost[current_device] = driver->failure;
     }
     return driver->failure;
@@ -90,7 +82,7 @@ static vendorError_t begin_locked(const char *call, int device)
     if (device != LOOPBACK_NO_DEVICE && device != current_device) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
     }
-    vendorError_t error = failure_locked();
+    vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[current_device];
 }
 
@@ -119,6 +111,14 @@ vendorError_t loopback_from(dao_status_t status)
     }
 }
 
+vendorError_t loopback_lost(int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = loopback_driver.lost[device];
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error(error);
+}
+
 dao_backend_device_t *loopback_device(void)
 {
     return loopback_driver.devices[current_device];
@@ -145,8 +145,11 @@ static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_
     if (object == NULL) {
         abort(); /* the test machine is full */
     }
-    *object =
-        (loopback_object_t){.kind = kind, .device = current_device, .inner = inner, .size_bytes = size_bytes};
+    *object = (loopback_object_t){.kind = kind,
+                                  .device = current_device,
+                                  .inner = inner,
+                                  .size_bytes = size_bytes,
+                                  .descriptor = DAO_NO_DESCRIPTOR};
     return object;
 }
 
@@ -183,7 +186,7 @@ void loopback_object_remove(loopback_object_t *object)
 vendorError_t vendorGetDevice(int *out_device)
 {
     dao_mutex_lock(&loopback_driver.lock);
-    vendorError_t error = failure_locked(); /* a lost device can still be asked for */
+    vendorError_t error = failure_locked("get device"); /* a lost device can still be asked for */
     if (is_in_host_func) {
         breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, "get device");
     }
@@ -254,6 +257,7 @@ static dao_status_t open_cpu(loopback_driver_t *driver, const dao_config_t *conf
     }
     for (int i = 0; i < driver->device_count && status == DAO_OK; i++) {
         driver->lost[i] = vendorSuccess;
+        driver->reached[i] = 0;
         status = dao_cpu_backend_ops.device_open(driver->cpu, i, &driver->devices[i]);
         status = status == DAO_OK ? open_default_stream(driver, i) : status;
     }
@@ -295,16 +299,18 @@ static void collect(loopback_driver_t *driver)
         if (object->kind == LOOPBACK_KIND_EVENT && !object->is_gone) {
             cpu->event_destroy(object->inner);
         } else if (object->kind == LOOPBACK_KIND_PAGES && !object->is_gone) {
-            if (object->mapped_at != NULL) {
-                (void)cpu->pages_unmap(driver->devices[object->device], object->inner, object->mapped_at);
-            }
-            (void)cpu->pages_destroy(driver->devices[object->device], object->inner);
+            loopback_pages_end(object);
+        } else if (object->kind == LOOPBACK_KIND_SHARE && !object->is_gone) {
+            loopback_share_end(object);
         }
         free(object);
     }
     driver->objects = NULL;
     for (size_t i = 0; i < driver->memory.count; i++) {
         const loopback_span_t *span = &driver->memory.items[i];
+        if (span->is_imported) {
+            continue;
+        }
         dao_backend_device_t *device = driver->devices[span->device];
         (void)(span->is_pinned ? cpu->pinned_free(device, span->begin, span->size_bytes)
                                : cpu->memory_free(device, span->begin, span->size_bytes));
@@ -316,6 +322,7 @@ static void collect(loopback_driver_t *driver)
     loopback_spans_finish(&driver->memory);
     loopback_spans_finish(&driver->reserved);
     loopback_spans_finish(&driver->mapped);
+    loopback_spans_finish(&driver->registered);
 }
 
 static bool has_left(const loopback_driver_t *driver)
@@ -325,7 +332,8 @@ static bool has_left(const loopback_driver_t *driver)
             return true;
         }
     }
-    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0;
+    return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0 ||
+           driver->registered.count != 0;
 }
 
 static void close_driver(dao_backend_t *backend)
@@ -384,6 +392,14 @@ void loopback_fail(long calls, int error)
     dao_mutex_unlock(&loopback_driver.lock);
 }
 
+void loopback_lose(int device, int error)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.lost[device] = (vendorError_t)error;
+    loopback_driver.has_failed = true;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
 bool loopback_has_failed(void)
 {
     dao_mutex_lock(&loopback_driver.lock);
@@ -398,6 +414,14 @@ uint64_t loopback_call_count(void)
     uint64_t count = loopback_driver.call_count;
     dao_mutex_unlock(&loopback_driver.lock);
     return count;
+}
+
+long loopback_missing_cases(const int *errors, size_t error_count, long *out_count)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    long missing_count = loopback_cases_missing(errors, error_count, out_count);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return missing_count;
 }
 
 int loopback_last_error(void)

@@ -16,6 +16,8 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_STREAM,
     LOOPBACK_KIND_EVENT,
     LOOPBACK_KIND_PAGES,
+    LOOPBACK_KIND_POOL,
+    LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
 /* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is seen. */
@@ -26,7 +28,9 @@ typedef struct loopback_object {
     bool is_gone;
     void *inner; /* the cpu backend's */
     size_t size_bytes;
-    char *mapped_at; /* pages; NULL: nowhere */
+    char *mapped_at;  /* pages; NULL: nowhere. A share: the allocation */
+    uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
+    int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
 } loopback_object_t;
 
 typedef struct loopback_driver {
@@ -42,6 +46,9 @@ typedef struct loopback_driver {
     loopback_spans_t memory;
     loopback_spans_t reserved;
     loopback_spans_t mapped;
+    loopback_spans_t registered; /* others' host memory */
+    uint64_t
+        reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
 
     loopback_settings_t settings;
     long calls_until_fail; /* negative: none fails */
@@ -65,6 +72,9 @@ vendorError_t loopback_begin(const char *call, int device);
 /* The device that is current in this thread. */
 dao_backend_device_t *loopback_device(void);
 
+/* The error of a device that is lost, kept as this thread's last one; vendorSuccess: it is not. */
+vendorError_t loopback_lost(int device);
+
 /* Keeps an error as this thread's last one. Gives it. */
 vendorError_t loopback_error(vendorError_t error);
 
@@ -78,6 +88,10 @@ void loopback_run_host_func(void (*function)(void *), void *user);
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
 
+/* Queues copies, each whichever way its addresses say. */
+vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
+                                   const size_t *sizes, size_t count, vendorStream_t stream);
+
 /* The object of a stream's handle; NULL is the current device's default stream. */
 loopback_object_t *loopback_stream(vendorStream_t stream);
 
@@ -86,6 +100,20 @@ loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t
 
 /* Tells whether an object is alive, and of that kind; else that is a breach. */
 bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call);
+
+/* A call on a stream or an event: it is alive, and its device is current. */
+vendorError_t loopback_begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind);
+
+/* What pages end with, mapped or not: vmm.c. */
+void loopback_pages_end(loopback_object_t *pages);
+
+/* What shares end with: ipc.c. End lets go of what was exported, which goes then, and of what was imported, which stays where
+   it came from. */
+void loopback_share_end(loopback_object_t *share);
+
+/* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then. Else that is a
+   breach: ipc.c. */
+bool loopback_share_check_free(const char *call, void *address);
 
 /* Takes an object off, before what is behind it goes. */
 void loopback_object_remove(loopback_object_t *object);

@@ -5,3 +5,12 @@ loopback_error_t loopback_launch_host_func(loopback_stream_t stream, void (*func
 {
     return loopback_host_func("launch host function", stream, function, user);
 }
+
+loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes,
+                                     size_t count, loopback_stream_t stream)
+{
+    if (stream == NULL || loopback_driver.settings.has_no_batches) {
+        return loopback_error(LOOPBACK_ERROR_NOT_SUPPORTED);
+    }
+    return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
+}

@@ -4,14 +4,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct loopback_span {
     char *begin;
     size_t size_bytes;
     void *owner; /* whose it is */
     int device;
-    bool is_pinned;  /* host memory */
-    bool is_allowed; /* mapped pages: the device may touch them */
+    bool is_pinned;   /* host memory */
+    uint64_t allowed; /* mapped pages: the devices that may touch them, a bit each */
+    bool is_imported; /* another process's */
+    bool is_pooled;   /* of the pool that is its owner */
 } loopback_span_t;
 
 typedef struct loopback_spans {

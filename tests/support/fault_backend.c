@@ -57,6 +57,7 @@ static bool needs_device(fault_call_t call)
     case FAULT_CALL_STREAM_WAIT_EVENT:
     case FAULT_CALL_EVENT_RECORD:
     case FAULT_CALL_COPY:
+    case FAULT_CALL_COPY_BATCH:
     case FAULT_CALL_COPY_PEER:
     case FAULT_CALL_FILL:
     case FAULT_CALL_HOST_FUNC:
@@ -331,6 +332,17 @@ static dao_status_t fault_copy(dao_backend_stream_t *stream, dao_copy_kind_t kin
     return inner->copy(unwrap(stream), kind, dst, src, size_bytes);
 }
 
+static dao_status_t fault_copy_batch(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
+                                     const void *const *srcs, const size_t *sizes_bytes, size_t count)
+{
+    dao_status_t status = count_call(FAULT_CALL_COPY_BATCH);
+    if (status != DAO_OK) {
+        return status;
+    }
+    hold_back(unwrap(stream));
+    return inner->copy_batch(unwrap(stream), kind, dsts, srcs, sizes_bytes, count);
+}
+
 static dao_status_t fault_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
                                     dao_backend_device_t *src_device, const void *src, size_t size_bytes)
 {
@@ -360,6 +372,30 @@ static dao_status_t fault_host_func(dao_backend_stream_t *stream, dao_host_func_
     }
     hold_back(unwrap(stream));
     return inner->host_func(unwrap(stream), function, user);
+}
+
+static dao_status_t fault_peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
+{
+    dao_status_t status = count_call(FAULT_CALL_PEER_ENABLE);
+    return status == DAO_OK ? inner->peer_enable(device, peer) : status;
+}
+
+static dao_status_t fault_host_register(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_REGISTER);
+    return status == DAO_OK ? count_created(inner->host_register(device, address, size_bytes)) : status;
+}
+
+static dao_status_t fault_host_unregister(dao_backend_device_t *device, void *address)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_UNREGISTER);
+    return status == DAO_OK ? count_destroyed(inner->host_unregister(device, address)) : status;
+}
+
+static dao_status_t fault_host_device_address(dao_backend_device_t *device, void *address, void **out_address)
+{
+    dao_status_t status = count_call(FAULT_CALL_HOST_DEVICE_ADDRESS);
+    return status == DAO_OK ? inner->host_device_address(device, address, out_address) : status;
 }
 
 static dao_status_t fault_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
@@ -403,6 +439,43 @@ static dao_status_t fault_pages_map(dao_backend_device_t *device, dao_backend_pa
     return status == DAO_OK ? inner->pages_map(device, pages, address) : status;
 }
 
+static dao_status_t fault_shared_create(dao_backend_device_t *device, size_t size_bytes,
+                                        dao_backend_shared_t **out_shared, void **out_address)
+{
+    dao_status_t status = count_call(FAULT_CALL_SHARED_CREATE);
+    return status == DAO_OK ? count_created(inner->shared_create(device, size_bytes, out_shared, out_address))
+                            : status;
+}
+
+static dao_status_t fault_shared_export(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                        dao_backend_share_t *out_share)
+{
+    dao_status_t status = count_call(FAULT_CALL_SHARED_EXPORT);
+    return status == DAO_OK ? inner->shared_export(device, shared, out_share) : status;
+}
+
+static dao_status_t fault_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                        size_t size_bytes, dao_backend_shared_t **out_shared,
+                                        void **out_address)
+{
+    dao_status_t status = count_call(FAULT_CALL_SHARED_IMPORT);
+    return status == DAO_OK
+               ? count_created(inner->shared_import(device, share, size_bytes, out_shared, out_address))
+               : status;
+}
+
+static dao_status_t fault_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared)
+{
+    return count_destroyed(inner->shared_destroy(device, shared));
+}
+
+static dao_status_t fault_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    dao_status_t status = count_call(FAULT_CALL_PAGES_MAP);
+    return status == DAO_OK ? inner->pages_map_run(device, pages, page_count, address) : status;
+}
+
 /* Wrapping. */
 
 static void forget_wrappers(void)
@@ -426,8 +499,32 @@ static void fill_pages(void)
     table.pages_create_mapped = inner->pages_create_mapped != NULL ? fault_pages_create_mapped : NULL;
     table.pages_destroy = fault_pages_destroy;
     table.pages_map = fault_pages_map;
+    table.pages_map_run = inner->pages_map_run != NULL ? fault_pages_map_run : NULL;
     table.pages_unmap = inner->pages_unmap;
     table.pages_size = inner->pages_size;
+}
+
+static void fill_shared(void)
+{
+    if (dao_backend_has_shared(inner)) {
+        table.shared_create = fault_shared_create;
+        table.shared_export = fault_shared_export;
+        table.shared_import = fault_shared_import;
+        table.shared_destroy = fault_shared_destroy;
+    }
+}
+
+static void fill_reach(void)
+{
+    if (inner->peer_can != NULL) {
+        table.peer_can = inner->peer_can;
+        table.peer_enable = fault_peer_enable;
+    }
+    if (inner->host_register != NULL) {
+        table.host_register = fault_host_register;
+        table.host_unregister = fault_host_unregister;
+        table.host_device_address = fault_host_device_address;
+    }
 }
 
 const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, const fault_config_t *config)
@@ -472,8 +569,11 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .stream_adopt = wrapped->stream_adopt != NULL ? fault_stream_adopt : NULL,
         .has_default_stream = wrapped->has_default_stream,
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
+        .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
     };
     fill_pages();
+    fill_shared();
+    fill_reach();
     return &table;
 }
 

@@ -18,12 +18,20 @@
     X(EVENT_CREATE, "event_create", ERR_BACKEND)                                                             \
     X(EVENT_RECORD, "event_record", ERR_BACKEND)                                                             \
     X(COPY, "copy", ERR_BACKEND)                                                                             \
+    X(COPY_BATCH, "copy_batch", ERR_BACKEND)                                                                 \
     X(COPY_PEER, "copy_peer", ERR_BACKEND)                                                                   \
     X(FILL, "fill", ERR_BACKEND)                                                                             \
     X(HOST_FUNC, "host_func", ERR_BACKEND)                                                                   \
+    X(PEER_ENABLE, "peer_enable", ERR_BACKEND)                                                               \
+    X(HOST_REGISTER, "host_register", ERR_NO_HOST_MEMORY)                                                    \
+    X(HOST_UNREGISTER, "host_unregister", ERR_BACKEND)                                                       \
+    X(HOST_DEVICE_ADDRESS, "host_device_address", ERR_BACKEND)                                               \
     X(ADDRESS_RESERVE, "address_reserve", ERR_NO_HOST_MEMORY)                                                \
     X(PAGES_CREATE, "pages_create", ERR_NO_DEVICE_MEMORY)                                                    \
     X(PAGES_MAP, "pages_map", ERR_BACKEND)                                                                   \
+    X(SHARED_CREATE, "shared_create", ERR_NO_DEVICE_MEMORY)                                                  \
+    X(SHARED_EXPORT, "shared_export", ERR_BACKEND)                                                           \
+    X(SHARED_IMPORT, "shared_import", ERR_BACKEND)                                                           \
     X(EVENT_QUERY, "event_query", ERR_DEVICE_LOST)                                                           \
     X(EVENT_SYNCHRONIZE, "event_synchronize", ERR_DEVICE_LOST)                                               \
     X(STREAM_SYNCHRONIZE, "stream_synchronize", ERR_DEVICE_LOST)
@@ -63,7 +71,8 @@ uint64_t fault_backend_disarm(void);
 /* Calls of a kind since the wrap. */
 uint64_t fault_backend_calls(fault_call_t call);
 
-/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations. */
+/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations,
+   registered host memory. */
 int64_t fault_backend_live_count(void);
 
 const char *fault_call_text(fault_call_t call);

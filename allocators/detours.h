@@ -1,14 +1,18 @@
 /* Reasons why dao_alloc() and dao_free() must not take their shortest way, counted by whoever has one: places that record
    events, threads that wait for memory, segment callbacks that run, frees that wait for a stream, threads inside of leases,
-   retained blocks. One look at it stands for a look at each. */
-#ifndef DAO_RUNTIME_DETOURS_H
-#define DAO_RUNTIME_DETOURS_H
+   retained blocks. One look at it stands for a look at each.
+
+   A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait for memory
+   counts itself first and takes all those locks then, to look once more: so either it finds what was freed, or whoever
+   frees later finds the count, and wakes it. */
+#ifndef DAO_ALLOCATORS_DETOURS_H
+#define DAO_ALLOCATORS_DETOURS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-extern _Atomic uint32_t dao_detour_count; /* alloc.c */
+extern _Atomic uint32_t dao_detour_count; /* allocator.c */
 
 static inline void dao_detours_begin(void)
 {

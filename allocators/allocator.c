@@ -1,0 +1,43 @@
+/* What stands beside the tables of allocators: which groups one in front of another can offer, who goes on where the shortest
+   ways end, and who calls them off. */
+#include "allocators/allocator.h"
+
+#include "allocators/detours.h"
+
+_Atomic uint32_t dao_detour_count;
+
+void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner)
+{
+    if (inner->stream_mark == NULL) {
+        outer->stream_mark = NULL;
+    }
+    if (inner->free_deferred == NULL) {
+        outer->free_deferred = NULL;
+        outer->drain = NULL;
+    }
+    if (inner->lease_begin == NULL) {
+        outer->lease_begin = NULL;
+        outer->lease_end = NULL;
+        outer->lease_stats = NULL;
+    }
+    if (inner->window_begin == NULL) {
+        outer->window_begin = NULL;
+        outer->alloc_at = NULL;
+    }
+}
+
+static void *outer_alloc_otherwise(void *user, size_t size_bytes)
+{
+    return dao_allocator_alloc_otherwise(user, size_bytes);
+}
+
+static dao_status_t outer_free_otherwise(void *user, void *address)
+{
+    return dao_allocator_free_otherwise(user, address);
+}
+
+void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner)
+{
+    inner->otherwise =
+        (dao_otherwise_t){.alloc = outer_alloc_otherwise, .free = outer_free_otherwise, .user = outer};
+}

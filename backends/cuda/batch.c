@@ -1,0 +1,37 @@
+/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. */
+#include "backends/cuda/batch.h"
+
+#define BATCH_VERSION          12080
+#define BATCH_WITHOUT_FAIL_IDX 13000
+
+#if CUDART_VERSION >= BATCH_VERSION
+cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+                                cudaStream_t stream)
+{
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    size_t first_of_attributes = 0;
+    if (stream == NULL || stream == cudaStreamLegacy) {
+        return cudaErrorNotSupported;
+    }
+#if CUDART_VERSION >= BATCH_WITHOUT_FAIL_IDX
+    cudaError_t error =
+        cudaMemcpyBatchAsync(dsts, srcs, sizes, count, &attributes, &first_of_attributes, 1, stream);
+#else
+    size_t failed_index = 0; /* it reads the arrays, which it does not say */
+    cudaError_t error = cudaMemcpyBatchAsync((void **)dsts, (void **)srcs, (size_t *)sizes, count,
+                                             &attributes, &first_of_attributes, 1, &failed_index, stream);
+#endif
+    return error == cudaErrorCallRequiresNewerDriver ? cudaErrorNotSupported : error;
+}
+#else
+cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+                                cudaStream_t stream)
+{
+    (void)dsts;
+    (void)srcs;
+    (void)sizes;
+    (void)count;
+    (void)stream;
+    return cudaErrorNotSupported;
+}
+#endif

@@ -1,0 +1,43 @@
+/**
+ * @file
+ * The file tier: where an executor puts tensors when pinned host memory is full.
+ */
+#ifndef DAO_FILE_H
+#define DAO_FILE_H
+
+#include <dao/status.h>
+
+DAO_BEGIN_DECLS
+
+/** How a file is read and written. */
+#define DAO_FILE_ENGINE_LIST(X)                                                                              \
+    X(0, AUTO, "auto", "io_uring where the kernel offers it, else threads")                                  \
+    X(1, URING, "uring", "io_uring: several pieces under way without a thread for each")                     \
+    X(2, THREADS, "threads", "pread and pwrite on a few threads")
+
+typedef enum dao_file_engine {
+#define DAO_FILE_ENGINE_ENUMERATOR(number, name, text, meaning) DAO_FILE_ENGINE_##name = number,
+    DAO_FILE_ENGINE_LIST(DAO_FILE_ENGINE_ENUMERATOR)
+#undef DAO_FILE_ENGINE_ENUMERATOR
+} dao_file_engine_t;
+
+/** Settings of a file tier. All zero: there is none. */
+typedef struct dao_file_config {
+    const char *directory; /**< where the file is made, copied; it has no name there. NULL: no file tier */
+    uint64_t limit_bytes;  /**< most bytes of tensors in it; 0: what its file system has free */
+    uint64_t in_bytes_per_second;  /**< reads are held back to this; 0: as fast as it goes */
+    uint64_t out_bytes_per_second; /**< the same for writes */
+    uint64_t
+        latency_ns; /**< that each read or write takes at least, on top; in virtual time it is all it takes beside the speed */
+    dao_file_engine_t engine;
+} dao_file_config_t;
+
+/** Gives the text of an engine, such as "uring"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_file_engine_text(dao_file_engine_t engine);
+
+/** Finds an engine by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+DAO_API DAO_NODISCARD dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engine);
+
+DAO_END_DECLS
+
+#endif

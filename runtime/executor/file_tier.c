@@ -1,0 +1,276 @@
+/* Operations of the file as work of streams.
+
+       lane FILE_OUT   [ host function: write slot ] [ ... ]     one at a time, each cut into pieces (base/file.h)
+       lane FILE_IN    [ host function: read slot  ] [ ... ]
+
+   So a write waits for the copy that brings its bytes to the host, and a copy to the device for the read before it, by events
+   alone. Where time is virtual the stream is held up for as long as the operation takes; where memory has no bytes, that is
+   all that happens.
+
+   Invariants, per direction: taken_off <= completed of the lane; operations (taken_off, issued] are in the ring. */
+#include "runtime/executor/file_tier.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/math.h"
+#include "base/sync.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+/* Times that an operation is tried again whose stream refuses it. */
+#define RETRY_MAX 2
+
+/* Owner of a slot; the arena wants one. */
+#define SLOT_OWNER 1
+
+static dao_file_operation_t *operation_slot(const dao_file_tier_t *tier, dao_file_direction_t direction,
+                                            uint64_t sequence)
+{
+    return &tier->operations[direction][sequence & (DAO_TIMELINE_SLOTS - 1)];
+}
+
+static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
+{
+    return &tier->timeline->lanes[dao_file_tier_lane(direction)];
+}
+
+/* ---- making the tier ---- */
+
+static uint64_t staging_bytes(uint64_t arena_bytes)
+{
+    uint64_t bytes = arena_bytes / DAO_FILE_STAGING_ARENA_SHARE;
+    if (bytes > DAO_FILE_STAGING_BYTES_MAX) {
+        return DAO_FILE_STAGING_BYTES_MAX;
+    }
+    return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
+}
+
+static dao_status_t create_file(dao_file_tier_t *tier)
+{
+    const dao_file_config_t *config = &tier->config.file;
+    uint64_t most_bytes = DAO_RANGE_CAPACITY_MAX;
+    if (!tier->config.ops->has_no_bytes) {
+        dao_status_t status = dao_file_create(config->directory, config->engine, &tier->file);
+        if (status != DAO_OK) {
+            return status;
+        }
+        most_bytes = config->limit_bytes == 0 ? dao_file_free_bytes(tier->file) : most_bytes;
+    }
+    uint64_t limit_bytes = config->limit_bytes != 0 ? config->limit_bytes : most_bytes;
+    limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes;
+    tier->limit_bytes = limit_bytes - limit_bytes % DAO_RANGE_GRANULE;
+    if (tier->limit_bytes == 0) {
+        return dao_error(DAO_ERR_IO, "the file tier in \"%.200s\" has no room: %" PRIu64 " bytes",
+                         config->directory, limit_bytes);
+    }
+    return dao_arena_init(&tier->slots, NULL, tier->limit_bytes);
+}
+
+static dao_status_t create_staging(dao_file_tier_t *tier)
+{
+    tier->staging_bytes = staging_bytes(tier->config.arena_bytes);
+    for (int i = 0; i < DAO_FILE_STAGING_COUNT; i++) {
+        void *address = NULL;
+        dao_status_t status = dao_allocator_alloc(tier->config.host, tier->staging_bytes, &address);
+        if (status != DAO_OK) {
+            dao_error_prefix("the pinned pieces of a file tier: ");
+            return status;
+        }
+        tier->staging[i] = address;
+    }
+    return DAO_OK;
+}
+
+static dao_status_t create_rings(dao_file_tier_t *tier)
+{
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        tier->operations[i] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(*tier->operations[i]));
+        if (tier->operations[i] == NULL) {
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the operations of a file tier");
+        }
+    }
+    return DAO_OK;
+}
+
+/* Gives up what was made so far. */
+static void destroy_parts(dao_file_tier_t *tier)
+{
+    for (int i = 0; i < DAO_FILE_STAGING_COUNT; i++) {
+        if (tier->staging[i] != NULL) {
+            (void)dao_allocator_free(tier->config.host, tier->staging[i]); /* it was handed out */
+        }
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_host_free(tier->operations[i]);
+    }
+    if (tier->slots.range != NULL) {
+        dao_arena_finish(&tier->slots);
+    }
+    dao_file_destroy(tier->file);
+    memset(tier, 0, sizeof(*tier));
+}
+
+dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
+                                const dao_file_tier_config_t *config)
+{
+    memset(tier, 0, sizeof(*tier));
+    tier->config = *config;
+    tier->timeline = timeline;
+    dao_status_t status = create_file(tier);
+    if (status == DAO_OK) {
+        status = create_rings(tier);
+    }
+    if (status == DAO_OK) {
+        status = create_staging(tier);
+    }
+    if (status != DAO_OK) {
+        destroy_parts(tier);
+        return status;
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_timeline_add_lane(timeline, dao_file_tier_lane((dao_file_direction_t)i), config->streams[i]);
+    }
+    tier->is_there = true;
+    return DAO_OK;
+}
+
+void dao_file_tier_finish(dao_file_tier_t *tier)
+{
+    if (tier->is_there) {
+        DAO_ASSERT(dao_range_used(tier->slots.range) == 0);
+        destroy_parts(tier);
+    }
+}
+
+dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64_t *out_offset_bytes)
+{
+    uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
+    if (status == DAO_ERR_LIMIT) {
+        return dao_error(DAO_ERR_LIMIT,
+                         "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; raise its limit",
+                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes);
+    }
+    return status;
+}
+
+/* ---- operations ---- */
+
+/* What the settings say that an operation takes at least. */
+static uint64_t least_ns(const dao_file_operation_t *operation)
+{
+    __extension__ typedef unsigned __int128 wide_t;
+    const dao_file_config_t *config = &operation->tier->config.file;
+    uint64_t rate =
+        operation->direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
+    wide_t ns = rate == 0 ? 0 : ((wide_t)operation->size_bytes * NS_PER_SECOND + rate - 1) / rate;
+    ns += config->latency_ns;
+    return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+static void transfer(dao_file_operation_t *operation)
+{
+    operation->error = dao_file_transfer(operation->tier->file, operation->direction, operation->offset_bytes,
+                                         operation->address, operation->size_bytes);
+}
+
+/* The host function where time is real. */
+static void transfer_in_time(void *user)
+{
+    dao_file_operation_t *operation = user;
+    uint64_t until_ns = dao_clock_ns() + least_ns(operation);
+    transfer(operation);
+    dao_sleep_until(until_ns);
+}
+
+/* The host function where the stream was held up before. */
+static void transfer_at_once(void *user)
+{
+    transfer(user);
+}
+
+/* Puts an operation on its stream, once. */
+static dao_status_t put(dao_file_operation_t *operation)
+{
+    const dao_file_tier_t *tier = operation->tier;
+    const dao_backend_ops_t *ops = tier->config.ops;
+    dao_backend_stream_t *stream = tier->config.streams[operation->direction];
+    if (ops->delay == NULL) {
+        return ops->host_func(stream, transfer_in_time, operation);
+    }
+    dao_status_t status = ops->delay(stream, least_ns(operation));
+    return status != DAO_OK || ops->has_no_bytes ? status
+                                                 : ops->host_func(stream, transfer_at_once, operation);
+}
+
+dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
+                                  const dao_fence_t *fence)
+{
+    return dao_timeline_before(tier->timeline, dao_file_tier_lane(direction), fence);
+}
+
+dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
+                                 uint64_t *out_sequence)
+{
+    dao_file_direction_t direction = operation->direction;
+    uint64_t sequence = lane_of(tier, direction)->issued + 1;
+    DAO_ASSERT(sequence - tier->taken_off[direction] <= DAO_TIMELINE_DEPTH);
+    dao_file_operation_t *queued = operation_slot(tier, direction, sequence);
+    *queued = *operation;
+    queued->tier = tier;
+    queued->error = 0;
+    dao_status_t status = DAO_ERR_BACKEND;
+    for (int i = 0; status != DAO_OK && i <= RETRY_MAX; i++) {
+        status = put(queued);
+        if (status == DAO_ERR_DEVICE_LOST) {
+            return status;
+        }
+    }
+    if (status != DAO_OK) {
+        return dao_error_vendor(DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
+                                "%s %zu bytes of the file tier could not be queued: %.200s",
+                                direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
+                                dao_last_message());
+    }
+    dao_managed_reference(queued->tensor);
+    return dao_timeline_after(tier->timeline, dao_file_tier_lane(direction), out_sequence);
+}
+
+int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
+                           size_t size_bytes)
+{
+    return tier->file == NULL
+               ? 0
+               : dao_file_transfer(tier->file, DAO_FILE_READ, offset_bytes, destination, size_bytes);
+}
+
+const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
+                                                   dao_file_direction_t direction)
+{
+    uint64_t sequence = tier->taken_off[direction] + 1;
+    return sequence <= lane_of(tier, direction)->completed ? operation_slot(tier, direction, sequence) : NULL;
+}
+
+void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction)
+{
+    DAO_ASSERT(dao_file_tier_finished(tier, direction) != NULL);
+    dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[direction])->tensor);
+}
+
+bool dao_file_tier_is_valid(const dao_file_tier_t *tier)
+{
+    if (!tier->is_there) {
+        return true;
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        const dao_lane_t *lane = lane_of(tier, (dao_file_direction_t)i);
+        if (tier->taken_off[i] > lane->completed || lane->issued - tier->taken_off[i] > DAO_TIMELINE_DEPTH) {
+            return false;
+        }
+    }
+    return dao_arena_is_valid(&tier->slots);
+}

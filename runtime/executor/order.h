@@ -1,0 +1,35 @@
+/* The order in which one host thread queues the things of a plan's step: kernels and copies, each behind its fence. */
+#ifndef DAO_RUNTIME_EXECUTOR_ORDER_H
+#define DAO_RUNTIME_EXECUTOR_ORDER_H
+
+#include <dao/stream.h>
+#include <dao/swap.h>
+
+/* Lanes of a plan that go through the host's link, and their streams. */
+enum { DAO_ORDER_LANE_COUNT = 3 };
+extern const dao_swap_lane_t dao_order_lanes[DAO_ORDER_LANE_COUNT];
+extern const dao_stream_role_t dao_order_roles[DAO_ORDER_LANE_COUNT];
+
+/* A thing of a step. */
+typedef struct dao_order_thing {
+    uint32_t lane;  /* index in dao_order_lanes */
+    uint32_t index; /* in its lane */
+} dao_order_thing_t;
+
+typedef struct dao_order {
+    dao_order_thing_t *things;
+    uint32_t count;
+    uint32_t lane_counts[DAO_ORDER_LANE_COUNT];
+} dao_order_t;
+
+/* Finds the order: every thing comes behind all that its fence names, and copies as early as they can. DAO_ERR_UNSUPPORTED
+   for a plan with a file tier; DAO_ERR_INVALID if a thing waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_order_init(dao_order_t *order, const dao_swap_schedule_t *schedule,
+                                          uint32_t kernel_count);
+void dao_order_finish(dao_order_t *order);
+
+/* What a thing waits for, and its copy; NULL for a kernel. */
+const dao_swap_fence_t *dao_order_fence(const dao_swap_schedule_t *schedule, dao_order_thing_t thing);
+const dao_swap_copy_t *dao_order_copy(const dao_swap_schedule_t *schedule, dao_order_thing_t thing);
+
+#endif
