@@ -176,8 +176,8 @@ static void measure(const char *name, bool without_plans)
         taken_ns += run_measured();
     }
     must(dao_executor_stats_get(executor, &stats));
-    (void)printf("%-10s %8.3f us a kernel, %5.2f calls of the device, %" PRIu64 " of %d steps by a plan\n", name,
-                 (double)taken_ns / 1e3 / STEPS / KERNELS, (double)call_count / STEPS / KERNELS,
+    (void)printf("%-10s %8.3f us a kernel, %5.2f calls of the device, %" PRIu64 " of %d steps by a plan\n",
+                 name, (double)taken_ns / 1e3 / STEPS / KERNELS, (double)call_count / STEPS / KERNELS,
                  stats.plan_hit_count, LEARN_STEPS + STEPS);
     for (int i = 0; i < LAYERS; i++) {
         release(&weights[i]);
