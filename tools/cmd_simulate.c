@@ -23,6 +23,7 @@ typedef struct settings {
     const char *scheme;
     const char *steps;
     const char *window;
+    const char *ahead;
     const char *sweep;
     const char *slow_down;
     const char *threshold;
@@ -44,6 +45,8 @@ static const dao_option_t options[] = {
     {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6; not for feature maps"},
     {"window", "N", offsetof(settings_t, window),
      "kernels that are known ahead, by the schemes without a plan; two steps"},
+    {"ahead", "TIME", offsetof(settings_t, ahead),
+     "device time of kernels that these queue ahead of the device, at most; 1s"},
     {"sweep", "RANGE", offsetof(settings_t, sweep), "capacities 90%..20% in steps of 10% of the peak"},
     {"slow-down", "X", offsetof(settings_t, slow_down),
      "find the smallest capacity at which a step takes X times its kernels, 1.05"},
@@ -75,6 +78,7 @@ typedef struct request {
     dao_step_problem_t step;
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels, threshold;
+    uint64_t ahead_ns;
     double slow_down;                     /* 0: none is asked for */
     unsigned first_percent, last_percent; /* of a sweep; 0: none */
     dao_swap_bound_t whole;               /* the bound with memory for everything */
@@ -175,6 +179,8 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
              (settings->window != NULL &&
               is_bad(parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels), "window",
                      out_exit)) ||
+             (settings->ahead != NULL &&
+              is_bad(dao_units_parse_time(settings->ahead, &request->ahead_ns), "ahead", out_exit)) ||
              (settings->threshold != NULL &&
               is_bad(parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
                      "threshold", out_exit)) ||
@@ -220,7 +226,8 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
                                 .threshold = request->threshold,
                                 .moves_all = request->settings->moves_all,
                                 .step_count = request->step_count,
-                                .window_kernels = request->window_kernels};
+                                .window_kernels = request->window_kernels,
+                                .ahead_ns = request->ahead_ns};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;

@@ -218,6 +218,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         .host_bytes = problem->host.limit_bytes,
         .policy = config->policy,
         .on_demand = config->on_demand,
+        .ahead_ns = config->ahead_ns,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);

@@ -254,6 +254,17 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
     return DAO_OK;
 }
 
+dao_status_t dao_residence_clean(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE && !dao_residence_is_clean(tensor));
+    dao_status_t status = copy_out(engine, tensor);
+    if (status == DAO_OK) {
+        tensor->residence = DAO_RESIDENCE_BOTH;
+        engine->stats.clean_ahead_count++;
+    }
+    return status;
+}
+
 /* Tells whether the file alone keeps a tensor that leaves the device: it has the bytes, and the host no room to spare. */
 static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *tensor)
 {

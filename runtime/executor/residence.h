@@ -36,6 +36,9 @@ DAO_NODISCARD dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_
    bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* DEVICE -> BOTH: copies out ahead. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
+DAO_NODISCARD dao_status_t dao_residence_clean(dao_engine_t *engine, dao_managed_t *tensor);
+
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */
 void dao_residence_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence);
 
