@@ -1,9 +1,33 @@
-/* What stands beside the tables of allocators: who goes on where their shortest ways end, and who calls them off. */
+/* What stands beside the tables of allocators: which groups one in front of another can offer, who goes on where the shortest
+   ways end, and who calls them off. */
 #include "allocators/allocator.h"
 
 #include "allocators/detours.h"
 
 _Atomic uint32_t dao_detour_count;
+
+void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner)
+{
+    if (inner->stream_mark == NULL) {
+        outer->stream_mark = NULL;
+    }
+    if (inner->walk_all == NULL) {
+        outer->walk_all = NULL;
+    }
+    if (inner->free_deferred == NULL) {
+        outer->free_deferred = NULL;
+        outer->drain = NULL;
+    }
+    if (inner->lease_begin == NULL) {
+        outer->lease_begin = NULL;
+        outer->lease_end = NULL;
+        outer->lease_stats = NULL;
+    }
+    if (inner->window_begin == NULL) {
+        outer->window_begin = NULL;
+        outer->alloc_at = NULL;
+    }
+}
 
 static void *outer_alloc_otherwise(void *user, size_t size_bytes)
 {

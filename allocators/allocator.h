@@ -152,6 +152,9 @@ struct dao_allocator {
     dao_otherwise_t otherwise; /* the owner's to set, before others know of the allocator */
 };
 
+/* Takes those optional groups out of a table that the allocator behind it lacks. */
+void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops_t *inner);
+
 /* Makes the shortest ways of an allocator end where those of the one in front of it do. */
 void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner);
 

@@ -44,13 +44,10 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "base/path.h"
 
 /* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
 #define RESERVATION_FACTOR 4u
-
-/* What most calls do calls nothing else but at its end, so that it needs little of the stack; what they do not is kept apart. */
-#define ON_THE_PATH  inline __attribute__((always_inline))
-#define OFF_THE_PATH __attribute__((noinline))
 
 static paged_t *paged_of(dao_allocator_t *allocator)
 {
@@ -116,7 +113,7 @@ static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_requ
 }
 
 /* Takes a block at the front of a hole that is mapped so far, and unlocks the arena. */
-static ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size_t size_bytes)
+static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
@@ -134,14 +131,15 @@ static ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size_t s
 }
 
 /* Ends the shortest way to a block: unlocks, and goes on in every other way. */
-static OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_spin_unlock(&arena->lock);
     return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
 }
 
 /* take_plain() for a hole that is not below the arena's mapped_floor_bytes. */
-static OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole, size_t size_bytes)
+static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
+                                               size_t size_bytes)
 {
     uint64_t offset_bytes = (uint64_t)dao_range_at(arena->segment.range, hole)->offset_units << UNIT_SHIFT;
     return dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
@@ -151,7 +149,7 @@ static OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint3
 
 /* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in an arena whose
    lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
-static ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
@@ -166,7 +164,7 @@ static ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_
 }
 
 /* paged_alloc_plain() where this thread's arena is taken. */
-static OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
+static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     return take_plain(paged, dao_paged_enter_another(paged, arena), size_bytes);
 }
@@ -203,7 +201,7 @@ static dao_status_t free_generally(paged_t *paged, const void *address, dao_hold
 }
 
 /* Frees a block that nobody holds and no tag is charged for: free_generally() for most blocks. False: nothing was done. */
-static ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
+static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
     uint32_t link = dao_range_find_start(range, offset_units);
@@ -220,7 +218,7 @@ static ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t
 
 /* Tries it in this thread's arena; false: nothing was done. Nothing waits here and no lock is taken under the arena's, so the
    thread may hold others, as in a segment callback: that is a detour. */
-static ON_THE_PATH bool free_at_home(paged_t *paged, const void *address, bool minds_detours)
+static DAO_ON_THE_PATH bool free_at_home(paged_t *paged, const void *address, bool minds_detours)
 {
     arena_t *arena = dao_paged_home(paged);
     uint64_t offset_bytes = dao_arena_offset(arena, address);

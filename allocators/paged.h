@@ -11,6 +11,9 @@
 /* Most leases of a place, ended ones that have live blocks among them. */
 #define DAO_PAGED_LEASE_MAX 8u
 
+/* Most windows of a place: one, for whoever serves from plans. */
+#define DAO_PAGED_WINDOW_MAX 1u
+
 /* Gives the size of pages that a device's memory is kept in; 0 if it cannot be kept in pages. */
 uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info);
 

@@ -10,7 +10,8 @@
 #include "base/thread_local.h"
 
 /* Every arena has a window. */
-static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX <= DAO_PAGES_WINDOW_MAX, "each arena has a window");
+static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX + DAO_PAGED_WINDOW_MAX <= DAO_PAGES_WINDOW_MAX,
+              "each arena has a window");
 
 /* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as paged_lease.c says. */
 typedef enum arena_role {
@@ -49,7 +50,7 @@ typedef struct paged {
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;
-    bool has_window;
+    uint32_t window_count; /* arenas whose role is ARENA_WINDOW */
 } paged_t;
 
 /* The arena of this thread among the shared ones, at every place that has so many. */

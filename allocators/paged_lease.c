@@ -34,7 +34,7 @@ static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
             return DAO_OK;
         }
     }
-    if (count - dao_paged_shared_count(paged) == DAO_PAGED_LEASE_MAX) {
+    if (count - dao_paged_shared_count(paged) - paged->window_count == DAO_PAGED_LEASE_MAX) {
         return dao_error(DAO_ERR_LIMIT,
                          "%s: there are %u leases, those that have ended but have live blocks among them; "
                          "release leases, or free such blocks",

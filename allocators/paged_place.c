@@ -136,7 +136,7 @@ static uint32_t room_pages(const paged_t *paged)
 static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
 {
     uint32_t most = room_pages(paged);
-    if (!paged->has_window) {
+    if (paged->window_count == 0) {
         return most;
     }
     uint32_t missing = dao_pages_missing(paged->pages, placing->arena->window, placing->grant.offset_bytes,

@@ -15,21 +15,16 @@ static paged_t *paged_of(dao_allocator_t *allocator)
     return (paged_t *)allocator;
 }
 
-/* Tells how many arenas are not shared: these have windows that leases may want. */
-static bool has_room(const paged_t *paged)
-{
-    return dao_paged_arena_count(paged) - dao_paged_shared_count(paged) < DAO_PAGED_LEASE_MAX;
-}
-
 dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
     paged_t *paged = paged_of(allocator);
     dao_paged_lock(paged);
-    dao_status_t status = has_room(paged) ? dao_paged_add_arena(paged, ARENA_WINDOW)
-                                          : dao_error(DAO_ERR_LIMIT, "%s: there are %u leases and windows",
-                                                      paged->ledger.name, DAO_PAGED_LEASE_MAX);
+    dao_status_t status = paged->window_count < DAO_PAGED_WINDOW_MAX
+                              ? dao_paged_add_arena(paged, ARENA_WINDOW)
+                              : dao_error(DAO_ERR_LIMIT, "%s: there are %u windows already",
+                                          paged->ledger.name, DAO_PAGED_WINDOW_MAX);
     if (status == DAO_OK) {
-        paged->has_window = true;
+        paged->window_count++;
         const arena_t *arena = paged->arenas[dao_paged_arena_count(paged) - 1];
         *out_window = (dao_window_t){.address = arena->segment.address,
                                      .size_bytes = arena->segment.size_bytes,

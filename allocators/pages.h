@@ -8,7 +8,7 @@
 #include "backends/backend.h"
 
 /* Most windows. */
-#define DAO_PAGES_WINDOW_MAX 16u
+#define DAO_PAGES_WINDOW_MAX 17u
 
 typedef struct dao_pages dao_pages_t;
 

@@ -614,11 +614,8 @@ static dao_status_t make_room(dao_planned_t *planned)
 /* What the inner allocator cannot do is not offered. */
 static void fill_ops(dao_planned_t *planned)
 {
-    const dao_allocator_ops_t *inner = planned->inner->ops;
     planned->ops = planned_ops;
-    planned->ops.stream_mark = inner->stream_mark == NULL ? NULL : planned_stream_mark;
-    planned->ops.walk_all = inner->walk_all == NULL ? NULL : dao_planned_table_walk_all;
-    planned->ops.lease_begin = inner->lease_begin == NULL ? NULL : planned_lease_begin;
+    dao_allocator_ops_limit(&planned->ops, planned->inner->ops);
     planned->base = (dao_allocator_t){.ops = &planned->ops, .ledger = planned->inner->ledger};
     dao_allocator_stand_before(&planned->base, planned->inner);
 }

@@ -20,7 +20,7 @@
        sum of size_units of used blocks == used_units
        no two neighbours are free and held by the same streams
        a free block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used block in it
-       border + blocks + unused nodes == node_count
+       border + the room of the bins + blocks + unused nodes == node_count
 
    A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes blocks
    fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its

@@ -5,6 +5,7 @@
 #include "allocators/range.h"
 
 #include "base/assert.h"
+#include "base/path.h"
 
 #include <assert.h>
 #include <float.h>
@@ -14,9 +15,6 @@
 /* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all others and is
    never free. */
 #define DAO_RANGE_NONE 0u
-
-/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define UNIT_SHIFT      8
 #define WORD_BITS       64u
@@ -95,7 +93,7 @@ struct dao_range {
     uint64_t *page_words;
 };
 
-static ALWAYS_INLINE dao_range_node_t *dao_range_at(const dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH dao_range_node_t *dao_range_at(const dao_range_t *range, uint32_t link)
 {
     return (dao_range_node_t *)(void *)(range->table + link);
 }
@@ -108,7 +106,7 @@ static inline dao_hold_t *dao_range_hold(const dao_range_t *range, uint32_t link
 /* ---- bins ---- */
 
 /* The conversion is exact, whatever the way of rounding. */
-static ALWAYS_INLINE size_t dao_range_bin_of(uint64_t size_units)
+static DAO_ON_THE_PATH size_t dao_range_bin_of(uint64_t size_units)
 {
     double size = (double)(int64_t)size_units; /* from int64_t it is one instruction */
     uint64_t bits;
@@ -118,32 +116,32 @@ static ALWAYS_INLINE size_t dao_range_bin_of(uint64_t size_units)
 
 /* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a one: so that
    taking a node out is the same wherever it is in its bin. */
-static ALWAYS_INLINE uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
 {
     return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
 }
 
 /* Gives the place of a bin's first link. */
-static ALWAYS_INLINE uint32_t *dao_range_bin_place(const dao_range_t *range, size_t bin)
+static DAO_ON_THE_PATH uint32_t *dao_range_bin_place(const dao_range_t *range, size_t bin)
 {
     return (uint32_t *)(void *)(range->table +
                                 (sizeof(dao_range_node_t) + (bin - BIN_FIRST) * sizeof(uint32_t)));
 }
 
 /* Gives the link of that node which is none. */
-static ALWAYS_INLINE uint32_t dao_range_bin_link(size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_bin_link(size_t bin)
 {
     return (uint32_t)(sizeof(dao_range_node_t) - offsetof(dao_range_node_t, bin_after) +
                       (bin - BIN_FIRST) * sizeof(uint32_t));
 }
 
 /* Gives the first node of a bin, or NONE. */
-static ALWAYS_INLINE uint32_t dao_range_bin_first(const dao_range_t *range, size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_bin_first(const dao_range_t *range, size_t bin)
 {
     return *dao_range_bin_place(range, bin);
 }
 
-static ALWAYS_INLINE void dao_range_bin_insert(dao_range_t *range, uint32_t link, size_t bin)
+static DAO_ON_THE_PATH void dao_range_bin_insert(dao_range_t *range, uint32_t link, size_t bin)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     uint32_t *first = dao_range_bin_place(range, bin);
@@ -156,7 +154,7 @@ static ALWAYS_INLINE void dao_range_bin_insert(dao_range_t *range, uint32_t link
 }
 
 /* The bit of a bin that gets empty stays: whoever comes by clears it. */
-static ALWAYS_INLINE void dao_range_bin_remove(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_bin_remove(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     dao_range_at(range, node->bin_after)->bin_before = node->bin_before; /* the border's is never read */
@@ -164,7 +162,7 @@ static ALWAYS_INLINE void dao_range_bin_remove(dao_range_t *range, uint32_t link
 }
 
 /* Puts a free node whose size has changed into its bin. */
-static ALWAYS_INLINE void dao_range_bin_again(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_bin_again(dao_range_t *range, uint32_t link)
 {
     size_t bin = dao_range_bin_of(dao_range_at(range, link)->size_units);
     if (bin != dao_range_at(range, link)->bin) {
@@ -208,7 +206,7 @@ static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
 /* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
-static ALWAYS_INLINE uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
+static DAO_ON_THE_PATH uint32_t dao_range_find_start(const dao_range_t *range, uint32_t offset_units)
 {
     uint32_t link = range->starts[offset_units >> CELL_UNIT_SHIFT];
     while (dao_range_at(range, link)->offset_units < offset_units) {
@@ -230,7 +228,7 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
 }
 
 /* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
-static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
+static DAO_ON_THE_PATH void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
     if (dao_range_at(range, *start)->offset_units >= offset_units) {
@@ -239,7 +237,7 @@ static ALWAYS_INLINE void dao_range_start_add(dao_range_t *range, uint32_t link,
 }
 
 /* Takes a used node out, which is still linked to its neighbours. */
-static ALWAYS_INLINE void dao_range_start_drop(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_start_drop(dao_range_t *range, uint32_t link)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     uint32_t cell = node->offset_units >> CELL_UNIT_SHIFT;
@@ -263,7 +261,7 @@ static ALWAYS_INLINE void dao_range_start_drop(dao_range_t *range, uint32_t link
 /* Makes room for two more nodes. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_range_reserve(dao_range_t *range);
 
-static ALWAYS_INLINE uint32_t dao_range_node_take(dao_range_t *range)
+static DAO_ON_THE_PATH uint32_t dao_range_node_take(dao_range_t *range)
 {
     uint32_t link = range->unused;
     DAO_ASSERT(link != DAO_RANGE_NONE);
@@ -271,7 +269,7 @@ static ALWAYS_INLINE uint32_t dao_range_node_take(dao_range_t *range)
     return link;
 }
 
-static ALWAYS_INLINE void dao_range_node_give(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_node_give(dao_range_t *range, uint32_t link)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_UNUSED;
@@ -320,8 +318,8 @@ typedef struct dao_range_find {
 } dao_range_find_t;
 
 /* Looks at an entry of a bin: is it large enough and lower than what was found? Gives the next one. */
-static ALWAYS_INLINE uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link, uint64_t least_units,
-                                                dao_range_find_t *find)
+static DAO_ON_THE_PATH uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link,
+                                                  uint64_t least_units, dao_range_find_t *find)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     if (node->size_units >= least_units) {
@@ -333,8 +331,8 @@ static ALWAYS_INLINE uint32_t dao_range_look_at(const dao_range_t *range, uint32
 }
 
 /* Looks at the first entries of a bin: a loop that is written out. */
-static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
-                                         dao_range_find_t *find)
+static DAO_ON_THE_PATH void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
+                                           dao_range_find_t *find)
 {
     static_assert(DAO_RANGE_SCAN_DEPTH == 4, "as many looks as there are here");
     if (link != DAO_RANGE_NONE) {
@@ -353,7 +351,7 @@ static ALWAYS_INLINE void dao_range_look(const dao_range_t *range, uint32_t link
 
 /* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the way that have
    none. */
-static ALWAYS_INLINE uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
+static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
     uint64_t bits = range->bin_words[word] & UINT64_MAX << bin % WORD_BITS;
@@ -379,7 +377,7 @@ static ALWAYS_INLINE uint32_t dao_range_next_first(dao_range_t *range, size_t bi
 
 /* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the request's own
    bin. Any hole of a higher bin is large enough. */
-static ALWAYS_INLINE uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
+static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
     size_t own_bin = dao_range_bin_of(size_units);
     dao_range_find_t find = {.link = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
@@ -401,8 +399,8 @@ static inline bool dao_range_has_room(const dao_range_t *range)
 }
 
 /* Counts and enters a used block, whose place and size are handed in so that they need not be read again. */
-static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link, uint32_t offset_units,
-                                               uint64_t size_units, uint64_t user)
+static DAO_ON_THE_PATH void dao_range_enter_used(dao_range_t *range, uint32_t link, uint32_t offset_units,
+                                                 uint64_t size_units, uint64_t user)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     node->state = NODE_USED;
@@ -412,14 +410,14 @@ static ALWAYS_INLINE void dao_range_enter_used(dao_range_t *range, uint32_t link
 }
 
 /* Takes a used block out of the table and the count. */
-static ALWAYS_INLINE void dao_range_leave_used(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_leave_used(dao_range_t *range, uint32_t link)
 {
     dao_range_start_drop(range, link);
     range->used_units -= dao_range_at(range, link)->size_units;
 }
 
 /* Takes a whole hole. */
-static ALWAYS_INLINE void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
+static DAO_ON_THE_PATH void dao_range_take_whole(dao_range_t *range, uint32_t hole, uint64_t user)
 {
     const dao_range_node_t *node = dao_range_at(range, hole);
     dao_range_bin_remove(range, hole);
@@ -427,8 +425,8 @@ static ALWAYS_INLINE void dao_range_take_whole(dao_range_t *range, uint32_t hole
 }
 
 /* Takes the front of a larger hole: the hole's node stays with what is left. Gives the node that is taken. */
-static ALWAYS_INLINE uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
-                                                   uint64_t user)
+static DAO_ON_THE_PATH uint32_t dao_range_take_front(dao_range_t *range, uint32_t hole, uint64_t size_units,
+                                                     uint64_t user)
 {
     uint32_t taken = dao_range_node_take(range);
     dao_range_node_t *rest = dao_range_at(range, hole);
@@ -448,7 +446,7 @@ static ALWAYS_INLINE uint32_t dao_range_take_front(dao_range_t *range, uint32_t 
 }
 
 /* Joins all nodes from `first` to `last`, neighbours, into the first one, which stays as it is otherwise. */
-static ALWAYS_INLINE void dao_range_join_nodes(dao_range_t *range, uint32_t first, uint32_t last)
+static DAO_ON_THE_PATH void dao_range_join_nodes(dao_range_t *range, uint32_t first, uint32_t last)
 {
     dao_range_node_t *node = dao_range_at(range, first);
     const dao_range_node_t *end = dao_range_at(range, last);
@@ -458,7 +456,7 @@ static ALWAYS_INLINE void dao_range_join_nodes(dao_range_t *range, uint32_t firs
 }
 
 /* Makes a node that is no longer used a part of the free one behind it. */
-static ALWAYS_INLINE void dao_range_join_after(dao_range_t *range, uint32_t link, uint32_t after)
+static DAO_ON_THE_PATH void dao_range_join_after(dao_range_t *range, uint32_t link, uint32_t after)
 {
     const dao_range_node_t *node = dao_range_at(range, link);
     dao_range_node_t *rest = dao_range_at(range, after);
@@ -469,7 +467,7 @@ static ALWAYS_INLINE void dao_range_join_after(dao_range_t *range, uint32_t link
 }
 
 /* Makes a node of a plain range free that nobody holds, and merges it with its neighbours. */
-static ALWAYS_INLINE void dao_range_make_free(dao_range_t *range, uint32_t link)
+static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t link)
 {
     dao_range_node_t *node = dao_range_at(range, link);
     uint32_t before = node->before, after = node->after;

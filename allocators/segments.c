@@ -30,6 +30,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/path.h"
 
 /* Equal blocks leave at most this part of a segment unused. */
 #define REST_SHARE 8u
@@ -481,9 +482,8 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
 }
 
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
-static __attribute__((noinline)) dao_status_t place_slowly(dao_segments_t *segments,
-                                                           dao_range_request_t *wish,
-                                                           dao_block_grant_t *out_grant)
+static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_range_request_t *wish,
+                                                  dao_block_grant_t *out_grant)
 {
     bool is_ordered = wish->stream != 0;
     dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
@@ -507,8 +507,8 @@ static __attribute__((noinline)) dao_status_t place_slowly(dao_segments_t *segme
     return status;
 }
 
-static __attribute__((noinline)) dao_status_t fail(dao_segments_t *segments,
-                                                   const dao_block_request_t *request, dao_status_t status)
+static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_block_request_t *request,
+                                          dao_status_t status)
 {
     return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
 }

@@ -23,14 +23,11 @@
 #include "allocators/slab_internal.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/path.h"
 
 #include <stddef.h>
 
 #define relaxed memory_order_relaxed
-
-/* What most calls do, and what they do not: kept apart, so that the first needs little of the stack, or none. */
-#define ON_THE_PATH  inline __attribute__((always_inline))
-#define OFF_THE_PATH __attribute__((noinline))
 
 /* Frees the memory of slabs that have ended. With the lock or without it. */
 static void free_memory(dao_front_t *front, const dao_slab_t *retired)
@@ -238,15 +235,15 @@ static bool relieve(dao_front_t *front, dao_magazines_t *own)
 }
 /* ---- counters ---- */
 
-static ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
+static DAO_ON_THE_PATH void count_alloc(dao_magazines_t *own, int64_t requested_bytes, int64_t object_bytes)
 {
     (void)dao_count_add(&own->counts.used_bytes, object_bytes);
     (void)dao_count_add(&own->counts.requested_bytes, requested_bytes);
     dao_count_up(&own->counts.alloc_count);
 }
 
-static ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
-                                   int64_t object_bytes)
+static DAO_ON_THE_PATH void count_free(dao_magazine_counts_t *counts, int64_t requested_bytes,
+                                       int64_t object_bytes)
 {
     (void)dao_count_add(&counts->used_bytes, -object_bytes);
     (void)dao_count_add(&counts->requested_bytes, -requested_bytes);
@@ -330,9 +327,9 @@ static bool is_short(dao_status_t status)
 }
 
 /* The inner allocator has refused. */
-static OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
-                                               const dao_block_request_t *request,
-                                               dao_block_grant_t *out_grant)
+static DAO_OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
+                                                   const dao_block_request_t *request,
+                                                   dao_block_grant_t *out_grant)
 {
     if (is_short(status) && relieve(front, own_or_null(front))) {
         status = front->inner->ops->alloc(front->inner, request, out_grant);
@@ -344,8 +341,8 @@ static OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t 
 }
 
 /* Hands a request to the inner allocator. */
-static ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_block_request_t *request,
-                                              dao_block_grant_t *out_grant)
+static DAO_ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
 {
     dao_status_t status = front->inner->ops->alloc(front->inner, request, out_grant);
     return __builtin_expect(status == DAO_OK, true) ? DAO_OK
@@ -359,8 +356,8 @@ static bool is_small(const dao_block_request_t *request)
 }
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
-static ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                  size_t size_bytes, uint32_t tag)
+static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      size_t size_bytes, uint32_t tag)
 {
     dao_magazine_object_t *object = &magazine->objects[count - 1];
     _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
@@ -387,10 +384,10 @@ static void *refill_and_alloc(dao_front_t *front, const dao_block_request_t *req
                     request->tag);
 }
 
-/* Where no magazine has what is asked for, or it is to be charged to a tag. A request that finds no slab may still fit into
-   what the inner allocator has. */
-static OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
-                                              dao_block_grant_t *out_grant)
+/* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may still fit into what
+   the inner allocator has. */
+static DAO_OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
+                                                  dao_block_grant_t *out_grant)
 {
     uint64_t object_bytes = dao_slab_object_bytes(dao_slab_class_of(request->size_bytes));
     dao_status_t status = dao_ledger_charge(front->base.ledger, request, object_bytes);
@@ -460,8 +457,8 @@ static void make_room(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *
 }
 
 /* Takes an object back, whose word was taken off, into a magazine that has `count` of them, and room. */
-static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
-                                  void *address, _Atomic uint32_t *word_place, uint32_t word)
+static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
+                                      void *address, _Atomic uint32_t *word_place, uint32_t word)
 {
     DAO_ASSERT(word != 0 && count < magazine->capacity);
     dao_magazine_object_t *object = &magazine->objects[count];
@@ -472,7 +469,7 @@ static ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *magazine
 }
 
 /* Gives the charge of an object that was freed back to its tag. */
-static ON_THE_PATH void refund(const dao_front_t *front, uint32_t word, uint32_t object_bytes)
+static DAO_ON_THE_PATH void refund(const dao_front_t *front, uint32_t word, uint32_t object_bytes)
 {
     uint32_t tag = dao_slab_word_tag(word);
     if (__builtin_expect(tag != 0, false)) {
@@ -508,8 +505,8 @@ static dao_status_t free_object(dao_front_t *front, uint64_t object, void *addre
 }
 
 /* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way. */
-static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
-                                             uint64_t entry)
+static DAO_OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
+                                                 uint64_t entry)
 {
     uint32_t unit = 0;
     if (!dao_slab_entry_object_unit(entry, address, &unit)) {
@@ -527,7 +524,7 @@ static OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, 
 }
 
 /* Frees an object into a magazine that has room for it: free_slowly() for most. False: nothing was done. */
-static ON_THE_PATH bool free_to_magazine(dao_front_t *front, void *address, uint64_t entry)
+static DAO_ON_THE_PATH bool free_to_magazine(dao_front_t *front, void *address, uint64_t entry)
 {
     dao_magazines_t *own = dao_magazines_own(&front->owner);
     if (!is_ready(front, own) || (uintptr_t)address % DAO_SLAB_UNIT_BYTES != 0) {
@@ -563,7 +560,7 @@ static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hol
 
 /* slab_free_plain() in a slab's granules. What comes into a magazine nobody waits for: others have it only after a flush, so
    that the look at detours need not be made with a lock. */
-static OFF_THE_PATH dao_status_t free_plain_small(dao_front_t *front, void *address, uint64_t entry)
+static DAO_OFF_THE_PATH dao_status_t free_plain_small(dao_front_t *front, void *address, uint64_t entry)
 {
     return !dao_detours_are_needed() && free_to_magazine(front, address, entry)
                ? DAO_OK
@@ -784,13 +781,10 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
     front->ops = slab_ops;
-    front->ops.stream_mark = inner->ops->stream_mark == NULL ? NULL : slab_stream_mark;
+    dao_allocator_ops_limit(&front->ops, inner->ops);
     front->base.ops = &front->ops;
     front->inner = inner;
     dao_allocator_stand_before(&front->base, inner);
-    front->ops.walk_all = inner->ops->walk_all == NULL ? NULL : slab_walk_all;
-    front->ops.lease_begin = inner->ops->lease_begin == NULL ? NULL : slab_lease_begin;
-    front->ops.window_begin = inner->ops->window_begin == NULL ? NULL : slab_window_begin;
     front->base.ledger = inner->ledger;
     front->owner.attach = attach;
     front->owner.detach = detach;

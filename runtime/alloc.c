@@ -8,6 +8,7 @@
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "runtime/event_ring.h"
 #include "runtime/lease_internal.h"
 #include "runtime/pressure_internal.h"
@@ -33,10 +34,6 @@ static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator
     *out_allocator = atomic_load_explicit(&core->host_memory, memory_order_acquire);
     return *out_allocator != NULL ? DAO_OK : dao_core_host_start(core, out_allocator);
 }
-
-/* For what the usual path goes through: the compiler's own measure counts what is off it, too. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#define OFF_THE_WAY   __attribute__((noinline))
 
 /* Gives a place's allocator, starting the place if need be. */
 static inline dao_status_t allocator_find(dao_place_t place, dao_allocator_t **out_allocator,
@@ -113,8 +110,8 @@ dao_status_t dao_place_allocator(dao_place_t place, bool starts, dao_allocator_t
 
 /* ---- alloc ---- */
 
-static ALWAYS_INLINE dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
-                                              void **out_address, dao_runtime_t **out_runtime)
+static DAO_ON_THE_PATH dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
+                                                void **out_address, dao_runtime_t **out_runtime)
 {
     dao_allocator_t *allocator;
     dao_status_t status = allocator_find(place, &allocator, out_runtime);
@@ -159,7 +156,7 @@ dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_ad
     return place_alloc(place, &request, out_address, out_runtime);
 }
 
-static ALWAYS_INLINE void *alloc_or_null(dao_place_t place, size_t size_bytes)
+static DAO_ON_THE_PATH void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
     dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
     void *address = NULL;
@@ -182,7 +179,7 @@ void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
     return alloc_or_null(dao_place_from_pinned(place), size_bytes);
 }
 
-static OFF_THE_WAY void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
+static DAO_OFF_THE_PATH void *alloc_device_slowly(dao_device_place_t place, size_t size_bytes)
 {
     return alloc_or_null(dao_place_from_device(place), size_bytes);
 }
@@ -274,7 +271,7 @@ dao_status_t dao_free_error(const char *function, dao_place_t place, const void 
     return dao_error_restore(&record);
 }
 
-static ALWAYS_INLINE dao_status_t free_at(dao_place_t place, void *address)
+static DAO_ON_THE_PATH dao_status_t free_at(dao_place_t place, void *address)
 {
     if (address == NULL) {
         return DAO_OK;
@@ -315,7 +312,7 @@ dao_status_t dao_free_pinned(dao_pinned_place_t place, void *address)
     return free_at(dao_place_from_pinned(place), address);
 }
 
-static OFF_THE_WAY dao_status_t free_device_slowly(dao_device_place_t place, void *address)
+static DAO_OFF_THE_PATH dao_status_t free_device_slowly(dao_device_place_t place, void *address)
 {
     return free_at(dao_place_from_device(place), address);
 }

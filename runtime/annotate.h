@@ -14,7 +14,6 @@
 
 /* What somebody looks on with. A slot that it has no use for is NULL. Threads: any. */
 typedef struct dao_annotator {
-    const char *name;                     /* "nvtx", "roctx" or "none" */
     void (*range_push)(const char *name); /* begins a range of this thread, within the one before */
     void (*range_pop)(void);              /* ends the latest one */
     void *(*heap_register)(void *address, size_t size_bytes,

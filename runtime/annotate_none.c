@@ -1,4 +1,4 @@
 /* A build without a profiler's interface. */
 #include "runtime/annotate.h"
 
-const dao_annotator_t dao_annotator = {.name = "none"};
+const dao_annotator_t dao_annotator = {0};

@@ -85,7 +85,6 @@ static void block_unregister(const void *address)
 }
 
 const dao_annotator_t dao_annotator = {
-    .name = "nvtx",
     .range_push = range_push,
     .range_pop = range_pop,
     .heap_register = heap_register,

@@ -13,4 +13,4 @@ static void range_pop(void)
     (void)roctxRangePop();
 }
 
-const dao_annotator_t dao_annotator = {.name = "roctx", .range_push = range_push, .range_pop = range_pop};
+const dao_annotator_t dao_annotator = {.range_push = range_push, .range_pop = range_pop};

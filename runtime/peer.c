@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "runtime/context_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static_assert(DAO_DEVICE_COUNT_MAX <= 64, "a set of devices is a bit each");

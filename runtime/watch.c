@@ -313,7 +313,11 @@ static dao_status_t watch_address_release(dao_backend_device_t *device, void *ad
 {
     const dao_watch_t *watch = watch_of(device);
     dao_annotate_releasing(place_of(watch), address);
-    return watch->inner->address_release(watch->device, address, size_bytes);
+    dao_status_t status = watch->inner->address_release(watch->device, address, size_bytes);
+    if (status != DAO_OK) {
+        dao_annotate_obtained(place_of(watch), address, size_bytes);
+    }
+    return status;
 }
 
 static dao_status_t watch_pages_create(dao_backend_device_t *device, size_t size_bytes,

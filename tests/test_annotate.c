@@ -107,7 +107,6 @@ static void told_range_end(void)
 }
 
 const dao_annotator_t dao_annotator = {
-    .name = "test",
     .range_push = told_range,
     .range_pop = told_range_end,
     .heap_register = told_heap,

@@ -413,7 +413,7 @@ static void threads_share_a_place(void)
     }
     dao_bench_figures_t figures = dao_bench_figures_none();
     CU_ASSERT_EQUAL(dao_bench_threads(&dao_bench_strategies[0], traces, 2, 3, &figures), DAO_OK);
-    CU_ASSERT(figures.threads_ns > 0 && figures.threads_scaling > 0);
+    CU_ASSERT(figures.threads_ns > 0 && figures.threads_scaling > 0 && figures.threads_cpu_ratio > 0);
     CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
     figures = dao_bench_figures_none();
     uint64_t failed = 1, refused_count = 0;

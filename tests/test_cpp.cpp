@@ -486,6 +486,33 @@ void views_of_a_tensor_keep_its_memory()
                    statuses[2] == DAO_ERR_INVALID);
 }
 
+void devices_reach_peers_and_host_memory()
+{
+    const dao::device_place near{0}, far{1};
+    CU_ASSERT_TRUE(dao::peer_info(near, near).is_enabled);
+    CU_ASSERT_TRUE(dao::peer_info(near, far).can_reach);
+    dao::enable_peer(near, far);
+    CU_ASSERT_TRUE(dao::peer_info(near, far).is_enabled);
+    static unsigned char bytes[64];
+    dao_status_t status = DAO_OK;
+    {
+        dao::registration registered(near, bytes, sizeof(bytes));
+        CU_ASSERT_PTR_EQUAL(registered.get(), bytes);
+        CU_ASSERT_PTR_NOT_NULL(dao::device_address(far, bytes + 1));
+        dao::registration moved = std::move(registered);
+        CU_ASSERT_FALSE(registered); // NOLINT: a handle that was moved from is empty
+        dao::registration adopted = dao::registration::adopt(moved.release());
+        try {
+            dao::registration again(far, bytes + 63, 1);
+        } catch (const dao::error &error) {
+            status = error.status();
+        }
+    }
+    CU_ASSERT_EQUAL(status, DAO_ERR_BUSY);
+    dao::registration again(far, bytes, sizeof(bytes));
+    CU_ASSERT_PTR_EQUAL(again.get(), bytes);
+}
+
 void streams_and_events_order_copies()
 {
     dao::stream writes(device), reads(device);
@@ -499,7 +526,11 @@ void streams_and_events_order_copies()
     writes.fill(block.get(), 0x77, 4096);
     filled.record(writes.get());
     reads.wait(filled);
-    reads.copy(pinned, bytes.get(), device, block.get(), 4096);
+    reads.copy(pinned, bytes.get(), device, block.get(), 2048);
+    void *const dst = bytes.get() + 2048;
+    const void *const src = static_cast<unsigned char *>(block.get()) + 2048;
+    const std::size_t rest_bytes = 2048;
+    reads.copy_batch(pinned, device, {1, &dst, &src, &rest_bytes});
     int seen = 0;
     auto look = [](void *user) { ++*static_cast<int *>(user); };
     reads.host_func(look, &seen);
@@ -584,6 +615,7 @@ CU_TestInfo tests[] = {
     {"polymorphic containers live at a place", polymorphic_containers_live_at_a_place},
     {"a copied handle retains and a moved one does not", a_copied_handle_retains_and_a_moved_one_does_not},
     {"views of a tensor keep its memory", views_of_a_tensor_keep_its_memory},
+    {"devices reach peers and host memory", devices_reach_peers_and_host_memory},
     {"streams and events order copies", streams_and_events_order_copies},
     {"blocks follow streams", blocks_follow_streams},
     {"a library ends with its scope", a_library_ends_with_its_scope},

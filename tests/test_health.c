@@ -325,6 +325,26 @@ static void any_call_that_hears_of_it_tells(void)
     }
 }
 
+/* A copy is queued on a stream of one device, and the other one is lost. */
+static void a_copy_between_devices_tells_of_the_one_that_is_lost(void)
+{
+    for (int way = 0; way < 3; way++) {
+        world_t world;
+        begin(&world);
+        loopback_lose(1, LOOPBACK_ILLEGAL_ADDRESS);
+        dao_place_t here = dao_place_of(other), there = dao_place_of(lost);
+        dao_status_t status =
+            way == 0   ? dao_copy(there, world.large, here, world.elsewhere, 1)
+            : way == 1 ? dao_stream_copy(stream_of(other), there, world.large, here, world.elsewhere, 1)
+                       : dao_stream_copy(stream_of(other), here, world.elsewhere, there, world.large, 1);
+        CU_ASSERT_EQUAL(status, DAO_ERR_DEVICE_LOST);
+        is_refused(dao_device_health(1));
+        CU_ASSERT_EQUAL(dao_device_health(0), DAO_OK);
+        CU_ASSERT_EQUAL(dao_stream_fill(stream_of(other), world.elsewhere, 1, 1), DAO_OK);
+        end(&world);
+    }
+}
+
 /* A free that waits for its stream's event hears it from that. */
 static void a_free_that_waits_hears_of_it(void)
 {
@@ -347,6 +367,8 @@ static CU_TestInfo tests[] = {
     {"all other places go on", all_other_places_go_on},
     {"a new start has the device again", a_new_start_has_the_device_again},
     {"any call that hears of it tells", any_call_that_hears_of_it_tells},
+    {"a copy between devices tells of the one that is lost",
+     a_copy_between_devices_tells_of_the_one_that_is_lost},
     {"a free that waits hears of it", a_free_that_waits_hears_of_it},
     CU_TEST_INFO_NULL,
 };

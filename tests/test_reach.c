@@ -2,6 +2,7 @@
    host memory, and where devices find it. */
 #include <dao/dao.h>
 
+#include "base/fault.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/suite.h"
@@ -112,6 +113,46 @@ static void memory_is_reached_wherever_it_moves(void)
         CU_ASSERT_EQUAL(dao_free(far, chunks[i]), DAO_OK);
     }
     end();
+}
+
+static _Atomic bool is_enough;
+
+/* Pages come, move and go on device 1, as long as others are at it. */
+static void *change_pages(void *user)
+{
+    _Atomic int *wrong_counter = user;
+    for (size_t i = 0; !atomic_load(&is_enough); i++) {
+        void *first = dao_alloc(far, CHUNK_BYTES + i % 3 * CHUNK_BYTES);
+        void *second = dao_alloc(far, CHUNK_BYTES);
+        bool is_right = first != NULL && second != NULL && dao_free(far, first) == DAO_OK &&
+                        dao_trim(dao_place_of(far), 0, NULL) == DAO_OK && dao_free(far, second) == DAO_OK;
+        atomic_fetch_add(wrong_counter, !is_right);
+    }
+    return NULL;
+}
+
+/* Whatever is mapped meanwhile, both see it. */
+static void peers_come_while_pages_change(void)
+{
+    for (int round = 0; round < 4; round++) {
+        _Atomic int wrong_counter = 0;
+        dao_thread_t thread;
+        begin();
+        char *block = dao_alloc(far, CHUNK_BYTES);
+        atomic_store(&is_enough, false);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "pages", change_pages, &wrong_counter), DAO_OK);
+        CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+        CU_ASSERT_EQUAL(dao_peer_enable(2, 1), DAO_OK);
+        char *later = dao_alloc(far, 3 * CHUNK_BYTES);
+        check_reach(block, CHUNK_BYTES, 4);
+        check_reach(later, 3 * CHUNK_BYTES, 5);
+        atomic_store(&is_enough, true);
+        dao_thread_join(&thread);
+        CU_ASSERT_EQUAL(atomic_load(&wrong_counter), 0);
+        CU_ASSERT_EQUAL(dao_free(far, later), DAO_OK);
+        CU_ASSERT_EQUAL(dao_free(far, block), DAO_OK);
+        end();
+    }
 }
 
 static void check_copies(void)
@@ -341,6 +382,23 @@ static void a_refusal_changes_nothing(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+#if defined(DAO_FAULTS)
+static void registering_survives_any_missing_resource(void)
+{
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    begin();
+    for (uint64_t n = 0; status != DAO_OK && n < 1000; n++) {
+        dao_fault_arm(DAO_FAULT_ANY, n, false);
+        status = dao_host_register(0, memory, sizeof(memory));
+        CU_ASSERT_TRUE(dao_fault_disarm() > 0 || status == DAO_OK);
+        CU_ASSERT_TRUE(status == DAO_OK || dao_host_unregister(memory) == DAO_ERR_FOREIGN_POINTER);
+    }
+    CU_ASSERT_EQUAL(status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    end();
+}
+#endif
+
 static _Atomic int wrong_count;
 
 /* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up. */
@@ -375,6 +433,7 @@ static void threads_register_side_by_side(void)
 static CU_TestInfo tests[] = {
     {"a peer is reached once that is enabled", a_peer_is_reached_once_that_is_enabled},
     {"memory is reached wherever it moves", memory_is_reached_wherever_it_moves},
+    {"peers come while pages change", peers_come_while_pages_change},
     {"copies between devices arrive by every way", copies_between_devices_arrive_by_every_way},
     {"peers that cannot be reached are refused", peers_that_cannot_be_reached_are_refused},
     {"registered memory is copied as it was before", registered_memory_is_copied_as_it_was_before},
@@ -383,6 +442,9 @@ static CU_TestInfo tests[] = {
     {"devices find pinned and registered memory", devices_find_pinned_and_registered_memory},
     {"what is left registered is reported and given up", what_is_left_registered_is_reported_and_given_up},
     {"a refusal changes nothing", a_refusal_changes_nothing},
+#if defined(DAO_FAULTS)
+    {"registering survives any missing resource", registering_survives_any_missing_resource},
+#endif
     {"threads register side by side", threads_register_side_by_side},
     CU_TEST_INFO_NULL,
 };

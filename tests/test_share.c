@@ -1,5 +1,5 @@
-/* Memory that several processes have: each test runs two of them, which have the library started on their own and talk
-   through a local socket. */
+/* Memory that several processes have: each test runs two of them, this one and another one of the same program, which have the
+   library started on their own and talk through a local socket. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "base/fault.h"
 #include "tests/support/suite.h"
@@ -18,7 +18,7 @@
 #define DEVICE_BYTES (64 * MIB)
 
 static const dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = DEVICE_BYTES}};
-static const dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1};
+static dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1}; /* or 0, if that is the only one */
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 static unsigned char bytes[SIZE_BYTES];
 
@@ -36,17 +36,32 @@ typedef bool role_t(int socket);
         }                                                                                                    \
     } while (0)
 
+static bool start(void)
+{
+    int32_t device_count = 0;
+    HOLDS(dao_init(&config) == DAO_OK && dao_device_count(&device_count) == DAO_OK);
+    device_1.index = device_count > 1 ? 1 : 0;
+    return true;
+}
+
 static bool play(role_t *role, int socket)
 {
-    HOLDS(dao_init(&config) == DAO_OK);
+    HOLDS(start());
     bool is_right = role(socket);
     bool is_stopped = dao_finalize() == DAO_OK;
     (void)close(socket);
     return is_right && is_stopped;
 }
 
-/* The library is not started: a process with threads has no child that can use it. */
-static void run_both(role_t *first, role_t *second)
+/* A new program: drivers do not go on in a child. */
+static void become(const char *role_name, int socket)
+{
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%d", dup(socket)); /* which stays open */
+    (void)execl("/proc/self/exe", "test_share", role_name, number, (char *)NULL);
+}
+
+static void run_both(role_t *here, const char *there)
 {
     int sockets[2];
     int status = -1;
@@ -54,11 +69,11 @@ static void run_both(role_t *first, role_t *second)
     pid_t child = fork();
     CU_ASSERT_TRUE_FATAL(child >= 0);
     if (child == 0) {
-        (void)close(sockets[0]);
-        _exit(play(second, sockets[1]) ? 0 : 1);
+        become(there, sockets[1]);
+        _exit(1);
     }
     (void)close(sockets[1]);
-    CU_ASSERT_TRUE(play(first, sockets[0]));
+    CU_ASSERT_TRUE(play(here, sockets[0]));
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
 }
@@ -135,7 +150,7 @@ static bool import_and_write(int socket)
 
 static void bytes_go_there_and_back(void)
 {
-    run_both(create_and_read, import_and_write);
+    run_both(create_and_read, "import_and_write");
 }
 
 /* ---- lifetimes ---- */
@@ -177,14 +192,15 @@ static bool import_what_was_released(int socket)
 
 static void a_descriptor_keeps_the_memory_and_an_address_is_refused_when_it_is_gone(void)
 {
-    run_both(create_and_release, import_what_was_released);
-    run_both(import_what_was_released, create_and_release);
+    run_both(create_and_release, "import_what_was_released");
+    run_both(import_what_was_released, "create_and_release");
 }
 
 /* ---- wrong shares ---- */
 
 static bool bad_calls_are_refused(dao_memory_t *memory)
 {
+    dao_device_info_t info;
     dao_share_t share;
     dao_memory_t *none = NULL;
     dao_memory_t *part;
@@ -193,8 +209,9 @@ static bool bad_calls_are_refused(dao_memory_t *memory)
     HOLDS(dao_memory_create_shared(device_1, 1, NULL) == DAO_ERR_INVALID);
     HOLDS(dao_memory_create_shared(host, 1, &none) == DAO_ERR_UNSUPPORTED);
     HOLDS(dao_memory_create_shared((dao_place_t){DAO_PLACE_KIND_PINNED, 0}, 1, &none) == DAO_ERR_UNSUPPORTED);
-    HOLDS(dao_memory_create_shared((dao_place_t){DAO_PLACE_KIND_DEVICE, 9}, 1, &none) == DAO_ERR_NO_DEVICE);
-    HOLDS(dao_memory_create_shared(device_1, DEVICE_BYTES + 1, &none) == DAO_ERR_NO_DEVICE_MEMORY);
+    HOLDS(dao_memory_create_shared((dao_place_t){DAO_PLACE_KIND_DEVICE, 63}, 1, &none) == DAO_ERR_NO_DEVICE);
+    HOLDS(dao_device_query(device_1.index, &info) == DAO_OK);
+    HOLDS(dao_memory_create_shared(device_1, info.total_bytes + 1, &none) == DAO_ERR_NO_DEVICE_MEMORY);
     HOLDS(dao_memory_create_shared(device_1, SIZE_MAX, &none) == DAO_ERR_NO_DEVICE_MEMORY);
     HOLDS(dao_memory_export(NULL, &share) == DAO_ERR_INVALID);
     HOLDS(dao_memory_export(memory, NULL) == DAO_ERR_INVALID);
@@ -286,7 +303,7 @@ static bool refuse_what_is_wrong(int socket)
 
 static void wrong_shares_are_refused_in_words(void)
 {
-    run_both(create_and_send_often, refuse_what_is_wrong);
+    run_both(create_and_send_often, "refuse_what_is_wrong");
 }
 
 /* ---- in one process ---- */
@@ -313,17 +330,17 @@ static void segment_callbacks_and_the_device_see_it_and_the_place_does_not(void)
     dao_device_info_t with;
     told_t told = {0};
     uint64_t id;
-    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    CU_ASSERT_TRUE_FATAL(start());
     CU_ASSERT_EQUAL(dao_segment_callback_add(device_1, note, &told, &id), DAO_OK);
-    CU_ASSERT_EQUAL(dao_device_query(1, &before), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_query(device_1.index, &before), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, SIZE_BYTES, &memory), DAO_OK);
-    CU_ASSERT_EQUAL(dao_device_query(1, &with), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_query(device_1.index, &with), DAO_OK);
     CU_ASSERT_TRUE(with.free_bytes <= before.free_bytes - SIZE_BYTES);
     CU_ASSERT_EQUAL(dao_used(device_1), 0);
     CU_ASSERT_TRUE(told.obtained_count == 1 && told.releasing_count == 0);
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
     CU_ASSERT_TRUE(told.obtained_count == 1 && told.releasing_count == 1);
-    CU_ASSERT_EQUAL(dao_device_query(1, &with), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_query(device_1.index, &with), DAO_OK);
     CU_ASSERT_EQUAL(with.free_bytes, before.free_bytes);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
@@ -331,7 +348,7 @@ static void segment_callbacks_and_the_device_see_it_and_the_place_does_not(void)
 static void a_handle_outlives_the_library(void)
 {
     dao_memory_t *memory = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    CU_ASSERT_TRUE_FATAL(start());
     CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, SIZE_BYTES, &memory), DAO_OK);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
@@ -355,10 +372,10 @@ static dao_status_t create_and_export(void)
 /* Whichever allocation of the host fails, and whichever call of the driver: nothing is left. */
 static void a_failure_leaves_nothing(void)
 {
-    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    CU_ASSERT_TRUE_FATAL(start());
     CU_ASSERT_EQUAL(create_and_export(), DAO_OK);
     dao_device_info_t before;
-    CU_ASSERT_EQUAL(dao_device_query(1, &before), DAO_OK);
+    CU_ASSERT_EQUAL(dao_device_query(device_1.index, &before), DAO_OK);
     uint64_t fired_count = 1;
     for (uint64_t n = 0; fired_count > 0; n++) {
         dao_device_info_t after;
@@ -366,7 +383,7 @@ static void a_failure_leaves_nothing(void)
         dao_status_t status = create_and_export();
         fired_count = dao_fault_disarm();
         CU_ASSERT_EQUAL(status == DAO_OK, fired_count == 0);
-        CU_ASSERT_EQUAL(dao_device_query(1, &after), DAO_OK);
+        CU_ASSERT_EQUAL(dao_device_query(device_1.index, &after), DAO_OK);
         CU_ASSERT_EQUAL(after.free_bytes, before.free_bytes);
     }
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
@@ -384,6 +401,24 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+/* The other process's part. */
+static int be_there(const char *role_name, int socket)
+{
+    static const struct {
+        const char *name;
+        role_t *role;
+    } roles[] = {{"import_and_write", import_and_write},
+                 {"import_what_was_released", import_what_was_released},
+                 {"create_and_release", create_and_release},
+                 {"refuse_what_is_wrong", refuse_what_is_wrong}};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (strcmp(role_name, roles[i].name) == 0) {
+            return play(roles[i].role, socket) ? 0 : 1;
+        }
+    }
+    return 1;
+}
+
 static int map_pages(void)
 {
     return unsetenv("DAO_MAP_PAGES");
@@ -394,8 +429,11 @@ static int use_segments(void)
     return setenv("DAO_MAP_PAGES", "0", 1);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    if (count == 3) {
+        return be_there(arguments[1], (int)strtol(arguments[2], NULL, 10));
+    }
     CU_SuiteInfo suites[] = {{"share", map_pages, NULL, NULL, NULL, tests},
                              {"share, without virtual memory", use_segments, map_pages, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};

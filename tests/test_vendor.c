@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
-#include "tests/loopback/loopback.h"
+#include "tests/loopback/failures.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,25 +85,30 @@ static dao_status_t world_open(world_t *world)
     return status != DAO_OK ? status : world_open_pages(world);
 }
 
-/* Answers of a lost device are expected: the driver collects what it holds. */
-static void world_close(world_t *world)
+static void world_close_pages(const world_t *world)
 {
-    loopback_fail(-1, 0);
-    if (world->stream != NULL) {
-        (void)ops->stream_synchronize(world->stream);
-    }
     for (size_t i = 0; i < PAGE_COUNT; i++) {
         if (world->pages[i] != NULL && world->is_mapped) {
-            (void)ops->pages_unmap(world->device, world->pages[i],
-                                   (char *)world->addresses + i * world->page_bytes);
+            GIVE_BACK(ops->pages_unmap(world->device, world->pages[i],
+                                       (char *)world->addresses + i * world->page_bytes));
         }
         if (world->pages[i] != NULL) {
-            CU_ASSERT_EQUAL(ops->pages_destroy(world->device, world->pages[i]), DAO_OK);
+            GIVE_BACK(ops->pages_destroy(world->device, world->pages[i]));
         }
     }
     if (world->addresses != NULL) {
-        (void)ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes);
+        GIVE_BACK(ops->address_release(world->device, world->addresses, PAGE_COUNT * world->page_bytes));
     }
+}
+
+/* Lets so many calls succeed, then one fail. Answers of a lost device are expected: the driver collects what it holds. */
+static void world_close_failing(world_t *world, long calls, int error)
+{
+    loopback_fail(calls, error);
+    if (world->stream != NULL) {
+        (void)ops->stream_synchronize(world->stream);
+    }
+    world_close_pages(world);
     if (world->end != NULL) {
         ops->event_destroy(world->end);
     }
@@ -114,16 +119,16 @@ static void world_close(world_t *world)
         ops->stream_destroy(world->stream);
     }
     if (world->registered != NULL) {
-        (void)ops->host_unregister(world->device, world->registered);
+        GIVE_BACK(ops->host_unregister(world->device, world->registered));
     }
     if (world->pinned != NULL) {
-        (void)ops->pinned_free(world->device, world->pinned, SIZE_BYTES);
+        GIVE_BACK(ops->pinned_free(world->device, world->pinned, SIZE_BYTES));
     }
     if (world->peer_memory != NULL) {
-        (void)ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->peer, world->peer_memory, SIZE_BYTES));
     }
     if (world->memory != NULL) {
-        (void)ops->memory_free(world->device, world->memory, SIZE_BYTES);
+        GIVE_BACK(ops->memory_free(world->device, world->memory, SIZE_BYTES));
     }
     if (world->peer != NULL) {
         ops->device_close(world->peer);
@@ -136,6 +141,11 @@ static void world_close(world_t *world)
         ops->close(world->backend); /* here the driver sees what is left */
     }
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
+}
+
+static void world_close(world_t *world)
+{
+    world_close_failing(world, -1, 0);
 }
 
 static void begin_world(world_t *world)
@@ -310,6 +320,8 @@ static void all_work_is_done_with_its_device_current(void)
     CU_ASSERT_TRUE(info.page_bytes > 0);
     CU_ASSERT_EQUAL(info.alignment_bytes, 256);
     CU_ASSERT_FALSE(info.host_accessible);
+    CU_ASSERT_STRING_EQUAL(info.pci_address, "0000:a1:00.0");
+    CU_ASSERT_TRUE(info.compute_major == 9 && info.compute_minor == 0 && info.multiprocessor_count == 132);
     world_close(&world);
 }
 
@@ -470,12 +482,6 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
 
 /* ---- failures ---- */
 
-/* A vendor's error and the status that it is to the library; memory: either of the two kinds. */
-typedef struct failure {
-    vendorError_t error;
-    dao_status_t status;
-} failure_t;
-
 static void check_failure(const world_t *world, dao_status_t status, failure_t failure)
 {
     CU_ASSERT_EQUAL(status, dao_last_status());
@@ -519,22 +525,29 @@ static long sweep(failure_t failure)
     }
 }
 
+/* Fails each call of giving everything back in turn. Gives back how many there were. */
+static long sweep_end(failure_t failure)
+{
+    bool has_failed = true;
+    long n = -1;
+    while (has_failed) {
+        world_t world;
+        begin_world(&world);
+        CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_OK);
+        world.registered = own_memory;
+        world_close_failing(&world, ++n, (int)failure.error);
+        has_failed = loopback_has_failed();
+    }
+    return n;
+}
+
 static void whichever_call_fails_nothing_is_lost(void)
 {
-    static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO_ERR_BACKEND},
-                                         {vendorErrorMemoryAllocation, DAO_ERR_NO_DEVICE_MEMORY},
-                                         {vendorErrorNotReady, DAO_ERR_NOT_READY},
-                                         {vendorErrorNoDevice, DAO_ERR_NO_DEVICE},
-#define LOST_ROW(code) {(vendorError_t)(code), DAO_ERR_DEVICE_LOST},
-                                         VENDOR_LOST_LIST(LOST_ROW)
-#undef LOST_ROW
-    };
-    const size_t failure_count = sizeof(failures) / sizeof(failures[0]);
     long case_count = 0;
-    for (size_t i = 0; i < failure_count; i++) {
-        case_count += sweep(failures[i]);
+    for (size_t i = 0; i < FAILURE_COUNT; i++) {
+        case_count += sweep(failures[i]) + sweep_end(failures[i]);
     }
-    (void)printf("    %zu errors, each at every call: %ld cases\n", failure_count, case_count);
+    (void)printf("    %zu errors, each at every call: %ld cases\n", FAILURE_COUNT, case_count);
     CU_ASSERT_TRUE(case_count >= 100);
 }
 
@@ -696,6 +709,11 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+static CU_TestInfo last_tests[] = {
+    {"every call has failed with every error", every_call_has_failed_with_every_error},
+    CU_TEST_INFO_NULL,
+};
+
 static int be_the_vendor(void)
 {
     loopback_set(&usual);
@@ -712,6 +730,7 @@ int main(void)
          backend_contract_tests},
         {"contract: " VENDOR_BACKEND_NAME ", pages", be_the_vendor, NULL, backend_contract_begin,
          backend_contract_end, backend_contract_pages_tests},
+        {"vendor, at last", NULL, NULL, NULL, NULL, last_tests},
         CU_SUITE_INFO_NULL,
     };
     return dao_suite_run(suites);

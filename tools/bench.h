@@ -50,7 +50,8 @@ extern const dao_bench_peer_t dao_bench_empty;
     X(steady_growth_bytes, "what those took")                                                                \
     X(remapped_pages, "on a device of 1.2 times the peak")                                                   \
     X(threads_ns, "of a pair, several threads together, by the clock on the wall")                           \
-    X(threads_scaling, "how many times the pairs of one of them alone they do in the same time")
+    X(threads_scaling, "how many times the pairs of one of them alone they do in the same time")             \
+    X(threads_cpu_ratio, "processor time of a pair of theirs, over that of one of them alone")
 
 typedef struct dao_bench_figures {
 #define DAO_BENCH_FIGURE(name, text) double name;
@@ -92,7 +93,7 @@ DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const 
 
 /* ---- bench_threads.c ---- */
 
-/* Takes threads_ns and threads_scaling; the i-th thread replays the i-th trace, from the first one again behind the last. */
+/* Takes threads_ns, threads_scaling and threads_cpu_ratio; the i-th thread replays the i-th trace, from the first one again behind the last. */
 DAO_NODISCARD dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
                                              size_t trace_count, size_t thread_count,
                                              dao_bench_figures_t *figures);

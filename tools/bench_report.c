@@ -138,6 +138,7 @@ static void add_row(dao_json_rows_t *json, const char *trace, const char *strate
     if (figures->threads_ns != DAO_BENCH_NONE) {
         add_figure(json, "threads_ns", figures->threads_ns, 2);
         add_figure(json, "threads_scaling", figures->threads_scaling, 3);
+        add_figure(json, "threads_cpu_ratio", figures->threads_cpu_ratio, 3);
     }
 }
 
@@ -160,9 +161,10 @@ static void print_threads(const dao_bench_report_t *report, const char *trace, c
                           const dao_bench_figures_t *figures)
 {
     if (report->row_count == 0) {
-        (void)printf("%-18s %-12s %9s %9s\n", "trace", "strategy", "ns/pair", "scaling");
+        (void)printf("%-18s %-12s %9s %9s %9s\n", "trace", "strategy", "ns/pair", "scaling", "cpu");
     }
-    (void)printf("%-18s %-12s %9.1f %9.2f\n", trace, strategy, figures->threads_ns, figures->threads_scaling);
+    (void)printf("%-18s %-12s %9.1f %9.2f %9.2f\n", trace, strategy, figures->threads_ns,
+                 figures->threads_scaling, figures->threads_cpu_ratio);
     dao_output_flush();
 }
 

@@ -1,5 +1,7 @@
 /* Several threads on one place, each with a trace and slots of its own: what a pair costs all of them together, by the
-   clock on the wall, the replay itself included.
+   clock on the wall and in processor time, the replay itself included. The clock tells what threads gain, if nothing else
+   wants the processors; processor time tells what they cost each other, whatever else runs: waits without sleep, and lines
+   of the cache that they share.
 
        worker    builds up, warms up, is ready ... | timed: the rest of its trace | clears
        crew      waits until all are ready, goes                                  ^ the last one's end counts  */
@@ -7,9 +9,11 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/measure.h"
 #include "base/sync.h"
 
-/* Each is done so often, and the best counts: what else the machine does makes it only slower. */
+/* One thread and all of them take turns so often, and the best of each counts: what else the machine does makes it only
+   slower. */
 enum { REPEAT_COUNT = 5 };
 
 /* The steady part is warm after one of so many parts. */
@@ -30,7 +34,14 @@ typedef struct worker {
     dao_thread_t thread;
     bool is_done; /* no block was refused */
     uint64_t end_ns;
+    uint64_t cpu_ns;
 } worker_t;
+
+/* Of a pair. */
+typedef struct pair_cost {
+    double wall_ns;
+    double cpu_ns;
+} pair_cost_t;
 
 static void wait_for_go(crew_t *crew)
 {
@@ -57,9 +68,11 @@ static void *work(void *user)
     size_t count = trace->event_count - begin;
     worker->is_done = dao_bench_replay(peer, trace->events, begin, worker->slots) == begin;
     wait_for_go(worker->crew);
+    uint64_t begin_ns = dao_measure_thread_ns();
     worker->is_done =
         worker->is_done && dao_bench_replay(peer, &trace->events[begin], count, worker->slots) == count;
     worker->end_ns = dao_clock_ns();
+    worker->cpu_ns = dao_measure_thread_ns() - begin_ns;
     dao_bench_clear(peer, trace, worker->slots);
     return NULL;
 }
@@ -84,7 +97,7 @@ static uint64_t go(crew_t *crew, worker_t *workers, size_t started_count)
     return elapsed_ns;
 }
 
-static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, double *out_ns)
+static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, pair_cost_t *out_cost)
 {
     dao_status_t status = DAO_OK;
     size_t started_count = 0;
@@ -97,18 +110,22 @@ static dao_status_t run_crew(crew_t *crew, worker_t *workers, size_t count, doub
     }
     started_count -= status != DAO_OK ? 1 : 0;
     uint64_t elapsed_ns = go(crew, workers, started_count);
+    uint64_t cpu_ns = 0;
     for (size_t i = 0; i < started_count && status == DAO_OK; i++) {
+        cpu_ns += workers[i].cpu_ns;
         if (!workers[i].is_done) {
             status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s refused a block of trace %s", crew->peer->name,
                                workers[i].trace->name);
         }
     }
-    *out_ns = (double)elapsed_ns / pair_count;
+    *out_cost =
+        (pair_cost_t){.wall_ns = (double)elapsed_ns / pair_count, .cpu_ns = (double)cpu_ns / pair_count};
     return status;
 }
 
 /* Once, on a device of its own. */
-static dao_status_t time_once(const dao_bench_peer_t *peer, worker_t *workers, size_t count, double *out_ns)
+static dao_status_t time_once(const dao_bench_peer_t *peer, worker_t *workers, size_t count,
+                              pair_cost_t *out_cost)
 {
     crew_t crew = {.peer = peer};
     uint64_t room_bytes = 0;
@@ -121,7 +138,7 @@ static dao_status_t time_once(const dao_bench_peer_t *peer, worker_t *workers, s
     }
     dao_mutex_init(&crew.lock, DAO_RANK_LEAF);
     dao_cond_init(&crew.changed);
-    status = run_crew(&crew, workers, count, out_ns);
+    status = run_crew(&crew, workers, count, out_cost);
     dao_cond_finish(&crew.changed);
     dao_mutex_finish(&crew.lock);
     if (peer->is_device) {
@@ -130,13 +147,25 @@ static dao_status_t time_once(const dao_bench_peer_t *peer, worker_t *workers, s
     return status;
 }
 
-static dao_status_t time_best(const dao_bench_peer_t *peer, worker_t *workers, size_t count, double *out_ns)
+static void keep_best(pair_cost_t *best, const pair_cost_t *cost)
 {
-    dao_status_t status = time_once(peer, workers, count, out_ns);
-    for (int i = 1; i < REPEAT_COUNT && status == DAO_OK; i++) {
-        double ns = 0;
-        status = time_once(peer, workers, count, &ns);
-        *out_ns = status == DAO_OK && ns < *out_ns ? ns : *out_ns;
+    best->wall_ns = best->wall_ns == 0 || cost->wall_ns < best->wall_ns ? cost->wall_ns : best->wall_ns;
+    best->cpu_ns = best->cpu_ns == 0 || cost->cpu_ns < best->cpu_ns ? cost->cpu_ns : best->cpu_ns;
+}
+
+/* One thread alone, and all of them, in turns. */
+static dao_status_t time_best(const dao_bench_peer_t *peer, worker_t *workers, size_t count,
+                              pair_cost_t *out_one, pair_cost_t *out_all)
+{
+    *out_one = *out_all = (pair_cost_t){0};
+    dao_status_t status = DAO_OK;
+    for (int i = 0; i < 2 * REPEAT_COUNT && status == DAO_OK; i++) {
+        bool is_alone = i % 2 == 0;
+        pair_cost_t cost;
+        status = time_once(peer, workers, is_alone ? 1 : count, &cost);
+        if (status == DAO_OK) {
+            keep_best(is_alone ? out_one : out_all, &cost);
+        }
     }
     return status;
 }
@@ -154,17 +183,15 @@ dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_tra
     if (status != DAO_OK) {
         status = dao_error(status, "no memory for %zu threads", thread_count);
     }
-    double one_ns = 0;
-    double all_ns = 0;
+    pair_cost_t one = {0};
+    pair_cost_t all = {0};
     if (status == DAO_OK) {
-        status = time_best(peer, workers, 1, &one_ns);
+        status = time_best(peer, workers, thread_count, &one, &all);
     }
     if (status == DAO_OK) {
-        status = time_best(peer, workers, thread_count, &all_ns);
-    }
-    if (status == DAO_OK) {
-        figures->threads_ns = all_ns;
-        figures->threads_scaling = one_ns / all_ns;
+        figures->threads_ns = all.wall_ns;
+        figures->threads_scaling = one.wall_ns / all.wall_ns;
+        figures->threads_cpu_ratio = all.cpu_ns / one.cpu_ns;
     }
     for (size_t i = 0; workers != NULL && i < thread_count; i++) {
         dao_host_free(workers[i].slots);

@@ -2,6 +2,9 @@
    reference that is measured in the same run, so that their ratio says more than either:
 
        copies by the executor      plain copies between pinned and device memory, as fast as the link goes
+       copies of registered memory the same
+       copies queued as a batch    the same copies, queued one by one
+       copies to a peer            the same copies, before the peer may be reached
        dao_alloc() and dao_free()  the driver's own allocation and free
        a page that is moved        a page that is taken new
        host time a kernel          (none: it has to be small against the kernels)
@@ -26,6 +29,9 @@ enum {
     ARENA_TENSORS = 6, /* that fit into the executor's arena */
     RING_TENSORS = 12, /* that its kernels use in turn: none is on the device when its turn comes */
     RING_ROUNDS = 4,
+    BATCH_COUNT = 64,
+    BATCH_COPY_BYTES = 16 << 10, /* together no more than the smallest --copy */
+    BATCH_ROUNDS = 200,
     PAIR_ROUNDS = 20000,
     DRIVER_PAIR_ROUNDS = 200,
     PAGE_COUNT = 32,
@@ -153,6 +159,165 @@ static dao_status_t copy_plainly(const bench_t *bench, bool with_in, bool with_o
     lane_close(bench, &out);
     lane_close(bench, &in);
     return status;
+}
+
+/* ---- other copies ---- */
+
+/* Copies host memory of the command's own in, registered. The first round warms up. */
+static dao_status_t copy_registered(const bench_t *bench, double *out_rate)
+{
+    dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
+    dao_place_t host = dao_place_of(dao_cpu_place());
+    lane_t lane = {NULL, NULL, NULL};
+    void *own = dao_alloc(host, bench->copy_bytes);
+    dao_status_t status = own != NULL ? lane_open(bench, &lane) : dao_last_status();
+    status = status == DAO_OK ? dao_host_register(bench->device_index, own, bench->copy_bytes) : status;
+    bool is_registered = status == DAO_OK;
+    uint64_t begin_ns = 0;
+    for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
+        if (round == 0) {
+            status = dao_stream_synchronize(lane.stream);
+            begin_ns = dao_clock_ns();
+        }
+        status = status == DAO_OK
+                     ? dao_stream_copy(lane.stream, device, lane.device_memory, host, own, bench->copy_bytes)
+                     : status;
+    }
+    status = status == DAO_OK ? dao_stream_synchronize(lane.stream) : status;
+    *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
+    lane_close(bench, &lane);
+    if (is_registered) {
+        dao_status_t end = dao_host_unregister(own);
+        status = status == DAO_OK ? end : status;
+    }
+    (void)dao_free(host, own);
+    return status;
+}
+
+static dao_status_t measure_registered(bench_t *bench)
+{
+    double registered;
+    double pinned;
+    dao_status_t status = copy_registered(bench, &registered);
+    if (status == DAO_ERR_UNSUPPORTED) {
+        return DAO_OK; /* the device registers no host memory: there is no row */
+    }
+    status = status == DAO_OK ? copy_plainly(bench, true, false, &pinned) : status;
+    if (status == DAO_OK) {
+        print_row(bench, &(row_t){.figure = "copies in of registered memory",
+                                  .unit = "GB/s",
+                                  .value = registered,
+                                  .reference = "copies in of pinned memory",
+                                  .reference_value = pinned});
+    }
+    return status;
+}
+
+/* Takes the host's time for queueing small copies, as batches or one by one. */
+static dao_status_t time_queueing(const bench_t *bench, const lane_t *lane, bool as_batch, double *out_us)
+{
+    dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
+    dao_place_t pinned = dao_place_of(dao_pinned_place(bench->device_index));
+    void *dsts[BATCH_COUNT];
+    const void *srcs[BATCH_COUNT];
+    size_t sizes[BATCH_COUNT];
+    for (size_t i = 0; i < BATCH_COUNT; i++) {
+        dsts[i] = (char *)lane->device_memory + i * BATCH_COPY_BYTES;
+        srcs[i] = (char *)lane->pinned + i * BATCH_COPY_BYTES;
+        sizes[i] = BATCH_COPY_BYTES;
+    }
+    dao_copy_batch_t batch = {BATCH_COUNT, dsts, srcs, sizes};
+    dao_status_t status = DAO_OK;
+    uint64_t queueing_ns = 0;
+    for (int round = 0; round < BATCH_ROUNDS && status == DAO_OK; round++) {
+        uint64_t begin_ns = dao_clock_ns();
+        if (as_batch) {
+            status = dao_stream_copy_batch(lane->stream, device, pinned, &batch);
+        }
+        for (size_t i = 0; i < BATCH_COUNT && !as_batch && status == DAO_OK; i++) {
+            status = dao_stream_copy(lane->stream, device, dsts[i], pinned, srcs[i], sizes[i]);
+        }
+        queueing_ns += dao_clock_ns() - begin_ns;
+        status = status == DAO_OK ? dao_stream_synchronize(lane->stream) : status;
+    }
+    *out_us = (double)queueing_ns / (1e3 * BATCH_COUNT * BATCH_ROUNDS);
+    return status;
+}
+
+static dao_status_t measure_batches(bench_t *bench)
+{
+    lane_t lane = {NULL, NULL, NULL};
+    double batched = 0;
+    double single = 0;
+    dao_status_t status = lane_open(bench, &lane);
+    status = status == DAO_OK ? time_queueing(bench, &lane, true, &batched) : status;
+    status = status == DAO_OK ? time_queueing(bench, &lane, false, &single) : status;
+    if (status == DAO_OK) {
+        print_row(bench, &(row_t){.figure = "host time a copy, batches of 64",
+                                  .unit = "us",
+                                  .value = batched,
+                                  .reference = "queued one by one",
+                                  .reference_value = single});
+    }
+    lane_close(bench, &lane);
+    return status;
+}
+
+/* Copies to another device. The first round warms up. */
+static dao_status_t copy_to_peer(const bench_t *bench, const lane_t *lane, dao_device_place_t peer,
+                                 void *peer_memory, double *out_rate)
+{
+    dao_place_t device = dao_place_of(dao_device_place(bench->device_index));
+    dao_status_t status = DAO_OK;
+    uint64_t begin_ns = 0;
+    for (int round = -1; round < COPY_ROUNDS && status == DAO_OK; round++) {
+        if (round == 0) {
+            status = dao_stream_synchronize(lane->stream);
+            begin_ns = dao_clock_ns();
+        }
+        status = status == DAO_OK ? dao_stream_copy(lane->stream, dao_place_of(peer), peer_memory, device,
+                                                    lane->device_memory, bench->copy_bytes)
+                                  : status;
+    }
+    status = status == DAO_OK ? dao_stream_synchronize(lane->stream) : status;
+    *out_rate = rate((double)bench->copy_bytes * COPY_ROUNDS, begin_ns);
+    return status;
+}
+
+static dao_status_t measure_peer(bench_t *bench, dao_device_place_t peer)
+{
+    lane_t lane = {NULL, NULL, NULL};
+    double before = 0;
+    double after = 0;
+    void *peer_memory = dao_alloc(peer, bench->copy_bytes);
+    dao_status_t status = peer_memory != NULL ? lane_open(bench, &lane) : dao_last_status();
+    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &before) : status;
+    status = status == DAO_OK ? dao_peer_enable(bench->device_index, peer.index) : status;
+    status = status == DAO_OK ? copy_to_peer(bench, &lane, peer, peer_memory, &after) : status;
+    if (status == DAO_OK) {
+        print_row(bench, &(row_t){.figure = "copies to a peer within reach",
+                                  .unit = "GB/s",
+                                  .value = after,
+                                  .reference = "before it was within reach",
+                                  .reference_value = before});
+    }
+    lane_close(bench, &lane);
+    (void)dao_free(peer, peer_memory);
+    return status;
+}
+
+/* With the next device, if there is one that can be reached. */
+static dao_status_t measure_peers(bench_t *bench)
+{
+    int32_t count = 0;
+    dao_peer_info_t info = {false, false};
+    dao_status_t status = dao_device_count(&count);
+    if (status != DAO_OK || count < 2) {
+        return status;
+    }
+    dao_device_place_t peer = dao_device_place((bench->device_index + 1) % count);
+    status = dao_peer_query(bench->device_index, peer.index, &info);
+    return status == DAO_OK && info.can_reach ? measure_peer(bench, peer) : status;
 }
 
 /* ---- copies by the executor ---- */
@@ -460,6 +625,9 @@ static dao_status_t measure(bench_t *bench)
     }
     status = open_driver(bench);
     status = status == DAO_OK ? measure_copies(bench) : status;
+    status = status == DAO_OK ? measure_registered(bench) : status;
+    status = status == DAO_OK ? measure_batches(bench) : status;
+    status = status == DAO_OK ? measure_peers(bench) : status;
     status = status == DAO_OK ? measure_allocation(bench) : status;
     status = status == DAO_OK ? measure_pages(bench) : status;
     status = status == DAO_OK ? measure_kernels(bench) : status;

@@ -37,6 +37,14 @@ static dao_status_t report_device(dao_report_t *report, int32_t index)
     dao_report_bytes(&device, "page_bytes", "  mapped pages", info.page_bytes);
     dao_report_bytes(&device, "alignment_bytes", "  alignment", info.alignment_bytes);
     dao_report_flag(&device, "host_accessible", "  host accessible", info.host_accessible);
+    if (info.pci_address[0] != '\0') {
+        char compute[32];
+        (void)snprintf(compute, sizeof(compute), "%d.%d", (int)info.compute_major, (int)info.compute_minor);
+        dao_report_text(&device, "pci_address", "  PCI address", info.pci_address);
+        dao_report_text(&device, "compute", "  compute version", compute);
+        dao_report_count(&device, "multiprocessor_count", "  multiprocessors",
+                         (uint64_t)info.multiprocessor_count);
+    }
     dao_report_item(report, "devices", &device);
     return DAO_OK;
 }

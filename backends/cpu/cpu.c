@@ -72,7 +72,10 @@ static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_b
     device->backend = backend;
     device->index = index;
     init_links(device);
-    dao_mutex_init(&device->memory_lock, DAO_RANK_BACKEND);
+    device->memory = (dao_virtual_memory_t){.device_index = index,
+                                            .capacity_bytes = backend->device_bytes,
+                                            .alignment_bytes = DAO_CPU_PAGE_BYTES};
+    dao_virtual_memory_init(&device->memory);
     dao_mutex_init(&device->stream_lock, DAO_RANK_BACKEND);
     *out_device = device;
     return DAO_OK;
@@ -81,10 +84,9 @@ static dao_status_t cpu_device_open(dao_backend_t *backend, int32_t index, dao_b
 static void cpu_device_close(dao_backend_device_t *device)
 {
     DAO_ASSERT(device->streams == NULL);
-    DAO_ASSERT(device->allocations == NULL && device->pinned == NULL);
-    DAO_ASSERT(device->page_handle_count == 0 && device->used_bytes == 0);
+    DAO_ASSERT(device->page_handle_count == 0);
     dao_mutex_finish(&device->stream_lock);
-    dao_mutex_finish(&device->memory_lock);
+    dao_virtual_memory_finish(&device->memory);
     dao_mutex_finish(&device->wires[1].lock);
     dao_mutex_finish(&device->wires[0].lock);
     dao_host_free(device);
@@ -96,12 +98,9 @@ static dao_status_t cpu_device_query(dao_backend_device_t *device, dao_device_in
     if (status != DAO_OK) {
         return status;
     }
-    dao_mutex_lock(&device->memory_lock);
-    uint64_t used_bytes = device->used_bytes;
-    dao_mutex_unlock(&device->memory_lock);
     *out_info = (dao_device_info_t){
         .total_bytes = device->backend->device_bytes,
-        .free_bytes = device->backend->device_bytes - used_bytes,
+        .free_bytes = dao_virtual_memory_free_bytes(&device->memory),
         .page_bytes = device->backend->has_pages ? DAO_CPU_PAGE_BYTES : 0,
         .alignment_bytes = DAO_CPU_ALIGNMENT_BYTES,
         .host_accessible = true,

@@ -6,9 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define DEFAULT_DEVICE_COUNT 2
-#define DEFAULT_DEVICE_BYTES (UINT64_C(4) << 30)
-
 typedef dao_status_t (*parse_t)(const char *text, uint64_t *out_value);
 
 /* `configured` if it is not 0, else the environment's value, else `fallback`. */
@@ -41,12 +38,11 @@ static dao_status_t check_device_count(uint64_t count, dao_backend_t *backend)
 /* A device's memory is whole pages, and an address space holds it. */
 static dao_status_t check_device_bytes(uint64_t bytes, dao_backend_t *backend)
 {
-    const uint64_t most = UINT64_C(1) << 46;
-    if (bytes < DAO_CPU_PAGE_BYTES || bytes > most) {
+    if (bytes < DAO_CPU_PAGE_BYTES || bytes > DAO_VIRTUAL_DEVICE_BYTES_MAX) {
         return dao_error(DAO_ERR_INVALID,
                          "virtual devices of %" PRIu64
                          " bytes are asked for (DAO_CPU_DEVICE_BYTES); allowed are %zu to %" PRIu64,
-                         bytes, DAO_CPU_PAGE_BYTES, most);
+                         bytes, DAO_CPU_PAGE_BYTES, DAO_VIRTUAL_DEVICE_BYTES_MAX);
     }
     backend->device_bytes = bytes;
     return DAO_OK;
@@ -64,13 +60,13 @@ dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *
     uint64_t without_pages = 0;
     uint64_t half_duplex = 0;
     dao_status_t status = read_setting((uint64_t)config->device_count, "DAO_CPU_DEVICES",
-                                       dao_units_parse_bytes, DEFAULT_DEVICE_COUNT, &count);
+                                       dao_units_parse_bytes, DAO_VIRTUAL_DEVICE_COUNT_DEFAULT, &count);
     if (status == DAO_OK) {
         status = check_device_count(count, backend);
     }
     if (status == DAO_OK) {
         status = read_setting(config->device_bytes, "DAO_CPU_DEVICE_BYTES", dao_units_parse_bytes,
-                              DEFAULT_DEVICE_BYTES, &bytes);
+                              DAO_VIRTUAL_DEVICE_BYTES_DEFAULT, &bytes);
     }
     if (status == DAO_OK) {
         status = check_device_bytes(bytes, backend);

@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_CPU_CPU_INTERNAL_H
 
 #include "backends/backend.h"
+#include "backends/virtual_memory.h"
 #include "base/sync.h"
 
 #include <stdatomic.h>
@@ -26,13 +27,6 @@ typedef struct cpu_link {
     cpu_wire_t *wire;
 } cpu_link_t;
 
-/* A live piece of device or pinned memory. */
-typedef struct cpu_allocation {
-    struct cpu_allocation *next;
-    void *address;
-    size_t size_bytes;
-} cpu_allocation_t;
-
 struct dao_backend {
     int32_t device_count;
     uint64_t device_bytes;
@@ -50,11 +44,8 @@ struct dao_backend_device {
     cpu_link_t h2d;
     cpu_link_t d2h;
 
-    dao_mutex_t memory_lock; /* guards what follows */
-    uint64_t used_bytes;     /* memory and pages: at most backend->device_bytes */
-    cpu_allocation_t *allocations;
-    cpu_allocation_t *pinned;
-    uint32_t page_handle_count;
+    dao_virtual_memory_t memory;
+    uint32_t page_handle_count; /* guarded by memory.lock */
 
     dao_mutex_t stream_lock; /* guards the list */
     dao_backend_stream_t *streams;
@@ -67,8 +58,6 @@ DAO_NODISCARD dao_status_t dao_cpu_check_thread(void);
 DAO_NODISCARD dao_status_t dao_cpu_read_config(const dao_cpu_config_t *config, dao_backend_t *backend);
 
 /* cpu_memory.c */
-DAO_NODISCARD dao_status_t dao_cpu_take_capacity(dao_backend_device_t *device, size_t size_bytes);
-void dao_cpu_give_capacity(dao_backend_device_t *device, size_t size_bytes);
 dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_cpu_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_cpu_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);

@@ -1,10 +1,6 @@
-/* Memory of a virtual device: address space of the process, counted against the device's capacity, its pages taken from
-   the system when they are touched.
-
-       used_bytes == sum of allocations + sum of page handles <= backend->device_bytes
-
-   Memory that is given back is unmapped at once, so that any use after free faults. A handle of pages lives at a home
-   address of its own while it is not mapped; mapping moves the pages, not the bytes. */
+/* Memory of a virtual device (backends/virtual_memory.h), its pages taken from the system when they are touched; page handles
+   count against the same capacity. A handle of pages lives at a home address of its own while it is not mapped; mapping moves
+   the pages, not the bytes. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -18,115 +14,29 @@ struct dao_backend_pages {
     bool is_mapped;
 };
 
-dao_status_t dao_cpu_take_capacity(dao_backend_device_t *device, size_t size_bytes)
-{
-    dao_mutex_lock(&device->memory_lock);
-    uint64_t used_bytes = device->used_bytes;
-    uint64_t capacity_bytes = device->backend->device_bytes;
-    bool fits = size_bytes <= capacity_bytes && used_bytes <= capacity_bytes - size_bytes;
-    if (fits) {
-        device->used_bytes += size_bytes;
-    }
-    dao_mutex_unlock(&device->memory_lock);
-    if (!fits) {
-        return dao_error(DAO_ERR_NO_DEVICE_MEMORY,
-                         "virtual device %" PRId32 ": %zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use",
-                         device->index, size_bytes, used_bytes, capacity_bytes);
-    }
-    return DAO_OK;
-}
-
-void dao_cpu_give_capacity(dao_backend_device_t *device, size_t size_bytes)
-{
-    dao_mutex_lock(&device->memory_lock);
-    DAO_ASSERT(device->used_bytes >= size_bytes);
-    device->used_bytes -= size_bytes;
-    dao_mutex_unlock(&device->memory_lock);
-}
-
-/* Maps memory and enters it into a list. */
-static dao_status_t map_allocation(dao_backend_device_t *device, cpu_allocation_t **list, size_t size_bytes,
-                                   void **out_address)
-{
-    cpu_allocation_t *allocation = dao_host_calloc(1, sizeof(*allocation));
-    void *address = allocation != NULL ? dao_host_map(size_bytes, DAO_CPU_PAGE_BYTES) : NULL;
-    if (address == NULL) {
-        dao_host_free(allocation);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refused %zu bytes for virtual device %" PRId32,
-                         size_bytes, device->index);
-    }
-    allocation->address = address;
-    allocation->size_bytes = size_bytes;
-    dao_mutex_lock(&device->memory_lock);
-    allocation->next = *list;
-    *list = allocation;
-    dao_mutex_unlock(&device->memory_lock);
-    *out_address = address;
-    return DAO_OK;
-}
-
-static dao_status_t unmap_allocation(dao_backend_device_t *device, cpu_allocation_t **list, void *address,
-                                     size_t size_bytes)
-{
-    dao_mutex_lock(&device->memory_lock);
-    cpu_allocation_t **link = list;
-    while (*link != NULL && (*link)->address != address) {
-        link = &(*link)->next;
-    }
-    cpu_allocation_t *allocation = *link;
-    bool is_known = allocation != NULL && allocation->size_bytes == size_bytes;
-    if (is_known) {
-        *link = allocation->next;
-    }
-    dao_mutex_unlock(&device->memory_lock);
-    if (!is_known) {
-        return dao_error(DAO_ERR_FOREIGN_POINTER,
-                         "virtual device %" PRId32 " has no memory of %zu bytes at %p", device->index,
-                         size_bytes, address);
-    }
-    dao_host_unmap(address, size_bytes);
-    dao_host_free(allocation);
-    return DAO_OK;
-}
-
 dao_status_t dao_cpu_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     dao_status_t status = dao_cpu_check_thread();
-    if (status == DAO_OK) {
-        status = dao_cpu_take_capacity(device, size_bytes);
-    }
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = map_allocation(device, &device->allocations, size_bytes, out_address);
-    if (status != DAO_OK) {
-        dao_cpu_give_capacity(device, size_bytes);
-    }
-    return status;
+    return status == DAO_OK ? dao_virtual_memory_alloc(&device->memory, size_bytes, out_address) : status;
 }
 
 dao_status_t dao_cpu_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     dao_status_t status = dao_cpu_check_thread();
-    if (status == DAO_OK) {
-        status = unmap_allocation(device, &device->allocations, address, size_bytes);
-    }
-    if (status == DAO_OK) {
-        dao_cpu_give_capacity(device, size_bytes);
-    }
-    return status;
+    return status == DAO_OK ? dao_virtual_memory_free(&device->memory, address, size_bytes) : status;
 }
 
 dao_status_t dao_cpu_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     dao_status_t status = dao_cpu_check_thread();
-    return status == DAO_OK ? map_allocation(device, &device->pinned, size_bytes, out_address) : status;
+    return status == DAO_OK ? dao_virtual_memory_alloc_pinned(&device->memory, size_bytes, out_address)
+                            : status;
 }
 
 dao_status_t dao_cpu_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes)
 {
     dao_status_t status = dao_cpu_check_thread();
-    return status == DAO_OK ? unmap_allocation(device, &device->pinned, address, size_bytes) : status;
+    return status == DAO_OK ? dao_virtual_memory_free_pinned(&device->memory, address, size_bytes) : status;
 }
 
 /* Others' host memory. Virtual devices copy from all host memory at the speed of their links and have the process's addresses:
@@ -188,9 +98,9 @@ dao_status_t dao_cpu_address_release(dao_backend_device_t *device, void *address
 
 static void count_page_handle(dao_backend_device_t *device, int32_t change)
 {
-    dao_mutex_lock(&device->memory_lock);
+    dao_mutex_lock(&device->memory.lock);
     device->page_handle_count = (uint32_t)((int64_t)device->page_handle_count + change);
-    dao_mutex_unlock(&device->memory_lock);
+    dao_mutex_unlock(&device->memory.lock);
 }
 
 dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_bytes,
@@ -199,7 +109,7 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
     DAO_ASSERT(size_bytes % DAO_CPU_PAGE_BYTES == 0);
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = dao_cpu_take_capacity(device, size_bytes);
+        status = dao_virtual_memory_take(&device->memory, size_bytes);
     }
     if (status != DAO_OK) {
         return status;
@@ -208,7 +118,7 @@ dao_status_t dao_cpu_pages_create(dao_backend_device_t *device, size_t size_byte
     void *home = pages != NULL ? dao_host_map(size_bytes, DAO_CPU_PAGE_BYTES) : NULL;
     if (home == NULL) {
         dao_host_free(pages);
-        dao_cpu_give_capacity(device, size_bytes);
+        dao_virtual_memory_give(&device->memory, size_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of pages for virtual device %" PRId32, size_bytes,
                          device->index);
@@ -243,7 +153,7 @@ dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t pa
     size_t size_bytes = page_bytes * page_count;
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = dao_cpu_take_capacity(device, size_bytes);
+        status = dao_virtual_memory_take(&device->memory, size_bytes);
     }
     if (status != DAO_OK) {
         return status;
@@ -253,7 +163,7 @@ dao_status_t dao_cpu_pages_create_mapped(dao_backend_device_t *device, size_t pa
         for (size_t i = 0; has_handles && i < page_count; i++) {
             dao_host_free(out_pages[i]);
         }
-        dao_cpu_give_capacity(device, size_bytes);
+        dao_virtual_memory_give(&device->memory, size_bytes);
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
                          "the system refused %zu bytes of pages for virtual device %" PRId32, size_bytes,
                          device->index);
@@ -278,7 +188,7 @@ dao_status_t dao_cpu_pages_destroy(dao_backend_device_t *device, dao_backend_pag
                          device->index, pages->address);
     }
     dao_host_unmap(pages->address, pages->size_bytes);
-    dao_cpu_give_capacity(device, pages->size_bytes);
+    dao_virtual_memory_give(&device->memory, pages->size_bytes);
     count_page_handle(device, -1);
     dao_host_free(pages);
     return DAO_OK;

@@ -39,7 +39,8 @@ dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_byt
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status == DAO_OK) {
-        status = dao_cpu_take_capacity(device, size_bytes); /* which bounds it: rounding up is safe */
+        status =
+            dao_virtual_memory_take(&device->memory, size_bytes); /* which bounds it: rounding up is safe */
     }
     if (status != DAO_OK) {
         return status;
@@ -47,7 +48,7 @@ dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_byt
     size_t file_bytes = (size_t)dao_round_up(size_bytes, DAO_CPU_PAGE_BYTES);
     status = shared_map(device, dao_shared_create(file_bytes), file_bytes, out_shared);
     if (status != DAO_OK) {
-        dao_cpu_give_capacity(device, size_bytes);
+        dao_virtual_memory_give(&device->memory, size_bytes);
         return status;
     }
     (*out_shared)->counted_bytes = size_bytes;
@@ -105,7 +106,7 @@ dao_status_t dao_cpu_shared_destroy(dao_backend_device_t *device, dao_backend_sh
     dao_host_unmap(shared->address, shared->size_bytes);
     dao_descriptor_close(shared->descriptor);
     if (shared->counted_bytes > 0) {
-        dao_cpu_give_capacity(device, shared->counted_bytes);
+        dao_virtual_memory_give(&device->memory, shared->counted_bytes);
     }
     dao_host_free(shared);
     return DAO_OK;

@@ -20,11 +20,12 @@
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
-#define vendorError_t      cudaError_t
-#define vendorStream_t     cudaStream_t
-#define vendorEvent_t      cudaEvent_t
-#define vendorDeviceProp_t struct cudaDeviceProp
-#define vendorMemcpyKind_t enum cudaMemcpyKind
+#define vendorError_t        cudaError_t
+#define vendorStream_t       cudaStream_t
+#define vendorEvent_t        cudaEvent_t
+#define vendorDeviceProp_t   struct cudaDeviceProp
+#define vendorMemcpyKind_t   enum cudaMemcpyKind
+#define vendorIpcMemHandle_t cudaIpcMemHandle_t
 
 #define vendorSuccess                          cudaSuccess
 #define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
@@ -55,15 +56,16 @@
     X(226 /* cudaErrorContained */)                                                                          \
     X(721 /* cudaErrorTensorMemoryLeak */)
 
-#define vendorHostAllocMapped      cudaHostAllocMapped
-#define vendorHostAllocPortable    cudaHostAllocPortable
-#define vendorHostRegisterMapped   cudaHostRegisterMapped
-#define vendorHostRegisterPortable cudaHostRegisterPortable
-#define vendorStreamNonBlocking    cudaStreamNonBlocking
-#define vendorEventDefault         cudaEventDefault
-#define vendorMemcpyHostToDevice   cudaMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost   cudaMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice cudaMemcpyDeviceToDevice
+#define vendorHostAllocMapped            cudaHostAllocMapped
+#define vendorHostAllocPortable          cudaHostAllocPortable
+#define vendorHostRegisterMapped         cudaHostRegisterMapped
+#define vendorHostRegisterPortable       cudaHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess cudaIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking          cudaStreamNonBlocking
+#define vendorEventDefault               cudaEventDefault
+#define vendorMemcpyHostToDevice         cudaMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost         cudaMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice       cudaMemcpyDeviceToDevice
 
 #define vendorCopyBatch              dao_cuda_copy_batch
 #define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
@@ -88,6 +90,9 @@
 #define vendorHostGetDevicePointer   cudaHostGetDevicePointer
 #define vendorHostRegister           cudaHostRegister
 #define vendorHostUnregister         cudaHostUnregister
+#define vendorIpcCloseMemHandle      cudaIpcCloseMemHandle
+#define vendorIpcGetMemHandle        cudaIpcGetMemHandle
+#define vendorIpcOpenMemHandle       cudaIpcOpenMemHandle
 #define vendorLaunchHostFunc         cudaLaunchHostFunc
 #define vendorMalloc                 cudaMalloc
 #define vendorMemGetInfo             cudaMemGetInfo
@@ -101,14 +106,18 @@
 #define vendorStreamSynchronize      cudaStreamSynchronize
 #define vendorStreamWaitEvent        cudaStreamWaitEvent
 
-#define vendorVmm_t          dao_cuda_vmm_t
-#define vendorVmmAllow       dao_cuda_vmm_allow
-#define vendorVmmCreate      dao_cuda_vmm_create
-#define vendorVmmDestroy     dao_cuda_vmm_destroy
-#define vendorVmmGranularity dao_cuda_vmm_granularity
-#define vendorVmmMap         dao_cuda_vmm_map
-#define vendorVmmRelease     dao_cuda_vmm_release
-#define vendorVmmReserve     dao_cuda_vmm_reserve
-#define vendorVmmUnmap       dao_cuda_vmm_unmap
+#define vendorVmm_t           dao_cuda_vmm_t
+#define vendorVmmAllow        dao_cuda_vmm_allow
+#define vendorVmmCreate       dao_cuda_vmm_create
+#define vendorVmmCreateShared dao_cuda_vmm_create_shared
+#define vendorVmmDestroy      dao_cuda_vmm_destroy
+#define vendorVmmExport       dao_cuda_vmm_export
+#define vendorVmmGranularity  dao_cuda_vmm_granularity
+#define vendorVmmImport       dao_cuda_vmm_import
+#define vendorVmmMap          dao_cuda_vmm_map
+#define vendorVmmRelease      dao_cuda_vmm_release
+#define vendorVmmReserve      dao_cuda_vmm_reserve
+#define vendorVmmShareable    dao_cuda_vmm_shareable
+#define vendorVmmUnmap        dao_cuda_vmm_unmap
 
 #endif

@@ -19,7 +19,9 @@
     X(cuMemRelease, PFN_cuMemRelease_v10020, 10020)                                                          \
     X(cuMemMap, PFN_cuMemMap_v10020, 10020)                                                                  \
     X(cuMemUnmap, PFN_cuMemUnmap_v10020, 10020)                                                              \
-    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020, 10020)
+    X(cuMemSetAccess, PFN_cuMemSetAccess_v10020, 10020)                                                      \
+    X(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020, 10020)                          \
+    X(cuMemImportFromShareableHandle, PFN_cuMemImportFromShareableHandle_v10020, 10020)
 
 enum {
 #define ENTRY_INDEX(name, type, version) INDEX_##name,
@@ -126,6 +128,37 @@ cudaError_t dao_cuda_vmm_create(dao_cuda_vmm_t *out_handle, size_t size_bytes, i
 {
     CUmemAllocationProp memory = memory_of(device);
     return as_runtime(DRIVER(cuMemCreate, PFN_cuMemCreate_v10020)(out_handle, size_bytes, &memory, 0));
+}
+
+cudaError_t dao_cuda_vmm_shareable(int *out_is_shareable, int device)
+{
+    CUdevice handle;
+    *out_is_shareable = 0;
+    CUresult result = DRIVER(cuDeviceGet, PFN_cuDeviceGet_v2000)(&handle, device);
+    if (result == CUDA_SUCCESS) {
+        result = DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(
+            out_is_shareable, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, handle);
+    }
+    return as_runtime(result);
+}
+
+cudaError_t dao_cuda_vmm_create_shared(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device)
+{
+    CUmemAllocationProp memory = memory_of(device);
+    memory.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return as_runtime(DRIVER(cuMemCreate, PFN_cuMemCreate_v10020)(out_handle, size_bytes, &memory, 0));
+}
+
+cudaError_t dao_cuda_vmm_export(int *out_descriptor, dao_cuda_vmm_t handle)
+{
+    return as_runtime(DRIVER(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020)(
+        out_descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+}
+
+cudaError_t dao_cuda_vmm_import(dao_cuda_vmm_t *out_handle, int descriptor)
+{
+    return as_runtime(DRIVER(cuMemImportFromShareableHandle, PFN_cuMemImportFromShareableHandle_v10020)(
+        out_handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 }
 
 cudaError_t dao_cuda_vmm_destroy(dao_cuda_vmm_t handle)

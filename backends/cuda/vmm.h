@@ -24,4 +24,12 @@ cudaError_t dao_cuda_vmm_unmap(void *address, size_t size_bytes);
 /* Devices may read and write: bit i of `devices` is device number i. */
 cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, uint64_t devices);
 
+/* Tells whether the device's memory can go to other processes by a file descriptor. */
+cudaError_t dao_cuda_vmm_shareable(int *out_is_shareable, int device);
+
+/* Memory that can, the descriptor of it, which is the caller's, and memory by a descriptor, which stays the caller's. */
+cudaError_t dao_cuda_vmm_create_shared(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device);
+cudaError_t dao_cuda_vmm_export(int *out_descriptor, dao_cuda_vmm_t handle);
+cudaError_t dao_cuda_vmm_import(dao_cuda_vmm_t *out_handle, int descriptor);
+
 #endif

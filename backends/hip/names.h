@@ -20,11 +20,12 @@
 #define VENDOR_DLPACK_MANAGED   0 /* it has none */
 #define VENDOR_DLPACK_PINNED    kDLROCMHost
 
-#define vendorError_t      hipError_t
-#define vendorStream_t     hipStream_t
-#define vendorEvent_t      hipEvent_t
-#define vendorDeviceProp_t hipDeviceProp_t
-#define vendorMemcpyKind_t hipMemcpyKind
+#define vendorError_t        hipError_t
+#define vendorStream_t       hipStream_t
+#define vendorEvent_t        hipEvent_t
+#define vendorDeviceProp_t   hipDeviceProp_t
+#define vendorMemcpyKind_t   hipMemcpyKind
+#define vendorIpcMemHandle_t hipIpcMemHandle_t
 
 #define vendorSuccess                          hipSuccess
 #define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
@@ -47,15 +48,16 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
-#define vendorHostAllocMapped      hipHostMallocMapped
-#define vendorHostAllocPortable    hipHostMallocPortable
-#define vendorHostRegisterMapped   hipHostRegisterMapped
-#define vendorHostRegisterPortable hipHostRegisterPortable
-#define vendorStreamNonBlocking    hipStreamNonBlocking
-#define vendorEventDefault         hipEventDefault
-#define vendorMemcpyHostToDevice   hipMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost   hipMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice hipMemcpyDeviceToDevice
+#define vendorHostAllocMapped            hipHostMallocMapped
+#define vendorHostAllocPortable          hipHostMallocPortable
+#define vendorHostRegisterMapped         hipHostRegisterMapped
+#define vendorHostRegisterPortable       hipHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess hipIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking          hipStreamNonBlocking
+#define vendorEventDefault               hipEventDefault
+#define vendorMemcpyHostToDevice         hipMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost         hipMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice       hipMemcpyDeviceToDevice
 
 #define vendorDeviceCanAccessPeer    hipDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess hipDeviceEnablePeerAccess
@@ -79,6 +81,9 @@
 #define vendorHostGetDevicePointer   hipHostGetDevicePointer
 #define vendorHostRegister           hipHostRegister
 #define vendorHostUnregister         hipHostUnregister
+#define vendorIpcCloseMemHandle      hipIpcCloseMemHandle
+#define vendorIpcGetMemHandle        hipIpcGetMemHandle
+#define vendorIpcOpenMemHandle       hipIpcOpenMemHandle
 #define vendorLaunchHostFunc         dao_hip_launch_host_func
 #define vendorMalloc                 hipMalloc
 #define vendorMemGetInfo             hipMemGetInfo
@@ -92,14 +97,18 @@
 #define vendorStreamSynchronize      hipStreamSynchronize
 #define vendorStreamWaitEvent        hipStreamWaitEvent
 
-#define vendorVmm_t          hipMemGenericAllocationHandle_t
-#define vendorVmmAllow       dao_hip_vmm_allow
-#define vendorVmmCreate      dao_hip_vmm_create
-#define vendorVmmDestroy     hipMemRelease
-#define vendorVmmGranularity dao_hip_vmm_granularity
-#define vendorVmmMap         dao_hip_vmm_map
-#define vendorVmmRelease     hipMemAddressFree
-#define vendorVmmReserve     dao_hip_vmm_reserve
-#define vendorVmmUnmap       hipMemUnmap
+#define vendorVmm_t           hipMemGenericAllocationHandle_t
+#define vendorVmmAllow        dao_hip_vmm_allow
+#define vendorVmmCreate       dao_hip_vmm_create
+#define vendorVmmCreateShared dao_hip_vmm_create_shared
+#define vendorVmmDestroy      hipMemRelease
+#define vendorVmmExport       dao_hip_vmm_export
+#define vendorVmmGranularity  dao_hip_vmm_granularity
+#define vendorVmmImport       dao_hip_vmm_import
+#define vendorVmmMap          dao_hip_vmm_map
+#define vendorVmmRelease      hipMemAddressFree
+#define vendorVmmReserve      dao_hip_vmm_reserve
+#define vendorVmmShareable    dao_hip_vmm_shareable
+#define vendorVmmUnmap        hipMemUnmap
 
 #endif

@@ -2,6 +2,8 @@
    device has virtual memory; one that has none answers the question for its granularity with hipErrorNotSupported. */
 #include "backends/hip/vmm.h"
 
+#include <stdint.h>
+
 static hipMemAllocationProp memory_of(int device)
 {
     return (hipMemAllocationProp){
@@ -10,12 +12,12 @@ static hipMemAllocationProp memory_of(int device)
     };
 }
 
-hipError_t dao_hip_vmm_granularity(size_t *out_bytes, int device)
+/* 0: there is no such memory. */
+static hipError_t granularity_of(size_t *out_bytes, const hipMemAllocationProp *memory)
 {
-    hipMemAllocationProp memory = memory_of(device);
     size_t page_bytes = 0;
     hipError_t error =
-        hipMemGetAllocationGranularity(&page_bytes, &memory, hipMemAllocationGranularityMinimum);
+        hipMemGetAllocationGranularity(&page_bytes, memory, hipMemAllocationGranularityMinimum);
     if (error == hipErrorNotSupported) {
         (void)hipGetLastError();
         page_bytes = 0;
@@ -25,6 +27,12 @@ hipError_t dao_hip_vmm_granularity(size_t *out_bytes, int device)
         *out_bytes = page_bytes;
     }
     return error;
+}
+
+hipError_t dao_hip_vmm_granularity(size_t *out_bytes, int device)
+{
+    hipMemAllocationProp memory = memory_of(device);
+    return granularity_of(out_bytes, &memory);
 }
 
 hipError_t dao_hip_vmm_reserve(void **out_address, size_t size_bytes)
@@ -57,4 +65,40 @@ hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
         }
     }
     return hipMemSetAccess(address, size_bytes, accesses, count);
+}
+
+static hipMemAllocationProp shared_memory_of(int device)
+{
+    hipMemAllocationProp memory = memory_of(device);
+    memory.requestedHandleType = hipMemHandleTypePosixFileDescriptor;
+    return memory;
+}
+
+hipError_t dao_hip_vmm_shareable(int *out_is_shareable, int device)
+{
+    hipMemAllocationProp memory = shared_memory_of(device);
+    size_t page_bytes = 0;
+    hipError_t error = granularity_of(&page_bytes, &memory);
+    if (error == hipSuccess) {
+        *out_is_shareable = page_bytes != 0;
+    }
+    return error;
+}
+
+hipError_t dao_hip_vmm_create_shared(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes,
+                                     int device)
+{
+    hipMemAllocationProp memory = shared_memory_of(device);
+    return hipMemCreate(out_handle, size_bytes, &memory, 0);
+}
+
+hipError_t dao_hip_vmm_export(int *out_descriptor, hipMemGenericAllocationHandle_t handle)
+{
+    return hipMemExportToShareableHandle(out_descriptor, handle, hipMemHandleTypePosixFileDescriptor, 0);
+}
+
+hipError_t dao_hip_vmm_import(hipMemGenericAllocationHandle_t *out_handle, int descriptor)
+{
+    return hipMemImportFromShareableHandle(out_handle, (void *)(intptr_t)descriptor,
+                                           hipMemHandleTypePosixFileDescriptor);
 }

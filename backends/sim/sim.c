@@ -8,22 +8,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define DEFAULT_DEVICE_COUNT 2
-#define DEFAULT_DEVICE_BYTES (UINT64_C(4) << 30)
-
-/* What an address space holds many times. */
-#define DEVICE_BYTES_MAX (UINT64_C(1) << 46)
-
 static dao_status_t check_config(const dao_cpu_config_t *config)
 {
     if (config->device_count < 0 || config->device_count > DAO_DEVICE_COUNT_MAX) {
         return dao_error(DAO_ERR_INVALID, "%" PRId32 " virtual devices are asked for; allowed are 1 to %d",
                          config->device_count, DAO_DEVICE_COUNT_MAX);
     }
-    if (config->device_bytes > DEVICE_BYTES_MAX) {
+    if (config->device_bytes > DAO_VIRTUAL_DEVICE_BYTES_MAX) {
         return dao_error(DAO_ERR_INVALID,
                          "virtual devices of %" PRIu64 " bytes are asked for; allowed are up to %" PRIu64,
-                         config->device_bytes, DEVICE_BYTES_MAX);
+                         config->device_bytes, DAO_VIRTUAL_DEVICE_BYTES_MAX);
     }
     return DAO_OK;
 }
@@ -44,10 +38,10 @@ static dao_status_t open_backend(const dao_config_t *config, bool has_bytes, dao
     backend->config = *config;
     backend->has_bytes = has_bytes;
     if (config->cpu.device_count == 0) {
-        backend->config.cpu.device_count = DEFAULT_DEVICE_COUNT;
+        backend->config.cpu.device_count = DAO_VIRTUAL_DEVICE_COUNT_DEFAULT;
     }
     if (config->cpu.device_bytes == 0) {
-        backend->config.cpu.device_bytes = DEFAULT_DEVICE_BYTES;
+        backend->config.cpu.device_bytes = DAO_VIRTUAL_DEVICE_BYTES_DEFAULT;
     }
     dao_mutex_init(&backend->lock, DAO_RANK_BACKEND);
     dao_cond_init(&backend->idle);
@@ -101,13 +95,18 @@ static dao_status_t sim_device_open(dao_backend_t *backend, int32_t index, dao_b
     device->index = index;
     device->h2d = (sim_link_t){&device->wires[0], config->h2d_bytes_per_second};
     device->d2h = (sim_link_t){&device->wires[config->half_duplex ? 0 : 1], config->d2h_bytes_per_second};
+    device->memory = (dao_virtual_memory_t){.device_index = index,
+                                            .capacity_bytes = config->device_bytes,
+                                            .alignment_bytes = DAO_SIM_PAGE_BYTES,
+                                            .has_no_bytes = !backend->has_bytes};
+    dao_virtual_memory_init(&device->memory);
     *out_device = device;
     return DAO_OK;
 }
 
 static void sim_device_close(dao_backend_device_t *device)
 {
-    DAO_ASSERT(device->allocations == NULL && device->pinned == NULL && device->used_bytes == 0);
+    dao_virtual_memory_finish(&device->memory);
     DAO_ASSERT(device->wires[0].user == NULL && device->wires[1].user == NULL);
     dao_host_free(device);
 }
@@ -118,13 +117,10 @@ static dao_status_t sim_device_query(dao_backend_device_t *device, dao_device_in
     if (status != DAO_OK) {
         return status;
     }
-    dao_backend_t *backend = device->backend;
-    dao_mutex_lock(&backend->lock);
-    uint64_t used_bytes = device->used_bytes;
-    dao_mutex_unlock(&backend->lock);
+    const dao_backend_t *backend = device->backend;
     *out_info = (dao_device_info_t){
         .total_bytes = backend->config.cpu.device_bytes,
-        .free_bytes = backend->config.cpu.device_bytes - used_bytes,
+        .free_bytes = dao_virtual_memory_free_bytes(&device->memory),
         .alignment_bytes = DAO_SIM_ALIGNMENT_BYTES,
         .host_accessible = backend->has_bytes,
     };
@@ -146,7 +142,8 @@ static dao_status_t sim_device_query(dao_backend_device_t *device, dao_device_in
     .event_record = dao_sim_event_record, .event_query = dao_sim_event_query,                                \
     .event_synchronize = dao_sim_event_synchronize, .event_elapsed = dao_sim_event_elapsed,                  \
     .copy = dao_sim_copy, .fill = dao_sim_fill, .host_func = dao_sim_host_func,                              \
-    .delay = dao_sim_stream_delay
+    .host_register = dao_sim_host_register, .host_unregister = dao_sim_host_unregister,                      \
+    .host_device_address = dao_sim_host_device_address, .delay = dao_sim_stream_delay
 
 const dao_backend_ops_t dao_sim_backend_ops = {
     .name = "sim", .open = sim_open, .has_no_bytes = true, SIM_OPS};

@@ -3,10 +3,12 @@
 #define DAO_BACKENDS_SIM_SIM_INTERNAL_H
 
 #include "backends/sim/sim.h"
+#include "backends/virtual_memory.h"
 #include "base/sync.h"
 
-/* Alignment of device and pinned memory. */
+/* Alignment that device_query promises, and that of addresses, which are reserved in pages. */
 #define DAO_SIM_ALIGNMENT_BYTES 256
+#define DAO_SIM_PAGE_BYTES      4096
 
 /* A wire carries one copy at a time. Both directions of a half-duplex link are one wire. */
 typedef struct sim_wire {
@@ -18,13 +20,6 @@ typedef struct sim_link {
     sim_wire_t *wire;
     uint64_t bytes_per_second; /* 0: no limit */
 } sim_link_t;
-
-/* A live piece of device or pinned memory. */
-typedef struct sim_allocation {
-    struct sim_allocation *next;
-    void *address;
-    size_t size_bytes;
-} sim_allocation_t;
 
 /* What a record makes true. Counted: its event, its command, every waiting command. */
 typedef struct sim_mark {
@@ -96,8 +91,7 @@ struct dao_backend_device {
     int32_t index;
     sim_wire_t wires[2];
     sim_link_t h2d, d2h;
-    uint64_t used_bytes;
-    sim_allocation_t *allocations, *pinned;
+    dao_virtual_memory_t memory; /* has a lock of its own */
 };
 
 /* DAO_ERR_REENTRANT inside a host function: no call of the table is made from there. */
@@ -118,6 +112,9 @@ dao_status_t dao_sim_memory_alloc(dao_backend_device_t *device, size_t size_byte
 dao_status_t dao_sim_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes);
 dao_status_t dao_sim_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address);
 dao_status_t dao_sim_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_register(dao_backend_device_t *device, void *address, size_t size_bytes);
+dao_status_t dao_sim_host_unregister(dao_backend_device_t *device, void *address);
+dao_status_t dao_sim_host_device_address(dao_backend_device_t *device, void *address, void **out_address);
 
 /* sim_stream.c */
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);

@@ -10,7 +10,7 @@
    puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is in vendor_pages.c. */
+   Virtual memory is in vendor_pages.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/units.h"
@@ -179,6 +179,23 @@ static dao_status_t device_count(dao_backend_t *backend, int32_t *out_count)
     return DAO_OK;
 }
 
+/* Says what does not change of a device. */
+static void describe(const vendorDeviceProp_t *properties, size_t page_bytes, dao_device_info_t *out_info)
+{
+    *out_info = (dao_device_info_t){
+        .page_bytes = page_bytes,
+        .alignment_bytes = ALIGNMENT_BYTES,
+        .compute_major = properties->major,
+        .compute_minor = properties->minor,
+        .multiprocessor_count = properties->multiProcessorCount,
+    };
+    (void)snprintf(out_info->name, sizeof(out_info->name), "%.*s", (int)sizeof(out_info->name) - 1,
+                   properties->name);
+    (void)snprintf(out_info->pci_address, sizeof(out_info->pci_address), "%04x:%02x:%02x.0",
+                   (unsigned)properties->pciDomainID & 0xffff, (unsigned)properties->pciBusID & 0xff,
+                   (unsigned)properties->pciDeviceID & 0xff);
+}
+
 static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backend_device_t **out_device)
 {
     if (index < 0 || index >= backend->device_count) {
@@ -207,8 +224,7 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     device->page_bytes = page_bytes;
     device->reachers = UINT64_C(1) << index;
     dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
-    (void)snprintf(device->name, sizeof(device->name), "%.*s", (int)sizeof(device->name) - 1,
-                   properties.name);
+    describe(&properties, page_bytes, &device->info);
     *out_device = device;
     return DAO_OK;
 }
@@ -229,14 +245,9 @@ static dao_status_t device_query(dao_backend_device_t *device, dao_device_info_t
     if (status != DAO_OK) {
         return status;
     }
-    *out_info = (dao_device_info_t){
-        .total_bytes = total_bytes,
-        .free_bytes = free_bytes,
-        .page_bytes = device->page_bytes,
-        .alignment_bytes = ALIGNMENT_BYTES,
-        .host_accessible = false,
-    };
-    memcpy(out_info->name, device->name, sizeof(out_info->name));
+    *out_info = device->info;
+    out_info->total_bytes = total_bytes;
+    out_info->free_bytes = free_bytes;
     return DAO_OK;
 }
 
@@ -614,6 +625,10 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
+    .shared_create = dao_vendor_shared_create,
+    .shared_export = dao_vendor_shared_export,
+    .shared_import = dao_vendor_shared_import,
+    .shared_destroy = dao_vendor_shared_destroy,
     .has_default_stream = true,
     .dlpack_device = VENDOR_DLPACK_DEVICE,
     .dlpack_managed = VENDOR_DLPACK_MANAGED,

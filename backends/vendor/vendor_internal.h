@@ -23,8 +23,8 @@ struct dao_backend {
 
 struct dao_backend_device {
     int index;
-    char name[sizeof(((dao_device_info_t *)NULL)->name)];
-    size_t page_bytes; /* granularity of virtual memory; 0: there is none */
+    dao_device_info_t info; /* but for what changes */
+    size_t page_bytes;      /* granularity of virtual memory; 0: there is none */
 
     /* vendor_pages.c: who reaches what is mapped here. */
     dao_mutex_t lock;            /* guards what follows */
@@ -63,9 +63,30 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
                                             size_t page_count, void *address,
                                             dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
+/* Gives up the structure alone: the vendor keeps the memory until the process ends, or it went with its device. */
+void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages);
+
+/* Destroys what nobody can be told of; if that is refused it is forgotten. */
+void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);
+dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,
+                                            dao_backend_pages_t **out_pages);
+dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descriptor, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages);
+dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
+                                     int *out_descriptor);
+
+/* Memory that several processes have: vendor_share.c. */
+dao_status_t dao_vendor_shared_create(dao_backend_device_t *device, size_t size_bytes,
+                                      dao_backend_shared_t **out_shared, void **out_address);
+dao_status_t dao_vendor_shared_export(dao_backend_device_t *device, dao_backend_shared_t *shared,
+                                      dao_backend_share_t *out_share);
+dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
+                                      size_t size_bytes, dao_backend_shared_t **out_shared,
+                                      void **out_address);
+dao_status_t dao_vendor_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared);
 
 /* Lets device number `reacher` reach what is mapped on a device, and what will be. */
 dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher);

@@ -117,24 +117,77 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
 
 /* ---- pages ---- */
 
-dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_bytes,
-                                     dao_backend_pages_t **out_pages)
+/* Gives the structure around a handle that there is not yet; NULL, which is an error already, without memory. */
+static dao_backend_pages_t *pages_wrap(const dao_backend_device_t *device, size_t size_bytes)
 {
     dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
     if (pages == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for pages of device:%d", device->index);
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for pages of device:%d", device->index);
+        return NULL;
+    }
+    pages->size_bytes = size_bytes;
+    return pages;
+}
+
+/* Hands on pages whose handle was asked for, unless it was refused. */
+static dao_status_t pages_finish(dao_backend_pages_t *pages, dao_status_t status,
+                                 dao_backend_pages_t **out_pages)
+{
+    if (status != DAO_OK) {
+        dao_error_prefix("pages of %zu bytes: ", pages->size_bytes);
+        dao_host_free(pages);
+        return status;
+    }
+    *out_pages = pages;
+    return DAO_OK;
+}
+
+dao_status_t dao_vendor_pages_create(dao_backend_device_t *device, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
+    if (pages == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
     }
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmCreate,
          (&pages->handle, size_bytes, device->index));
-    if (status != DAO_OK) {
-        dao_host_free(pages);
-        dao_error_prefix("pages of %zu bytes: ", size_bytes);
-        return status;
+    return pages_finish(pages, status, out_pages);
+}
+
+/* ---- pages that several processes have ---- */
+
+dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,
+                                            dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
+    if (pages == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
     }
-    pages->size_bytes = size_bytes;
-    *out_pages = pages;
-    return DAO_OK;
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmCreateShared,
+         (&pages->handle, size_bytes, device->index));
+    return pages_finish(pages, status, out_pages);
+}
+
+dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descriptor, size_t size_bytes,
+                                     dao_backend_pages_t **out_pages)
+{
+    dao_backend_pages_t *pages = pages_wrap(device, size_bytes);
+    if (pages == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmImport, (&pages->handle, descriptor));
+    return pages_finish(pages, status, out_pages);
+}
+
+dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
+                                     int *out_descriptor)
+{
+    dao_status_t status;
+    CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmExport, (out_descriptor, pages->handle));
+    return status;
 }
 
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
@@ -147,6 +200,19 @@ dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_
     leave(device, pages);
     dao_host_free(pages); /* those of a lost device went with it */
     return DAO_OK;
+}
+
+void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    leave(device, pages);
+    dao_host_free(pages);
+}
+
+void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    if (dao_vendor_pages_destroy(device, pages) != DAO_OK) {
+        dao_vendor_pages_forget(device, pages);
+    }
 }
 
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages)
@@ -208,10 +274,7 @@ static dao_status_t discard(dao_backend_device_t *device, size_t page_bytes, siz
         if (i + 1 < count || last_is_mapped) {
             (void)dao_vendor_pages_unmap(device, pages[i], address + i * page_bytes);
         }
-        if (dao_vendor_pages_destroy(device, pages[i]) != DAO_OK) {
-            leave(device, pages[i]);
-            dao_host_free(pages[i]); /* nobody has it: the vendor keeps it until the process ends */
-        }
+        dao_vendor_pages_discard(device, pages[i]);
     }
     return dao_error_restore(&record);
 }

@@ -101,7 +101,8 @@ static void cut_part(const worker_t *worker, size_t step, unsigned char *tokens)
 
 static dao_status_t train(worker_t *worker, dao_executor_t *executor)
 {
-    model_config_t config = {.layer_count = worker->options->layer_count,
+    model_config_t config = {.operators = &host_operators,
+                             .layer_count = worker->options->layer_count,
                              .width = worker->options->width,
                              .head_count = HEAD_COUNT,
                              .batch_count = BATCH_COUNT,

@@ -21,7 +21,6 @@
 #define TENSORS_A_LAYER     11
 #define TENSOR_COUNT_MAX                                                                                     \
     (TENSORS_A_PARAMETER * PARAMETER_COUNT_MAX + TENSORS_A_LAYER * MODEL_LAYER_COUNT_MAX + 16)
-#define OPERAND_COUNT_MAX 8
 
 #define LEARNING_RATE 2e-3f
 #define WEIGHT_DECAY  0.01f
@@ -79,39 +78,16 @@ struct model {
 
 /* An operator with its sizes: what a kernel's launch function is called with. Lives as long as the kernel. */
 typedef struct kernel_user {
+    dao_status_t (*launch)(const dao_launch_t *launch, operator_t run, const sizes_t *sizes);
     operator_t run;
     sizes_t sizes;
 } kernel_user_t;
 
-/* An operator with the addresses of one launch. */
-typedef struct job {
-    const kernel_user_t *kernel;
-    void *addresses[OPERAND_COUNT_MAX + 1]; /* operands, then the workspace */
-} job_t;
-
-static void run_job(void *user)
-{
-    job_t *job = user;
-    job->kernel->run(&job->kernel->sizes, job->addresses);
-    free(job);
-}
-
-/* Called by the executor. The addresses are good for what is queued here, and may be others in the next step: so each launch
-   has a job of its own. Virtual devices compute on the host; on a GPU this would launch a kernel on launch->stream. */
+/* Called by the executor. The addresses are good for what is queued here, and may be others in the next step. */
 static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
-    job_t *job = calloc(1, sizeof(*job));
-    if (job == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
-    }
-    job->kernel = user;
-    memcpy(job->addresses, launch->addresses, launch->operand_count * sizeof(*launch->addresses));
-    job->addresses[launch->operand_count] = launch->workspace;
-    dao_status_t status = dao_stream_host_func(launch->stream, run_job, job);
-    if (status != DAO_OK) {
-        free(job);
-    }
-    return status;
+    const kernel_user_t *kernel = user;
+    return kernel->launch(launch, kernel->run, &kernel->sizes);
 }
 
 static dao_operand_t reads(dao_managed_t *tensor)
@@ -143,7 +119,7 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
         model->status = DAO_ERR_NO_HOST_MEMORY;
         return;
     }
-    *user = (kernel_user_t){run, *sizes};
+    *user = (kernel_user_t){model->config.operators->launch, run, *sizes};
     dao_kernel_t kernel = {.name = name,
                            .launch = launch,
                            .user = user,
@@ -157,10 +133,11 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
     }
 }
 
-/* PUSH(model, operator, sizes, reads(a), writes(b), ...): operands in the order of the operator's declaration. */
+/* PUSH(model, operator, sizes, reads(a), writes(b), ...): operands in the order that operators.h has beside its name. */
 #define PUSH(model, run, sizes, ...) PUSH_WITH(model, run, sizes, 0, __VA_ARGS__)
 #define PUSH_WITH(model, run, sizes, workspace_bytes, ...)                                                   \
-    push_kernel(model, #run, run, sizes, workspace_bytes, (dao_operand_t[]){__VA_ARGS__},                    \
+    push_kernel(model, #run, (model)->config.operators->run, sizes, workspace_bytes,                         \
+                (dao_operand_t[]){__VA_ARGS__},                                                              \
                 sizeof((dao_operand_t[]){__VA_ARGS__}) / sizeof(dao_operand_t))
 
 /* Says that a content is not needed after the kernels so far. */
@@ -375,8 +352,8 @@ static void push_layer_backward(model_t *model, const layer_t *layer)
     push_norm_backward(model, &layer->norm_2, layer->middle);
 
     push_linear_backward(model, &layer->join, layer->mixed, model->d_output, model->d_mixed);
-    PUSH_WITH(model, attention_backward, &narrow, attention_workspace_bytes(&narrow), reads(layer->qkv),
-              reads(layer->weights), reads(model->d_mixed), writes(model->d_qkv));
+    PUSH_WITH(model, attention_backward, &narrow, model->config.operators->attention_workspace_bytes(&narrow),
+              reads(layer->qkv), reads(layer->weights), reads(model->d_mixed), writes(model->d_qkv));
     drop_content(model, layer->qkv);
     drop_content(model, layer->weights);
     drop_content(model, model->d_mixed);
@@ -400,7 +377,8 @@ static void push_updates(model_t *model)
                          .weight_decay = changed->weight_decay,
                          .others = &model->config.exchange};
         if (model->config.exchange.mean != NULL) {
-            PUSH(model, exchange_gradient, &sizes, updates(changed->gradient));
+            dao_operand_t gradient = updates(changed->gradient);
+            push_kernel(model, "exchange_gradient", exchange_gradient, &sizes, 0, &gradient, 1);
         }
         PUSH(model, adamw, &sizes, reads(model->schedule), reads(changed->gradient), updates(changed->value),
              updates(changed->mean), updates(changed->square));
@@ -419,7 +397,8 @@ static void push_step(model_t *model)
     }
     push_norm(model, &model->norm, last_output(model));
     push_linear(model, &model->head, model->norm.output, model->logits);
-    PUSH(model, cross_entropy, &sizes, reads(model->tokens), updates(model->logits), writes(model->loss));
+    PUSH_WITH(model, cross_entropy, &sizes, model->config.operators->loss_workspace_bytes(&sizes),
+              reads(model->tokens), updates(model->logits), writes(model->loss));
 
     push_linear_backward(model, &model->head, model->norm.output, model->logits, model->d_norm);
     drop_content(model, model->logits);

@@ -2,6 +2,8 @@
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
+#include "operators.h"
+
 #include <dao/dao.h>
 
 /* How several workers, each with a model of its own, learn as one: every gradient becomes the mean of all workers'. */
@@ -13,6 +15,7 @@ typedef struct model_exchange {
 
 /* What the model is made of. A byte is a token. */
 typedef struct model_config {
+    const operators_t *operators;
     size_t layer_count; /* 1 to MODEL_LAYER_COUNT_MAX */
     size_t width;       /* floats a token; a multiple of head_count */
     size_t head_count;

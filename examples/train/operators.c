@@ -1,12 +1,10 @@
 #include "operators.h"
 
-#include <math.h>
-#include <string.h>
+#include <dao/stream.h>
 
-#define NORM_EPSILON  1e-5f
-#define ADAMW_EPSILON 1e-8f
-#define GELU_SCALE    0.7978845608f /* sqrt(2 / pi): GELU in its form with tanh */
-#define GELU_CUBE     0.044715f
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static size_t row_count_of(const sizes_t *sizes)
 {
@@ -37,7 +35,7 @@ static void make_zero(float *to, size_t count)
 
 /* ---- embedding ---- */
 
-void embed_forward(const sizes_t *sizes, void *const *operands)
+static void embed_forward(const sizes_t *sizes, void *const *operands)
 {
     const unsigned char *tokens = operands[0];
     const float *table = operands[1], *positions = operands[2];
@@ -52,7 +50,7 @@ void embed_forward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void embed_backward(const sizes_t *sizes, void *const *operands)
+static void embed_backward(const sizes_t *sizes, void *const *operands)
 {
     const unsigned char *tokens = operands[0];
     const float *dx = operands[1];
@@ -69,9 +67,9 @@ void embed_backward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-/* ---- layer norm; the moments of a row are its mean and one over its deviation ---- */
+/* ---- layer norm ---- */
 
-void norm_forward(const sizes_t *sizes, void *const *operands)
+static void norm_forward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0], *gain = operands[1], *bias = operands[2];
     float *y = operands[3], *moments = operands[4];
@@ -93,7 +91,7 @@ void norm_forward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void norm_backward(const sizes_t *sizes, void *const *operands)
+static void norm_backward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0], *gain = operands[1], *moments = operands[2], *dy = operands[3];
     float *dx = operands[4], *dgain = operands[5], *dbias = operands[6];
@@ -117,9 +115,9 @@ void norm_backward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-/* ---- linear: y = x weight + bias, weight has in_count rows of out_count ---- */
+/* ---- linear ---- */
 
-void linear_forward(const sizes_t *sizes, void *const *operands)
+static void linear_forward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0], *weight = operands[1], *bias = operands[2];
     float *y = operands[3];
@@ -132,7 +130,7 @@ void linear_forward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void linear_backward(const sizes_t *sizes, void *const *operands)
+static void linear_backward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0], *weight = operands[1], *dy = operands[2];
     float *dx = operands[3], *dweight = operands[4], *dbias = operands[5];
@@ -148,7 +146,7 @@ void linear_backward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-/* ---- causal attention: a row of qkv is query, key, value; a head has a part of each ---- */
+/* ---- attention ---- */
 
 /* Where a head of a sequence begins. */
 typedef struct head {
@@ -197,7 +195,7 @@ static void head_forward(const sizes_t *sizes, const float *qkv, float *weights,
     }
 }
 
-void attention_forward(const sizes_t *sizes, void *const *operands)
+static void attention_forward(const sizes_t *sizes, void *const *operands)
 {
     const float *qkv = operands[0];
     float *weights = operands[1], *y = operands[2];
@@ -231,12 +229,12 @@ static void head_backward(const sizes_t *sizes, const float *qkv, const float *w
     }
 }
 
-size_t attention_workspace_bytes(const sizes_t *sizes)
+static size_t attention_workspace_bytes(const sizes_t *sizes)
 {
     return sizes->time_count * sizeof(float);
 }
 
-void attention_backward(const sizes_t *sizes, void *const *operands)
+static void attention_backward(const sizes_t *sizes, void *const *operands)
 {
     const float *qkv = operands[0], *weights = operands[1], *dy = operands[2];
     float *dqkv = operands[3], *dweights = operands[4];
@@ -252,7 +250,7 @@ void attention_backward(const sizes_t *sizes, void *const *operands)
 
 /* ---- element by element ---- */
 
-void gelu_forward(const sizes_t *sizes, void *const *operands)
+static void gelu_forward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0];
     float *y = operands[1];
@@ -261,7 +259,7 @@ void gelu_forward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void gelu_backward(const sizes_t *sizes, void *const *operands)
+static void gelu_backward(const sizes_t *sizes, void *const *operands)
 {
     const float *x = operands[0];
     float *dy = operands[1];
@@ -272,14 +270,14 @@ void gelu_backward(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void add_in_place(const sizes_t *sizes, void *const *operands)
+static void add_in_place(const sizes_t *sizes, void *const *operands)
 {
     add_scaled(operands[1], operands[0], 1.0f, row_count_of(sizes) * sizes->in_count);
 }
 
 /* ---- loss and update ---- */
 
-void cross_entropy(const sizes_t *sizes, void *const *operands)
+static void cross_entropy(const sizes_t *sizes, void *const *operands)
 {
     const unsigned char *tokens = operands[0];
     float *logits = operands[1], *loss = operands[2];
@@ -297,7 +295,7 @@ void cross_entropy(const sizes_t *sizes, void *const *operands)
     }
 }
 
-void adamw(const sizes_t *sizes, void *const *operands)
+static void adamw(const sizes_t *sizes, void *const *operands)
 {
     const schedule_t *schedule = operands[0];
     const float *gradient = operands[1];
@@ -310,3 +308,63 @@ void adamw(const sizes_t *sizes, void *const *operands)
         value[i] -= schedule->rate * (step + sizes->weight_decay * value[i]);
     }
 }
+
+static size_t loss_workspace_bytes(const sizes_t *sizes)
+{
+    (void)sizes;
+    return 0;
+}
+
+/* ---- launching: a virtual device computes on the host, in the order of its stream ---- */
+
+#define OPERAND_COUNT_MAX 8
+
+/* An operator with the addresses of one launch: they may be others in the next step. */
+typedef struct job {
+    operator_t run;
+    const sizes_t *sizes;
+    void *addresses[OPERAND_COUNT_MAX + 1]; /* operands, then the workspace */
+} job_t;
+
+static void run_job(void *user)
+{
+    job_t *job = user;
+    job->run(job->sizes, job->addresses);
+    free(job);
+}
+
+static dao_status_t launch(const dao_launch_t *launch, operator_t run, const sizes_t *sizes)
+{
+    job_t *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return DAO_ERR_NO_HOST_MEMORY;
+    }
+    job->run = run;
+    job->sizes = sizes;
+    memcpy(job->addresses, launch->addresses, launch->operand_count * sizeof(*launch->addresses));
+    job->addresses[launch->operand_count] = launch->workspace;
+    dao_status_t status = dao_stream_host_func(launch->stream, run_job, job);
+    if (status != DAO_OK) {
+        free(job);
+    }
+    return status;
+}
+
+const operators_t host_operators = {
+    .embed_forward = embed_forward,
+    .embed_backward = embed_backward,
+    .norm_forward = norm_forward,
+    .norm_backward = norm_backward,
+    .linear_forward = linear_forward,
+    .linear_backward = linear_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .add_in_place = add_in_place,
+    .cross_entropy = cross_entropy,
+    .adamw = adamw,
+    .attention_workspace_bytes = attention_workspace_bytes,
+    .loss_workspace_bytes = loss_workspace_bytes,
+    .launch = launch,
+};

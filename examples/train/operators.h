@@ -1,12 +1,20 @@
-/* The operators of a small transformer, forward and backward: plain loops over arrays of floats. They know nothing of DAO.
+/* The operators of a small transformer, forward and backward. There are two sets of them, which compute the same:
 
-   An operator gets the sizes that it needs and the addresses of its operands, in the order that stands above its declaration,
-   as "(what it reads) -> what it writes". Each adds in a fixed order: equal bytes in give equal bytes out, wherever the
-   operands happen to lie. That is why a run with little memory can be compared with one with plenty, bit by bit. */
+       host_operators   operators.c: plain loops over arrays of floats, for virtual devices; they know nothing of DAO
+       cuda_operators   operators.cu: cuBLAS and CUDA C, for NVIDIA devices; where the build has them
+
+   An operator gets the sizes that it needs and the addresses of its operands, in the order that stands beside its name, as
+   "(what it reads) -> what it writes", and its workspace behind them. Each adds in a fixed order: equal bytes in give equal
+   bytes out, wherever the operands happen to lie. That is why a run with little memory can be compared with one with plenty,
+   bit by bit. */
 #ifndef TRAIN_OPERATORS_H
 #define TRAIN_OPERATORS_H
 
+#include <dao/executor.h>
+
 #include <stddef.h>
+
+DAO_BEGIN_DECLS
 
 /* Tokens are bytes. */
 #define VOCABULARY_COUNT 256
@@ -33,32 +41,46 @@ typedef struct schedule {
 
 #define ADAMW_MEAN_KEPT   0.9f
 #define ADAMW_SQUARE_KEPT 0.99f
+#define ADAMW_EPSILON     1e-8f
+#define NORM_EPSILON      1e-5f
+#define GELU_SCALE        0.7978845608f /* sqrt(2 / pi): GELU in its form with tanh */
+#define GELU_CUBE         0.044715f
 
-/* Tokens have time_count + 1 bytes a sequence: position t is the input, position t + 1 what is to be said. */
-void embed_forward(const sizes_t *sizes, void *const *operands);  /* (tokens, table, positions) -> x */
-void embed_backward(const sizes_t *sizes, void *const *operands); /* (tokens, dx) -> dtable, dpositions */
+typedef struct operators {
+    /* Tokens have time_count + 1 bytes a sequence: position t is the input, position t + 1 what is to be said. */
+    operator_t embed_forward;  /* (tokens, table, positions) -> x */
+    operator_t embed_backward; /* (tokens, dx) -> dtable, dpositions */
 
-void norm_forward(const sizes_t *sizes, void *const *operands); /* (x, gain, bias) -> y, moments */
-void norm_backward(const sizes_t *sizes,
-                   void *const *operands); /* (x, gain, moments, dy), dx += -> dgain, dbias */
+    operator_t norm_forward; /* (x, gain, bias) -> y, moments: of a row its mean and one over its deviation */
+    operator_t norm_backward; /* (x, gain, moments, dy), dx += -> dgain, dbias */
 
-void linear_forward(const sizes_t *sizes, void *const *operands);  /* (x, weight, bias) -> y */
-void linear_backward(const sizes_t *sizes, void *const *operands); /* (x, weight, dy) -> dx, dweight, dbias */
+    /* y = x weight + bias, weight has in_count rows of out_count */
+    operator_t linear_forward;  /* (x, weight, bias) -> y */
+    operator_t linear_backward; /* (x, weight, dy) -> dx, dweight, dbias */
 
-void attention_forward(const sizes_t *sizes, void *const *operands); /* (qkv) -> weights, y */
-void attention_backward(const sizes_t *sizes,
-                        void *const *operands); /* (qkv, weights, dy) -> dqkv; workspace */
-size_t attention_workspace_bytes(const sizes_t *sizes);
+    /* Causal: a row of qkv is query, key, value; a head has a part of each. */
+    operator_t attention_forward;  /* (qkv) -> weights, y */
+    operator_t attention_backward; /* (qkv, weights, dy) -> dqkv; workspace */
 
-void gelu_forward(const sizes_t *sizes, void *const *operands);  /* (x) -> y */
-void gelu_backward(const sizes_t *sizes, void *const *operands); /* (x), dy becomes dx */
+    operator_t gelu_forward;  /* (x) -> y */
+    operator_t gelu_backward; /* (x), dy becomes dx */
+    operator_t add_in_place;  /* (x), y += x */
 
-void add_in_place(const sizes_t *sizes, void *const *operands); /* (x), y += x */
+    /* Softmax, cross entropy and their gradient in one. */
+    operator_t cross_entropy; /* (tokens), logits become their gradient -> loss; workspace */
 
-/* Softmax, cross entropy and their gradient in one: (tokens), logits become their gradient -> loss */
-void cross_entropy(const sizes_t *sizes, void *const *operands);
+    operator_t adamw; /* (schedule, gradient), value, mean, square are moved on */
 
-void adamw(const sizes_t *sizes,
-           void *const *operands); /* (schedule, gradient), value, mean, square are moved on */
+    size_t (*attention_workspace_bytes)(const sizes_t *sizes);
+    size_t (*loss_workspace_bytes)(const sizes_t *sizes);
+
+    /* Queues an operator where its kernel was launched. `sizes` live as long as the kernel. */
+    dao_status_t (*launch)(const dao_launch_t *launch, operator_t run, const sizes_t *sizes);
+} operators_t;
+
+extern const operators_t host_operators;
+extern const operators_t cuda_operators;
+
+DAO_END_DECLS
 
 #endif

@@ -1,12 +1,16 @@
 /* A small transformer is trained on text, in plain C, on a device that need not hold it: first with as much memory as it
-   likes, which tells its peak, then with all, half and a quarter of that peak. DAO's executor moves weights, optimizer state
-   and activations between the device and the host. The losses of all runs have to be the same, bit by bit.
+   likes, which tells its peak, then with shares of that peak. DAO's executor moves weights, optimizer state and activations
+   between the device and the host. The losses of all runs have to be the same, bit by bit.
 
-       train.c       this file: options, batches, runs, the table
-       model.c       how the model is put onto the executor: start reading there
-       operators.c   what the kernels compute
+       train.c        this file: options, batches, runs, the table
+       model.c        how the model is put onto the executor: start reading there
+       operators.c    what the kernels compute, on virtual devices
+       operators.cu   the same by cuBLAS and CUDA C, in builds for NVIDIA devices
+       check.c        compares the two
 
-   usage: train [--layers N] [--width N] [--steps N] [--policy NAME] */
+   usage: train [--layers N] [--width N] [--heads N] [--batch N] [--time N] [--steps N] [--percents N,N,...]
+                [--policy NAME] */
+#include "check.h"
 #include "model.h"
 #include "story.h"
 
@@ -17,20 +21,20 @@
 #include <string.h>
 #include <time.h>
 
-#define HEAD_COUNT       4
-#define BATCH_COUNT      4
-#define TIME_COUNT       32
-#define TOKEN_COUNT      (BATCH_COUNT * (TIME_COUNT + 1))
-#define WIDTH_MAX        1024
-#define STEP_COUNT_MAX   100000
-#define CURVE_LINE_COUNT 10 /* losses that are printed */
-
-/* Runs after the one without a limit. */
-static const unsigned percents[] = {100, 50, 25};
+#define WIDTH_MAX         16384
+#define HEAD_COUNT_MAX    128
+#define BATCH_COUNT_MAX   1024
+#define TIME_COUNT_MAX    1024 /* the text has more than that */
+#define STEP_COUNT_MAX    100000
+#define PERCENT_COUNT_MAX 8
+#define CURVE_LINE_COUNT  10 /* losses that are printed */
 
 typedef struct options {
-    size_t layer_count, width, step_count;
+    size_t layer_count, width, head_count, batch_count, time_count, step_count;
+    size_t percents[PERCENT_COUNT_MAX]; /* of the peak: runs after the one without a limit */
+    size_t percent_count;
     dao_policy_t policy;
+    const operators_t *operators;
 } options_t;
 
 /* What a run leaves behind. */
@@ -63,29 +67,56 @@ static bool read_count(const char *text, size_t least, size_t most, size_t *out_
     return true;
 }
 
-static bool read_option(const char *name, const char *value, options_t *options)
+static bool read_percents(const char *text, options_t *options)
 {
-    if (strcmp(name, "--layers") == 0) {
-        return read_count(value, 1, MODEL_LAYER_COUNT_MAX, &options->layer_count);
-    }
-    if (strcmp(name, "--steps") == 0) {
-        return read_count(value, 2, STEP_COUNT_MAX, &options->step_count);
-    }
-    if (strcmp(name, "--width") == 0) {
-        bool is_read = read_count(value, HEAD_COUNT, WIDTH_MAX, &options->width);
-        if (is_read && options->width % HEAD_COUNT != 0) {
-            (void)fprintf(stderr, "train: the width has to be a multiple of %d\n", HEAD_COUNT);
+    char number[8];
+    for (options->percent_count = 0; *text != '\0'; options->percent_count++) {
+        size_t length = strcspn(text, ",");
+        if (length >= sizeof(number) || options->percent_count == PERCENT_COUNT_MAX) {
+            (void)fprintf(stderr, "train: at most %d percents, as 100,50,25\n", PERCENT_COUNT_MAX);
             return false;
         }
-        return is_read;
+        (void)snprintf(number, sizeof(number), "%.*s", (int)length, text);
+        if (!read_count(number, 1, 100, &options->percents[options->percent_count])) {
+            return false;
+        }
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+static bool read_policy(const char *text, dao_policy_t *out_policy)
+{
+    bool is_known = dao_policy_parse(text, out_policy) == DAO_OK && *out_policy != DAO_POLICY_USER;
+    if (!is_known) {
+        (void)fprintf(stderr, "train: there is no policy \"%s\"; try belady or lru\n", text);
+    }
+    return is_known;
+}
+
+static bool read_option(const char *name, const char *value, options_t *options)
+{
+    const struct {
+        const char *name;
+        size_t least, most, *out_count;
+    } counts[] = {
+        {"--layers", 1, MODEL_LAYER_COUNT_MAX, &options->layer_count},
+        {"--width", 1, WIDTH_MAX, &options->width},
+        {"--heads", 1, HEAD_COUNT_MAX, &options->head_count},
+        {"--batch", 1, BATCH_COUNT_MAX, &options->batch_count},
+        {"--time", 1, TIME_COUNT_MAX, &options->time_count},
+        {"--steps", 2, STEP_COUNT_MAX, &options->step_count},
+    };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        if (strcmp(name, counts[i].name) == 0) {
+            return read_count(value, counts[i].least, counts[i].most, counts[i].out_count);
+        }
+    }
+    if (strcmp(name, "--percents") == 0) {
+        return read_percents(value, options);
     }
     if (strcmp(name, "--policy") == 0) {
-        bool is_known =
-            dao_policy_parse(value, &options->policy) == DAO_OK && options->policy != DAO_POLICY_USER;
-        if (!is_known) {
-            (void)fprintf(stderr, "train: there is no policy \"%s\"; try belady or lru\n", value);
-        }
-        return is_known;
+        return read_policy(value, &options->policy);
     }
     (void)fprintf(stderr, "train: there is no option \"%s\"\n", name);
     return false;
@@ -95,12 +126,17 @@ static bool read_options(int count, char **arguments, options_t *options)
 {
     for (int i = 1; i < count; i += 2) {
         if (i + 1 == count) {
-            (void)fprintf(stderr, "usage: train [--layers N] [--width N] [--steps N] [--policy NAME]\n");
+            (void)fprintf(stderr, "train: %s has no value\n", arguments[i]);
             return false;
         }
         if (!read_option(arguments[i], arguments[i + 1], options)) {
             return false;
         }
+    }
+    if (options->width % options->head_count != 0) {
+        (void)fprintf(stderr, "train: the width has to be a multiple of the %zu heads\n",
+                      options->head_count);
+        return false;
     }
     return true;
 }
@@ -115,27 +151,29 @@ static double now_seconds(void)
 }
 
 /* Cuts sequences out of the text, the same for every run. */
-static void cut_batch(size_t step_number, unsigned char *tokens)
+static void cut_batch(const options_t *options, size_t step_number, unsigned char *tokens)
 {
-    for (size_t b = 0; b < BATCH_COUNT; b++) {
-        size_t begin = (step_number * BATCH_COUNT + b) * 7919 % (sizeof(story) - 1 - TIME_COUNT);
-        memcpy(&tokens[b * (TIME_COUNT + 1)], &story[begin], TIME_COUNT + 1);
+    size_t batch_count = options->batch_count, time_count = options->time_count;
+    for (size_t b = 0; b < batch_count; b++) {
+        size_t begin = (step_number * batch_count + b) * 7919 % (sizeof(story) - 1 - time_count);
+        memcpy(&tokens[b * (time_count + 1)], &story[begin], time_count + 1);
     }
 }
 
 static dao_status_t train(dao_executor_t *executor, const options_t *options, result_t *result)
 {
-    model_config_t config = {.layer_count = options->layer_count,
+    model_config_t config = {.operators = options->operators,
+                             .layer_count = options->layer_count,
                              .width = options->width,
-                             .head_count = HEAD_COUNT,
-                             .batch_count = BATCH_COUNT,
-                             .time_count = TIME_COUNT};
+                             .head_count = options->head_count,
+                             .batch_count = options->batch_count,
+                             .time_count = options->time_count};
     model_t *model = NULL;
-    dao_status_t status = model_create(executor, &config, &model);
+    unsigned char *tokens = malloc(options->batch_count * (options->time_count + 1));
+    dao_status_t status = tokens != NULL ? model_create(executor, &config, &model) : DAO_ERR_NO_HOST_MEMORY;
     double begin = now_seconds();
     for (size_t step = 1; status == DAO_OK && step <= options->step_count; step++) {
-        unsigned char tokens[TOKEN_COUNT];
-        cut_batch(step, tokens);
+        cut_batch(options, step, tokens);
         status = model_train(model, tokens, step, &result->losses[step - 1]);
     }
     result->seconds = now_seconds() - begin;
@@ -146,6 +184,7 @@ static dao_status_t train(dao_executor_t *executor, const options_t *options, re
         print_error(status);
     }
     model_destroy(model);
+    free(tokens);
     return status;
 }
 
@@ -188,34 +227,42 @@ static void print_row(const char *name, const options_t *options, const result_t
 {
     const dao_executor_stats_t *stats = &result->stats;
     double mib = 1024.0 * 1024.0, step_count = (double)options->step_count;
-    (void)printf("%-9s %9.2f %9.2f %9.2f %9.2f %10.1f %8.1f %8.1f %9.4f   %s\n", name,
+    char over_bound[16] = "-"; /* no step with a plan was measured */
+    if (stats->bound_ns > 0) {
+        (void)snprintf(over_bound, sizeof(over_bound), "%.1f%%",
+                       100.0 * (double)stats->lost_ns / (double)stats->bound_ns);
+    }
+    (void)printf("%-9s %9.2f %9.2f %9.2f %9.2f %10.1f %8.1f %8llu %10s %9.4f   %s\n", name,
                  (double)stats->peak_device_used_bytes / mib, result->seconds * 1e3 / step_count,
                  (double)stats->in_bytes / mib / step_count, (double)stats->out_bytes / mib / step_count,
-                 (double)stats->eviction_count / step_count, (double)stats->clean_eviction_count / step_count,
-                 (double)stats->fetch_count / step_count, (double)result->losses[options->step_count - 1],
-                 identical ? "yes" : "NO");
+                 (double)stats->eviction_count / step_count, (double)stats->fetch_count / step_count,
+                 (unsigned long long)stats->plan_hit_count, over_bound,
+                 (double)result->losses[options->step_count - 1], identical ? "yes" : "NO");
 }
 
 static void print_head(void)
 {
-    (void)printf("\na step's mean:\n%-9s %9s %9s %9s %9s %10s %8s %8s %9s   %s\n", "capacity", "peak MiB",
-                 "time ms", "in MiB", "out MiB", "evictions", "clean", "fetches", "last loss", "identical");
+    (void)printf("\na step's mean, steps that followed a plan, and what those that were measured take over "
+                 "the bound:\n"
+                 "%-9s %9s %9s %9s %9s %10s %8s %8s %10s %9s   %s\n",
+                 "capacity", "peak MiB", "time ms", "in MiB", "out MiB", "evictions", "fetches", "planned",
+                 "over bound", "last loss", "identical");
 }
 
-/* Runs with all, half and a quarter of the peak. */
+/* Runs with shares of the peak. */
 static bool compare(const options_t *options, const result_t *unlimited)
 {
     bool all_identical = true;
     print_head();
     print_row("no limit", options, unlimited, true);
-    for (size_t i = 0; i < sizeof(percents) / sizeof(*percents); i++) {
+    for (size_t i = 0; i < options->percent_count; i++) {
         result_t result = {NULL};
-        size_t capacity_bytes = (size_t)unlimited->stats.peak_device_used_bytes * percents[i] / 100;
+        size_t capacity_bytes = (size_t)unlimited->stats.peak_device_used_bytes * options->percents[i] / 100;
         bool has_run = run(options, capacity_bytes, &result);
         bool identical = has_run && is_identical(options, unlimited, &result);
         if (has_run) {
             char name[16];
-            (void)snprintf(name, sizeof(name), "%u %%", percents[i]);
+            (void)snprintf(name, sizeof(name), "%zu %%", options->percents[i]);
             print_row(name, options, &result, identical);
         }
         all_identical = all_identical && identical;
@@ -224,28 +271,41 @@ static bool compare(const options_t *options, const result_t *unlimited)
     return all_identical;
 }
 
-/* The kernels here are host functions, so the host has to reach the device's memory: virtual devices. */
-static bool device_is_virtual(void)
+/* Finds the operators for the device, and looks whether they compute what the loops do. */
+static const operators_t *operators_find(void)
 {
     dao_device_info_t info;
     dao_status_t status = dao_device_query(0, &info);
     if (status != DAO_OK) {
         print_error(status);
-        return false;
+        return NULL;
     }
-    if (!info.host_accessible) {
-        (void)fprintf(stderr, "train: %s is no virtual device: give model.c kernels for it first\n",
-                      info.name);
+    if (info.host_accessible) {
+        return &host_operators; /* a virtual device */
     }
-    return info.host_accessible;
+#ifdef TRAIN_CUDA
+    return operators_agree(&cuda_operators) ? &cuda_operators : NULL;
+#else
+    (void)fprintf(stderr, "train: %s is no virtual device, and this build has no operators for it\n",
+                  info.name);
+    return NULL;
+#endif
 }
 
 int main(int count, char **arguments)
 {
-    options_t options = {.layer_count = 6, .width = 64, .step_count = 50, .policy = DAO_POLICY_BELADY};
+    options_t options = {.layer_count = 6,
+                         .width = 64,
+                         .head_count = 4,
+                         .batch_count = 4,
+                         .time_count = 32,
+                         .step_count = 50,
+                         .percents = {100, 50, 25},
+                         .percent_count = 3,
+                         .policy = DAO_POLICY_BELADY};
     result_t unlimited = {NULL};
     bool is_right = false;
-    if (!read_options(count, arguments, &options) || !device_is_virtual()) {
+    if (!read_options(count, arguments, &options) || (options.operators = operators_find()) == NULL) {
         return 1;
     }
     if (run(&options, 0, &unlimited)) {

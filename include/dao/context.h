@@ -124,6 +124,10 @@ typedef struct dao_device_info {
     uint64_t page_bytes;      /**< granularity of page mapping; 0 without virtual memory */
     uint64_t alignment_bytes; /**< of every address */
     bool host_accessible;     /**< host functions on its streams may touch its memory (cpu backend) */
+    char pci_address[16];     /**< as the system's tools write it, "0000:3b:00.0"; "" of a virtual device */
+    int32_t compute_major;    /**< the vendor's version of what its kernels may use, 9.0 of an H100; */
+    int32_t compute_minor;    /**< 0.0 of a virtual device */
+    int32_t multiprocessor_count; /**< compute units; 0 of a virtual device */
 } dao_device_info_t;
 
 /**

@@ -113,6 +113,8 @@ typedef struct dao_executor_config {
                             they take; 0: DAO_EXECUTOR_AHEAD_NS_DEFAULT */
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
+    bool
+        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand, DAO_POLICY_USER or a file */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -232,7 +234,25 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, c
  */
 DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
 
-/** The fields of dao_executor_stats_t. */
+/**
+ * Says that a step of the program ends here, and the next one begins. dao_step_run() does so before and behind a run.
+ *
+ * Steps that come again are recognized by their kernels: name, function, workspace, and sizes, accesses and order of tensors.
+ * Tensors may be others each time, if the step or the program writes them before the step reads them. From the second time on the executor knows
+ * what comes; where tensors have to be moved, it measures the step and makes a plan for it (dao/swap.h) on a thread of its
+ * own, and follows that from the begin of a later step. A step that becomes another one goes on without the plan from that
+ * kernel on. Plans of the last few steps are kept, and made anew when kernels or copies take other times than they did.
+ *
+ * While a plan is followed, a content may be given up that a kernel which is queued already is going to overwrite. If that
+ * kernel fails, or is skipped, the tensor counts as never written.
+ *
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread.
+ *
+ * Threads: any. Waits: never. Cost: one item in the queue.
+ */
+DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
+
+/** The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see dao_executor_mark(). */
 #define DAO_EXECUTOR_STATS_LIST(X)                                                                           \
     X(uint64_t, kernel_count, "kernels launched")                                                            \
     X(uint64_t, skipped_count, "kernels skipped after a failure")                                            \
@@ -256,7 +276,18 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
     X(uint64_t, file_used_bytes, "bytes of the file in use")                                                 \
     X(uint64_t, peak_file_used_bytes, "most bytes of the file in use")                                       \
     X(uint64_t, file_failure_count, "writes to the file and reads from it that have failed")                 \
-    X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")
+    X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")                              \
+    X(uint64_t, plan_count, "plans that are kept")                                                           \
+    X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \
+    X(uint64_t, deviation_count, "steps that left their plan")                                               \
+    X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \
+    X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
+    X(uint64_t, measured_step_count, "steps that were measured")                                             \
+    X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \
+    X(uint64_t, stall_out_ns, "kernels waited for room")                                                     \
+    X(uint64_t, stall_host_ns, "kernels waited for the host to queue them")                                  \
+    X(uint64_t, bound_ns, "least time of the measured steps that have a plan")                               \
+    X(uint64_t, lost_ns, "by which these took longer")
 
 typedef struct dao_executor_stats {
 #define DAO_EXECUTOR_STATS_FIELD(type, name, text) type name; /**< see DAO_EXECUTOR_STATS_LIST */

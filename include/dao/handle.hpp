@@ -191,6 +191,12 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
         check(::dao_stream_copy(get(), place_of(dst_place), dst, place_of(src_place), src, size_bytes));
     }
 
+    template <typename To, typename From>
+    void copy_batch(To dst_place, From src_place, const dao_copy_batch_t &batch)
+    {
+        check(::dao_stream_copy_batch(get(), place_of(dst_place), place_of(src_place), &batch));
+    }
+
     void fill(void *dst, std::uint8_t value, std::size_t size_bytes)
     {
         check(::dao_stream_fill(get(), dst, value, size_bytes));
@@ -212,6 +218,45 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
         ::dao_stream_t *handle = nullptr;
         check(::dao_stream_create(device.index, &handle));
         return handle;
+    }
+};
+
+namespace detail
+{
+
+inline void host_unregister(void *address) noexcept
+{
+    (void)::dao_host_unregister(address);
+}
+
+} // namespace detail
+
+/** Host memory of the program's own, registered as long as this lives. As dao_host_register(), or throws dao::error. */
+class registration : public detail::owned<void, detail::host_unregister>
+{
+  public:
+    registration() noexcept = default;
+
+    registration(device_place device, void *address, std::size_t size_bytes)
+        : owned(made(device, address, size_bytes))
+    {
+    }
+
+    /** Takes over what dao_host_register() registered. */
+    [[nodiscard]] static registration adopt(void *address) noexcept
+    {
+        return registration(address);
+    }
+
+  private:
+    explicit registration(void *address) noexcept : owned(address)
+    {
+    }
+
+    [[nodiscard]] static void *made(device_place device, void *address, std::size_t size_bytes)
+    {
+        check(::dao_host_register(device.index, address, size_bytes));
+        return address;
     }
 };
 

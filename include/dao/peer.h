@@ -1,8 +1,7 @@
 /**
  * @file
- * Devices that reach each other's memory: what kernels of one may do with addresses of another one, and how copies between
- * the two go. dao_copy() and dao_stream_copy() work between any two devices: directly where either may reach the other one,
- * through host memory else.
+ * Devices that reach each other's memory: what kernels of one may do with addresses of another one. dao_copy() works between any
+ * two devices; a vendor's goes directly from one to the other where that is enabled here, and through the host else.
  */
 #ifndef DAO_PEER_H
 #define DAO_PEER_H
@@ -32,8 +31,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_peer_query(int32_t device_index, int32_t 
 
 /**
  * Lets a device reach another one's memory: kernels of the one may read and write all of the other one's place, what is
- * allocated later and what is moved to other pages too. It holds until dao_finalize(), of the vendor's own allocations as long
- * as the process lives. Once more, also by others in the process, is no error.
+ * allocated later and what is moved to other pages too. Of pages it holds until dao_finalize(), of what a vendor allocates as a
+ * whole as long as the process lives. Once more, also where others in the process have done it, is no error.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is; `device_index` itself is reached anyway.

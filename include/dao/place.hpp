@@ -319,6 +319,29 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     check(::dao_copy(place_of(dst_place), dst, place_of(src_place), src, size_bytes));
 }
 
+/** Gives the address by which a device's kernels reach a byte of pinned or registered memory, or throws dao::error. As
+    dao_host_device_address_query(). */
+[[nodiscard]] inline void *device_address(device_place device, void *address)
+{
+    void *result = nullptr;
+    check(::dao_host_device_address_query(device.index, address, &result));
+    return result;
+}
+
+/** Asks what one device is to another one, or throws dao::error. As dao_peer_query(). */
+[[nodiscard]] inline dao_peer_info_t peer_info(device_place device, device_place peer)
+{
+    dao_peer_info_t result = {};
+    check(::dao_peer_query(device.index, peer.index, &result));
+    return result;
+}
+
+/** Lets a device reach another one's memory, or throws dao::error. As dao_peer_enable(). */
+inline void enable_peer(device_place device, device_place peer)
+{
+    check(::dao_peer_enable(device.index, peer.index));
+}
+
 /** Counts this thread's allocations for a tag, until the scope ends. As dao_tag_set_current(). */
 class tag_scope
 {

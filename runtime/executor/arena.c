@@ -75,26 +75,70 @@ static bool make_room_for_fence(dao_arena_t *arena)
     return true;
 }
 
+/* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for it. */
+static dao_status_t add_fence(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
+                              uint64_t size_bytes, const dao_fence_t *fence)
+{
+    if (dao_timeline_is_done(timeline, fence)) {
+        return DAO_OK;
+    }
+    if (arena->fence_count == arena->fence_capacity) {
+        dao_arena_purge(arena, timeline); /* seldom, as every purge walks the list */
+    }
+    if (!make_room_for_fence(arena)) {
+        return dao_timeline_wait(timeline, fence);
+    }
+    arena->fences[arena->fence_count++] = (dao_arena_fence_t){offset_bytes, size_bytes, *fence};
+    return DAO_OK;
+}
+
 dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                             const dao_fence_t *fence)
 {
     dao_range_block_t block;
     dao_status_t status = dao_range_query(arena->range, offset_bytes, &block);
     DAO_ASSERT(status == DAO_OK && !block.is_free && block.offset_bytes == offset_bytes);
-    if (!dao_timeline_is_done(timeline, fence)) {
-        if (arena->fence_count == arena->fence_capacity) {
-            dao_arena_purge(arena, timeline); /* seldom, as every purge walks the list */
-        }
-        if (make_room_for_fence(arena)) {
-            arena->fences[arena->fence_count++] = (dao_arena_fence_t){offset_bytes, block.size_bytes, *fence};
-        } else {
-            status = dao_timeline_wait(timeline, fence);
-        }
-    }
+    status = add_fence(arena, timeline, offset_bytes, block.size_bytes, fence);
     dao_status_t free_status = dao_range_free(arena->range, offset_bytes, NULL, &block);
     DAO_ASSERT(free_status == DAO_OK);
     (void)free_status;
     return status;
+}
+
+void dao_arena_forget(dao_arena_t *arena, uint64_t offset_bytes)
+{
+    dao_range_block_t block;
+    dao_status_t status = dao_range_free(arena->range, offset_bytes, NULL, &block);
+    DAO_ASSERT(status == DAO_OK);
+    (void)status;
+}
+
+/* The range keeps what it needed for as many parts, with holes between them. */
+dao_status_t dao_arena_reserve(dao_arena_t *arena, uint32_t part_count)
+{
+    uint64_t stride = 2 * (uint64_t)DAO_RANGE_GRANULE;
+    uint64_t most = dao_range_capacity(arena->range) / stride;
+    uint64_t wanted = part_count < most ? part_count : most;
+    uint64_t count = 0;
+    dao_status_t status = DAO_OK;
+    DAO_ASSERT(dao_range_used(arena->range) == 0);
+    if (wanted <= arena->reserved_count) {
+        return DAO_OK;
+    }
+    while (status == DAO_OK && count < wanted) {
+        status = dao_range_alloc_at(arena->range, count * stride, DAO_RANGE_GRANULE, 1);
+        count += status == DAO_OK ? 1 : 0;
+    }
+    arena->reserved_count = status == DAO_OK ? wanted : arena->reserved_count;
+    for (uint64_t i = 0; i < count; i++) {
+        dao_arena_forget(arena, i * stride);
+    }
+    return status;
+}
+
+dao_status_t dao_arena_fence_all(dao_arena_t *arena, dao_timeline_t *timeline, const dao_fence_t *fence)
+{
+    return add_fence(arena, timeline, 0, dao_range_capacity(arena->range), fence);
 }
 
 void dao_arena_fence(const dao_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes, dao_fence_t *fence)

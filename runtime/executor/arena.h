@@ -18,6 +18,7 @@ typedef struct dao_arena {
     char *address;
     dao_range_t *range;
     uint64_t peak_used_bytes;
+    uint64_t reserved_count;   /* parts for which the range is known to have memory */
     dao_arena_fence_t *fences; /* in the order of their frees */
     size_t fence_count;
     size_t fence_capacity;
@@ -45,6 +46,15 @@ DAO_NODISCARD dao_status_t dao_arena_take_at(dao_arena_t *arena, uint64_t offset
    the answer is the error of that wait, with the part given back all the same. */
 dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                             const dao_fence_t *fence);
+
+/* Gives a part back without a fence: somebody else keeps its bytes, and the order of those who use them. */
+void dao_arena_forget(dao_arena_t *arena, uint64_t offset_bytes);
+
+/* Makes sure, while no part is taken, that so many can be taken at any places without more memory. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_arena_reserve(dao_arena_t *arena, uint32_t part_count);
+
+/* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_arena_give() without memory. */
+dao_status_t dao_arena_fence_all(dao_arena_t *arena, dao_timeline_t *timeline, const dao_fence_t *fence);
 
 /* Joins into `fence` what the earlier users of a part still have in flight. */
 void dao_arena_fence(const dao_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,

@@ -88,6 +88,7 @@ void dao_clean_ahead(dao_engine_t *engine)
     engine->is_cleaning = ready_bytes < engine->config.arena_bytes / 100 * percent;
     if (engine->is_cleaning && tensor != NULL &&
         dao_host_tier_has_spare(&engine->host_tier, tensor->size_bytes)) {
-        engine->is_cleaning = dao_residence_clean(engine, tensor) == DAO_OK; /* else it stays where it is */
+        engine->is_cleaning = dao_residence_save(engine, tensor) == DAO_OK; /* else it stays where it is */
+        engine->stats.clean_ahead_count += engine->is_cleaning ? 1 : 0;
     }
 }

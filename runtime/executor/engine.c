@@ -19,6 +19,7 @@
 #include "base/host.h"
 #include "runtime/annotate.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/adopt.h"
 #include "runtime/executor/ahead.h"
 #include "runtime/executor/clean.h"
 #include "runtime/executor/managed.h"
@@ -49,14 +50,20 @@ dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *co
         return status;
     }
     status = config->on_demand ? DAO_OK : dao_demand_init(&engine->demand);
+    if (status == DAO_OK && config->learns) {
+        status = dao_adopt_create(engine, config->plans_at_once, &engine->adopt);
+    }
     if (status != DAO_OK) {
+        dao_demand_finish(&engine->demand);
         dao_arena_finish(&engine->arena);
         return status;
     }
     dao_timeline_init(&engine->timeline, config->ops, config->device, config->streams);
+    dao_meter_init(&engine->meter, &engine->timeline);
     dao_host_tier_init(&engine->host_tier, config->host, config->host_limit_bytes, config->ops->has_no_bytes);
     status = config->file.directory != NULL ? init_file_tier(engine) : DAO_OK;
     if (status != DAO_OK) {
+        dao_adopt_destroy(engine->adopt);
         dao_demand_finish(&engine->demand);
         dao_arena_finish(&engine->arena);
     }
@@ -201,10 +208,21 @@ static void set_pinned(dao_item_t *item, bool is_pinned)
     }
 }
 
+static void give_workspace(dao_engine_t *engine, const dao_placement_t *placement, const dao_fence_t *fence)
+{
+    if (placement->has_workspace && !placement->is_planned) {
+        dao_status_t status =
+            dao_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
+        if (status != DAO_OK) {
+            dao_engine_fail(engine, status, true);
+        }
+    }
+}
+
 /* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A part that
    this may have written is given up if the host or the file has the tensor's bytes. */
-static void undo_landing(dao_engine_t *engine, dao_item_t *item, bool has_workspace,
-                         uint64_t workspace_offset, const dao_fence_t *fence)
+static void undo_landing(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
+                         const dao_fence_t *fence)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
         dao_managed_t *tensor = item->uses[i].tensor;
@@ -219,12 +237,7 @@ static void undo_landing(dao_engine_t *engine, dao_item_t *item, bool has_worksp
             dao_residence_drop_device(engine, tensor);
         }
     }
-    if (has_workspace) {
-        dao_status_t status = dao_arena_give(&engine->arena, &engine->timeline, workspace_offset, fence);
-        if (status != DAO_OK) {
-            dao_engine_fail(engine, status, true);
-        }
-    }
+    give_workspace(engine, placement, fence);
 }
 
 static dao_use_t *largest_without_device(dao_item_t *item)
@@ -258,19 +271,19 @@ static dao_status_t bring(dao_engine_t *engine, const dao_use_t *use)
 }
 
 /* Gives every operand and the workspace a place, the largest first. */
-static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, bool *has_workspace,
-                              uint64_t *workspace_offset)
+static dao_status_t bring_all(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     for (;;) {
         dao_use_t *use = largest_without_device(item);
-        bool wants_workspace = item->workspace_bytes > 0 && !*has_workspace;
+        bool wants_workspace = item->workspace_bytes > 0 && !placement->has_workspace;
         if (use == NULL && !wants_workspace) {
             return DAO_OK;
         }
         dao_status_t status = DAO_OK;
         if (wants_workspace && (use == NULL || item->workspace_bytes >= use->tensor->size_bytes)) {
-            status = dao_room_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE, workspace_offset);
-            *has_workspace = status == DAO_OK;
+            status = dao_room_take(engine, item->workspace_bytes, DAO_OWNER_WORKSPACE,
+                                   &placement->workspace_offset);
+            placement->has_workspace = status == DAO_OK;
         } else {
             status = bring(engine, use);
         }
@@ -292,23 +305,22 @@ static dao_status_t verify_all(dao_engine_t *engine, dao_item_t *item)
     return status;
 }
 
-static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, bool *has_workspace,
-                            uint64_t *workspace_offset)
+static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     static const dao_fence_t no_fence;
     set_pinned(item, true);
-    dao_status_t status = bring_all(engine, item, has_workspace, workspace_offset);
+    dao_status_t status = bring_all(engine, item, placement);
     if (status == DAO_ERR_LIMIT) {
         /* The kernel fits, but operands that are resident cut the arena into holes that are too small. They are not in
            use by a kernel that the host has yet to queue, so all can leave, and come back side by side. */
-        undo_landing(engine, item, *has_workspace, *workspace_offset, &no_fence);
-        *has_workspace = false;
+        undo_landing(engine, item, placement, &no_fence);
+        *placement = (dao_placement_t){.has_workspace = false};
         set_pinned(item, false);
         engine->stats.compaction_count++;
         status = dao_room_clear(engine);
         set_pinned(item, true);
         if (status == DAO_OK) {
-            status = bring_all(engine, item, has_workspace, workspace_offset);
+            status = bring_all(engine, item, placement);
         }
         DAO_ASSERT(status != DAO_ERR_LIMIT); /* check_kernel() has seen that it fits an empty arena */
     }
@@ -316,10 +328,10 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, bool *has_wo
 }
 
 /* All that the kernel has to wait for on the compute lane. */
-static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *item, bool has_workspace,
-                                uint64_t workspace_offset)
+static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *item,
+                                const dao_placement_t *placement)
 {
-    dao_fence_t fence = {{0}};
+    dao_fence_t fence = placement->fence;
     for (uint32_t i = 0; i < item->use_count; i++) {
         const dao_managed_t *tensor = item->uses[i].tensor;
         dao_fence_join(&fence, &tensor->device_written);
@@ -328,17 +340,17 @@ static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *it
             dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
         }
     }
-    if (has_workspace) {
-        dao_arena_fence(&engine->arena, workspace_offset, item->workspace_bytes, &fence);
+    if (placement->has_workspace) {
+        dao_arena_fence(&engine->arena, placement->workspace_offset, item->workspace_bytes, &fence);
     }
     return fence;
 }
 
 /* Calls the kernel's function and numbers what it queued, also if it reports an error: it may have queued a part. */
-static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, bool has_workspace,
-                           uint64_t workspace_offset, uint64_t *out_sequence)
+static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
+                           uint64_t *out_sequence)
 {
-    dao_fence_t fence = kernel_fence(engine, item, has_workspace, workspace_offset);
+    dao_fence_t fence = kernel_fence(engine, item, placement);
     dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
@@ -355,8 +367,9 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, bool has_work
         .stream = engine->config.compute_stream,
         .addresses = item->addresses,
         .operand_count = item->operand_count,
-        .workspace = has_workspace ? engine->arena.address + workspace_offset : NULL,
+        .workspace = placement->has_workspace ? engine->arena.address + placement->workspace_offset : NULL,
     };
+    dao_adopt_measure(engine, &fence);
     dao_annotate_begin(item->name);
     dao_status_t launch_status = item->launch(&launch_info, item->user);
     dao_annotate_end();
@@ -371,11 +384,12 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, bool has_work
         dao_engine_fail(engine, status, true);
         return status;
     }
+    dao_meter_after(&engine->meter, DAO_STREAM_ROLE_COMPUTE);
     return launch_status != DAO_OK ? DAO_ERR_KERNEL_FAILED : DAO_OK;
 }
 
 /* The kernel is queued: residences and fences say so. */
-static void commit(dao_engine_t *engine, dao_item_t *item, bool has_workspace, uint64_t workspace_offset,
+static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                    uint64_t sequence)
 {
     dao_fence_t fence = {{0}};
@@ -387,14 +401,30 @@ static void commit(dao_engine_t *engine, dao_item_t *item, bool has_workspace, u
             dao_residence_written(engine, item->uses[i].tensor, sequence);
         }
     }
-    if (has_workspace) {
-        dao_status_t status = dao_arena_give(&engine->arena, &engine->timeline, workspace_offset, &fence);
-        if (status != DAO_OK) {
-            dao_engine_fail(engine, status, true);
-        }
-    }
+    give_workspace(engine, placement, &fence);
     item->finish_sequence = sequence;
     engine->stats.kernel_count++;
+}
+
+/* Gives the operands and the workspace their places: by the course if one is followed and knows this, else by itself. */
+static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
+{
+    dao_status_t status = DAO_OK;
+    *placement = (dao_placement_t){.has_workspace = false};
+    if (engine->course != NULL) {
+        status = dao_course_prepare(engine, item, &engine->adopt->log, placement);
+        if (status == DAO_OK || engine->is_lost) {
+            return status;
+        }
+        dao_course_leave(engine);
+        engine->stats.deviation_count++;
+        *placement = (dao_placement_t){.has_workspace = false};
+    }
+    status = prepare(engine, item, placement);
+    if (status != DAO_OK) {
+        dao_error_prefix("kernel \"%s\" (number %" PRIu64 "): ", item->name, engine->now);
+    }
+    return status;
 }
 
 static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
@@ -403,21 +433,18 @@ static dao_status_t run_kernel(dao_engine_t *engine, dao_item_t *item)
     if (status != DAO_OK) {
         return status;
     }
-    bool has_workspace = false;
-    uint64_t workspace_offset = 0;
+    dao_placement_t placement;
     uint64_t sequence = 0;
-    status = prepare(engine, item, &has_workspace, &workspace_offset);
-    if (status != DAO_OK) {
-        dao_error_prefix("kernel \"%s\" (number %" PRIu64 "): ", item->name, engine->now);
-    } else {
-        status = launch(engine, item, has_workspace, workspace_offset, &sequence);
+    status = place(engine, item, &placement);
+    if (status == DAO_OK) {
+        status = launch(engine, item, &placement, &sequence);
     }
     if (status == DAO_OK) {
-        commit(engine, item, has_workspace, workspace_offset, sequence);
+        commit(engine, item, &placement, sequence);
     } else {
         dao_fence_t fence = {{0}};
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, sequence);
-        undo_landing(engine, item, has_workspace, workspace_offset, &fence);
+        undo_landing(engine, item, &placement, &fence);
     }
     set_pinned(item, false);
     return status;
@@ -459,6 +486,48 @@ static void look(dao_engine_t *engine)
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
     dao_spill_settle(engine);
     dao_engine_retire(engine);
+    if (engine->adopt != NULL) {
+        dao_adopt_look(engine->adopt);
+    }
+}
+
+/* Runs a kernel, or skips it after a failure; tells whether it was launched. */
+static bool try_kernel(dao_engine_t *engine, dao_item_t *item)
+{
+    if (engine->has_failed || engine->is_lost) {
+        engine->stats.skipped_count++;
+        return false;
+    }
+    if (engine->adopt != NULL) {
+        dao_adopt_kernel(engine->adopt, item);
+    }
+    dao_status_t status = run_kernel(engine, item);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, false);
+    }
+    return status == DAO_OK;
+}
+
+/* The kernel has had its turn: its uses are over, and others may follow. */
+static void pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched)
+{
+    if (engine->adopt != NULL && is_launched) {
+        dao_adopt_forecast(engine->adopt, item);
+    } else if (engine->adopt != NULL) {
+        dao_adopt_break(engine->adopt);
+    }
+    engine->now++;
+    pass_uses(engine, item);
+    if (engine->course != NULL) {
+        dao_course_launched(engine, item->finish_sequence);
+    }
+    if (!engine->config.on_demand) {
+        dao_demand_pass(&engine->demand, engine->now - 1);
+    }
+    if (!engine->config.on_demand && engine->course == NULL) {
+        dao_ahead_fetch(engine);
+        dao_clean_ahead(engine);
+    }
 }
 
 /* Waits while the device has more kernels in flight than the program wants. */
@@ -479,24 +548,11 @@ static void keep_within_time(dao_engine_t *engine)
 
 static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 {
-    bool is_launched = false;
-    keep_within_time(engine);
-    if (engine->has_failed || engine->is_lost) {
-        engine->stats.skipped_count++;
-    } else {
-        dao_status_t status = run_kernel(engine, item);
-        is_launched = status == DAO_OK;
-        if (!is_launched) {
-            dao_engine_fail(engine, status, false);
-        }
+    if (engine->course == NULL) {
+        keep_within_time(engine); /* a plan's copies are queued as far ahead as it wants */
     }
-    engine->now++;
-    pass_uses(engine, item);
-    if (!engine->config.on_demand) {
-        dao_demand_pass(&engine->demand, engine->now - 1);
-        dao_ahead_fetch(engine);
-        dao_clean_ahead(engine);
-    }
+    bool is_launched = try_kernel(engine, item);
+    pass_kernel(engine, item, is_launched);
     dao_spill_ahead(engine);
     bool is_owned_elsewhere =
         item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
@@ -554,6 +610,9 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, co
         return status;
     }
     uint64_t offset = 0;
+    if (engine->course != NULL) {
+        dao_course_leave(engine); /* its room is the engine's again */
+    }
     status = dao_room_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
         return status;
@@ -576,6 +635,7 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
         status = run_request_without_device(engine, item);
     } else if (item->kind == DAO_ITEM_WRITE) {
         status = write_tensor(engine, tensor, item->request->source);
+        tensor->fed_epoch = engine->adopt != NULL ? engine->adopt->log.epoch : 0;
     } else {
         status = dao_residence_read(engine, tensor, item->request->destination);
     }
@@ -617,6 +677,12 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
         pass_uses(engine, item);
         dao_item_destroy(item);
         return NULL;
+    case DAO_ITEM_MARK:
+        if (engine->adopt != NULL) {
+            dao_adopt_mark(engine->adopt);
+        }
+        dao_item_destroy(item);
+        return NULL;
     case DAO_ITEM_WRITE:
     case DAO_ITEM_READ:
         run_request(engine, item);
@@ -638,6 +704,9 @@ void dao_engine_finish(dao_engine_t *engine)
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
     }
+    if (engine->adopt != NULL) {
+        dao_adopt_break(engine->adopt);
+    }
     while (engine->first_retired != NULL) {
         dao_item_t *item = engine->first_retired;
         engine->first_retired = item->next;
@@ -648,9 +717,11 @@ void dao_engine_finish(dao_engine_t *engine)
         dao_residence_discard(engine, tensor);
         unlist_tensor(engine, tensor);
     }
+    dao_adopt_destroy(engine->adopt);
     dao_spill_settle(engine);
     dao_file_tier_finish(&engine->file_tier);
     dao_host_tier_finish(&engine->host_tier);
+    dao_meter_finish(&engine->meter);
     dao_timeline_finish(&engine->timeline);
     dao_arena_finish(&engine->arena);
     dao_demand_finish(&engine->demand);
@@ -662,10 +733,12 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     *out_stats = engine->stats;
     out_stats->throttle_count = engine->timeline.throttle_count;
     out_stats->capacity_bytes = engine->config.arena_bytes;
-    out_stats->device_used_bytes = dao_range_used(engine->arena.range);
+    out_stats->device_used_bytes =
+        engine->course != NULL ? engine->course->schedule->arena_bytes : dao_range_used(engine->arena.range);
     out_stats->peak_device_used_bytes = engine->arena.peak_used_bytes;
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
+    out_stats->plan_count = engine->adopt != NULL ? dao_adopt_plan_count(engine->adopt) : 0;
     if (engine->file_tier.is_there) {
         out_stats->file_used_bytes = dao_range_used(engine->file_tier.slots.range);
         out_stats->peak_file_used_bytes = engine->file_tier.slots.peak_used_bytes;
@@ -685,7 +758,7 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             !dao_access_is_valid(tensor)) {
             return false;
         }
-        if (tensor->has_device) {
+        if (tensor->has_device && engine->course == NULL) {
             dao_range_block_t block;
             if (dao_range_query(engine->arena.range, tensor->device_offset_bytes, &block) != DAO_OK ||
                 block.is_free || block.user != (uint64_t)(uintptr_t)tensor ||
@@ -695,6 +768,16 @@ bool dao_engine_is_valid(const dao_engine_t *engine)
             device_bytes += block.size_bytes;
         }
         host_bytes += tensor->host_address != NULL ? tensor->size_bytes : 0;
+        bool is_foreign = tensor->course_role == NULL;
+        if (is_foreign ? engine->course != NULL && tensor->has_device : engine->course == NULL) {
+            return false; /* with a course, only who has a role is on the device; without one nobody has a role */
+        }
+    }
+    if (engine->course != NULL) {
+        host_bytes += dao_course_idle_bytes(engine->course);
+        if (!dao_course_is_valid(engine->course)) {
+            return false;
+        }
     }
     for (size_t i = 0; i < engine->host_tier.pending_count; i++) {
         host_bytes += engine->host_tier.pending[i].size_bytes;

@@ -8,6 +8,7 @@
 #include "runtime/executor/file_tier.h"
 #include "runtime/executor/host_tier.h"
 #include "runtime/executor/item.h"
+#include "runtime/executor/meter.h"
 #include "runtime/executor/pace.h"
 #include "runtime/executor/policy.h"
 #include "runtime/executor/timeline.h"
@@ -17,6 +18,17 @@
 
 /* Owner of the arena's part that is a workspace; no tensor's record has this address. */
 #define DAO_OWNER_WORKSPACE 1
+
+typedef struct dao_course dao_course_t; /* course.h */
+typedef struct dao_adopt dao_adopt_t;   /* adopt.h */
+
+/* Where a kernel's workspace is, and what the kernel waits for besides its operands. */
+typedef struct dao_placement {
+    bool is_planned; /* by the course; else the workspace is a part that was taken from the arena */
+    bool has_workspace;
+    uint64_t workspace_offset;
+    dao_fence_t fence;
+} dao_placement_t;
 
 typedef struct dao_engine_config {
     const dao_backend_ops_t *ops;
@@ -36,6 +48,8 @@ typedef struct dao_engine_config {
     bool on_demand;
     uint64_t ahead_ns; /* most device time of kernels in flight */
     bool check;
+    bool learns;        /* steps, and makes plans for them */
+    bool plans_at_once; /* not on a thread of their own */
 } dao_engine_config_t;
 
 typedef struct dao_engine {
@@ -59,6 +73,11 @@ typedef struct dao_engine {
     dao_demand_t demand; /* of what is admitted */
     uint64_t next_time;  /* of the next kernel that is taken in */
     uint64_t now;        /* of the next kernel that is run */
+
+    dao_meter_t meter;
+    dao_adopt_t *adopt;     /* NULL: it learns nothing */
+    dao_course_t *course;   /* that is followed; NULL: none */
+    uint64_t last_forecast; /* the latest use that was ever expected of a tensor */
 
     dao_policy_block_t *view_blocks; /* scratch of room.c */
     size_t view_capacity;

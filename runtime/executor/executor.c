@@ -254,6 +254,9 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->on_demand = config->on_demand;
     engine->ahead_ns = config->ahead_ns != 0 ? config->ahead_ns : DAO_EXECUTOR_AHEAD_NS_DEFAULT;
     engine->check = config->check;
+    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER &&
+                     config->file.directory == NULL;
+    engine->plans_at_once = executor->is_still;
 }
 
 /* Everything but the shell; on an error nothing of it is left. */
@@ -368,6 +371,26 @@ dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *ker
     status = dao_executor_queue(executor, item, item, 1);
     if (status != DAO_OK) {
         item->drop = NULL; /* the program keeps what it could not push */
+        dao_item_destroy(item);
+    }
+    return status;
+}
+
+dao_status_t dao_executor_mark(dao_executor_t *executor)
+{
+    if (executor == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the executor is NULL");
+    }
+    dao_item_t *item = NULL;
+    dao_status_t status = dao_executor_check_thread(executor);
+    if (status == DAO_OK) {
+        status = dao_item_from_mark(&item);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_executor_queue(executor, item, item, 0);
+    if (status != DAO_OK) {
         dao_item_destroy(item);
     }
     return status;

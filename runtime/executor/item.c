@@ -123,6 +123,17 @@ static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *k
     return DAO_OK;
 }
 
+/* FNV-1a over the name, and all else mixed in. */
+static uint64_t signature_of(const dao_kernel_t *kernel, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = name; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    hash = (hash ^ (uint64_t)(uintptr_t)kernel->launch) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ kernel->operand_count) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel, dao_item_t **out_item)
 {
     dao_status_t status = check_kernel(executor, kernel);
@@ -137,6 +148,7 @@ dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *
     item->launch = kernel->launch;
     item->user = kernel->user;
     item->drop = kernel->drop;
+    item->signature = signature_of(kernel, name);
     item->workspace_bytes = kernel->workspace_bytes;
     static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
                       (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
@@ -163,6 +175,12 @@ dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_
     return DAO_OK;
 }
 
+dao_status_t dao_item_from_mark(dao_item_t **out_item)
+{
+    *out_item = allocate(DAO_ITEM_MARK, 0, 0, "");
+    return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
+}
+
 dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item)
 {
     dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
@@ -174,6 +192,7 @@ dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t 
     dao_step_reference(step);
     copy->launch = item->launch;
     copy->user = item->user;
+    copy->signature = item->signature;
     copy->workspace_bytes = item->workspace_bytes;
     copy->use_count = item->use_count;
     memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));

@@ -31,6 +31,7 @@ typedef enum dao_item_kind {
     DAO_ITEM_WRITE,   /* program to tensor */
     DAO_ITEM_READ,    /* tensor to program */
     DAO_ITEM_SYNC,    /* lies on the stack of the thread that waits for it */
+    DAO_ITEM_MARK,    /* a step of the program ends here */
 } dao_item_kind_t;
 
 /* What a thread of the program waits for. It lies on that thread's stack. */
@@ -54,6 +55,8 @@ struct dao_item {
     void *user;
     void (*drop)(void *user);
     dao_step_t *step; /* of a run's copy: holds the step, whose items own `user`; else NULL */
+    uint64_t
+        signature; /* of function, name and number of operands: other kernels have other ones, but for chance */
     size_t workspace_bytes;
     uint64_t finish_sequence; /* on the compute lane, once launched */
     uint32_t operand_count;
@@ -72,6 +75,9 @@ DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const 
 /* Makes an item that uses one tensor. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
                                              dao_item_t **out_item);
+
+/* Makes a mark. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_mark(dao_item_t **out_item);
 
 /* Copies an item of a step, for a run; the copy holds the step. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item);

@@ -38,12 +38,17 @@ struct dao_managed {
 
     /* The executor's thread alone. */
     dao_managed_t *table_previous, *table_next;
-    bool is_listed;                  /* in the executor's table */
-    bool is_released;                /* no handle is left */
-    bool is_pinned;                  /* an operand of the kernel that is being prepared */
-    dao_use_t *first_use, *last_use; /* pending uses, in order of time */
-    uint64_t last_use_time;          /* of the latest finished use */
-    uint64_t ahead_time;             /* ahead.c: behind the latest admitted kernel that uses it */
+    bool is_listed;                      /* in the executor's table */
+    bool is_released;                    /* no handle is left */
+    bool is_pinned;                      /* an operand of the kernel that is being prepared */
+    dao_use_t *first_use, *last_use;     /* pending uses, in order of time */
+    uint64_t last_use_time;              /* of the latest finished use */
+    uint64_t log_epoch;                  /* shape.c: number of the latest step that uses it */
+    uint32_t log_role;                   /* in that step */
+    uint64_t fed_epoch;                  /* adopt.c: number of the step in which the program wrote it last */
+    uint64_t forecast_time;              /* adopt.c: of its next use, by what the step was the time before */
+    struct dao_course_role *course_role; /* in the course that is followed; NULL: none */
+    uint64_t ahead_time;                 /* ahead.c: behind the latest admitted kernel that uses it */
 
     dao_residence_t residence;
     bool has_device; /* holds a part of the arena; without DEVICE or BOTH it is about to be written */

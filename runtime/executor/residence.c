@@ -43,6 +43,7 @@
 #include "base/error.h"
 #include "runtime/annotate.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/course.h"
 #include "runtime/executor/spill.h"
 
 #include <string.h>
@@ -75,6 +76,9 @@ static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->has_device);
     tensor->has_device = false;
+    if (engine->course != NULL) {
+        return; /* the place is the plan's */
+    }
     lose_unless_ok(engine, dao_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
                                           &tensor->device_busy));
 }
@@ -83,8 +87,12 @@ static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(tensor->host_address != NULL);
     void *address = tensor->host_address;
+    bool is_of_role = dao_course_give_slot(tensor);
     dao_spill_host_given(engine, tensor);
     tensor->host_address = NULL;
+    if (is_of_role) {
+        return;
+    }
     lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
                                               tensor->size_bytes, &tensor->host_busy));
 }
@@ -117,6 +125,7 @@ dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tenso
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
+        dao_meter_before_copy(&engine->meter, copy->lane, copy->size_bytes);
         dao_annotate_begin(is_in ? "dao: copy in" : "dao: copy out");
         status = engine->config.ops->copy(engine->config.streams[copy->lane],
                                           is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H, copy->destination,
@@ -125,6 +134,7 @@ dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tenso
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, copy->lane, out_sequence);
             lose_unless_ok(engine, status);
+            dao_meter_after(&engine->meter, copy->lane);
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
@@ -201,13 +211,19 @@ dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-/* Takes a slot of the host tier, for which others may go on to the file. Any error but DAO_ERR_HOST_FULL comes from waiting
-   for the device. */
-static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address)
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier, for which others
+   may go on to the file. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                              dao_fence_t *out_busy)
 {
     dao_host_tier_t *tier = &engine->host_tier;
     bool has_moved = true;
     dao_status_t status = DAO_ERR_HOST_FULL;
+    *out_busy = no_fence;
+    *out_address = dao_course_take_slot(tensor, out_busy);
+    if (*out_address != NULL) {
+        return DAO_OK;
+    }
     while (status == DAO_ERR_HOST_FULL && has_moved) {
         status = dao_host_tier_take(tier, &engine->timeline, tensor->size_bytes, out_address);
         if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, tensor->size_bytes)) {
@@ -231,17 +247,21 @@ static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor,
 static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     void *address = NULL;
-    dao_status_t status = take_host(engine, tensor, &address);
+    dao_fence_t fence;
+    dao_status_t status = take_host(engine, tensor, &address, &fence);
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot leave the device: ", tensor->name,
                          tensor->size_bytes);
         return status;
     }
     uint64_t sequence = 0;
-    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &tensor->device_written, address, tensor, &sequence);
-    if (status != DAO_OK) {
+    dao_fence_join(&fence, &tensor->device_written);
+    status = queue_copy(engine, DAO_STREAM_ROLE_D2H, &fence, address, tensor, &sequence);
+    if (status != DAO_OK && !dao_course_has_slot(tensor, address)) {
         (void)dao_host_tier_give(&engine->host_tier, &engine->timeline, address, tensor->size_bytes,
                                  &no_fence); /* idle: no wait */
+    }
+    if (status != DAO_OK) {
         return status;
     }
     tensor->host_address = address;
@@ -254,14 +274,11 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor)
     return DAO_OK;
 }
 
-dao_status_t dao_residence_clean(dao_engine_t *engine, dao_managed_t *tensor)
+dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor)
 {
-    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE && !dao_residence_is_clean(tensor));
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE);
     dao_status_t status = copy_out(engine, tensor);
-    if (status == DAO_OK) {
-        tensor->residence = DAO_RESIDENCE_BOTH;
-        engine->stats.clean_ahead_count++;
-    }
+    tensor->residence = status == DAO_OK ? DAO_RESIDENCE_BOTH : DAO_RESIDENCE_DEVICE;
     return status;
 }
 
@@ -334,7 +351,8 @@ void dao_residence_drop_device(dao_engine_t *engine, dao_managed_t *tensor)
     give_device(engine, tensor);
 }
 
-void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
+/* Gives up all copies. */
+static void clear(dao_engine_t *engine, dao_managed_t *tensor)
 {
     DAO_ASSERT(!tensor->is_pinned);
     tensor->residence = DAO_RESIDENCE_EMPTY;
@@ -347,14 +365,22 @@ void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
     }
 }
 
+void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    clear(engine, tensor);
+    dao_course_forget(tensor);
+}
+
 /* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
-static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, void *source)
+static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     DAO_ASSERT(tensor->host_address == NULL);
     dao_fence_t fence = tensor->device_busy;
     dao_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
     uint64_t sequence = 0;
-    dao_status_t status = queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, source, tensor, &sequence);
+    dao_status_t status =
+        queue_copy(engine, DAO_STREAM_ROLE_H2D, &fence, (void *)(uintptr_t)source, /* it is only read */
+                   tensor, &sequence);
     if (status != DAO_OK) {
         return status;
     }
@@ -386,22 +412,39 @@ static dao_status_t write_in_place(dao_engine_t *engine, dao_managed_t *tensor, 
     return DAO_OK;
 }
 
+/* A course keeps the tensor on the device: the new bytes go to its place. */
+static dao_status_t write_in_course(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
+{
+    if (tensor->residence == DAO_RESIDENCE_BOTH) {
+        dao_residence_drop_host(engine, tensor);
+    }
+    return write_to_device(engine, tensor, source);
+}
+
 dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     void *address = NULL;
-    dao_status_t status = take_host(engine, tensor, &address);
+    dao_fence_t busy;
+    if (tensor->course_role != NULL && tensor->has_device) {
+        return write_in_course(engine, tensor, source);
+    }
+    dao_status_t status = take_host(engine, tensor, &address, &busy);
+    if (status == DAO_OK) {
+        status = dao_timeline_wait(&engine->timeline, &busy); /* an idle slot at once */
+        lose_unless_ok(engine, status);
+    }
     if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
         return write_in_place(engine, tensor, source);
     }
     if (status == DAO_ERR_HOST_FULL && tensor->has_device) {
-        return write_to_device(engine, tensor, (void *)(uintptr_t)source); /* it is only read */
+        return write_to_device(engine, tensor, source);
     }
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" (%zu bytes) cannot be written: ", tensor->name, tensor->size_bytes);
         return status;
     }
     dao_host_tier_copy(&engine->host_tier, address, source, tensor->size_bytes);
-    dao_residence_discard(engine, tensor);
+    clear(engine, tensor);
     tensor->host_address = address;
     tensor->host_written = no_fence;
     tensor->host_busy = no_fence;

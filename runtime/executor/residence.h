@@ -32,12 +32,12 @@ DAO_NODISCARD dao_status_t dao_residence_fetch(dao_engine_t *engine, dao_managed
 /* EMPTY with a part -> DEVICE: queues a fill with zeros. On an error nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* DEVICE -> BOTH: queues the copy out. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
+DAO_NODISCARD dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor);
+
 /* DEVICE or BOTH -> HOST or FILE: gives up the part, after queueing the copy that DEVICE needs, unless the file has the
    bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_evict(dao_engine_t *engine, dao_managed_t *tensor);
-
-/* DEVICE -> BOTH: copies out ahead. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
-DAO_NODISCARD dao_status_t dao_residence_clean(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */
 void dao_residence_written(dao_engine_t *engine, dao_managed_t *tensor, uint64_t compute_sequence);

@@ -40,20 +40,28 @@ static bool make_room_in_view(view_builder_t *builder)
     return true;
 }
 
+/* When a tensor is used next: by what is queued, else by what the step was the time before. */
+static uint64_t next_use_of(const view_builder_t *builder, const dao_managed_t *tensor)
+{
+    uint64_t time = dao_access_next_use(tensor);
+    bool is_expected = tensor->first_use == NULL && tensor->forecast_time >= builder->engine->now;
+    return is_expected ? tensor->forecast_time : time;
+}
+
 static void describe_tensor(const view_builder_t *builder, const dao_managed_t *tensor,
                             dao_policy_block_t *block)
 {
     bool is_clean = dao_residence_is_clean(tensor);
-    block->is_fixed =
-        tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
-        (builder->used_after != ANY_TIME && dao_access_next_use(tensor) <= (uint64_t)builder->used_after);
+    uint64_t next_use = next_use_of(builder, tensor);
+    block->is_fixed = tensor->is_pinned || (builder->keep_dirty && !is_clean) ||
+                      (builder->used_after != ANY_TIME && next_use <= (uint64_t)builder->used_after);
     block->victim = (dao_victim_t){
         .id = tensor->id,
         .name = tensor->name,
         .size_bytes = tensor->size_bytes,
         .now = builder->engine->now,
         .last_use = tensor->last_use_time,
-        .next_use = dao_access_next_use(tensor),
+        .next_use = next_use,
         .clean = is_clean,
     };
 }
@@ -91,7 +99,7 @@ static dao_status_t evict_window(dao_engine_t *engine, uint64_t size_bytes, bool
         .blocks = engine->view_blocks,
         .block_count = builder.count,
         .need_bytes = size_bytes,
-        .horizon = engine->next_time,
+        .horizon = engine->next_time > engine->last_forecast ? engine->next_time : engine->last_forecast,
         .policy = engine->config.policy,
         .score = engine->config.score,
         .score_user = engine->config.score_user,

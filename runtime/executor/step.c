@@ -78,20 +78,28 @@ dao_status_t dao_step_discard(dao_step_t *step, dao_managed_t *tensor)
     return status;
 }
 
-/* Copies all items of a step. On an error none is left. */
+/* Copies all items of a step, between two marks. On an error none is left. */
 static dao_status_t copy_items(dao_step_t *step, dao_item_t **out_first, dao_item_t **out_last)
 {
     dao_item_t *first = NULL;
     dao_item_t *last = NULL;
-    for (const dao_item_t *item = step->first; item != NULL; item = item->next) {
-        dao_item_t *copy = NULL;
-        dao_status_t status = dao_item_copy(item, step, &copy);
-        if (status != DAO_OK) {
-            destroy_chain(first);
-            return status;
-        }
+    dao_item_t *copy = NULL;
+    dao_status_t status = dao_item_from_mark(&copy);
+    for (const dao_item_t *item = step->first; status == DAO_OK; item = item->next) {
         append(&first, &last, copy);
+        if (item == NULL) {
+            break;
+        }
+        status = dao_item_copy(item, step, &copy);
     }
+    if (status == DAO_OK) {
+        status = dao_item_from_mark(&copy);
+    }
+    if (status != DAO_OK) {
+        destroy_chain(first);
+        return status;
+    }
+    append(&first, &last, copy);
     *out_first = first;
     *out_last = last;
     return DAO_OK;

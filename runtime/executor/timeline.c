@@ -120,7 +120,9 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane_index, uint64
         return status;
     }
     lane->issued++;
-    if (!has_event) {
+    if (has_event) {
+        lane->recorded = lane->issued;
+    } else {
         lane->completed = lane->issued;
     }
     *out_sequence = lane->issued;

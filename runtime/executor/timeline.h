@@ -11,6 +11,7 @@
 typedef struct dao_lane {
     dao_backend_stream_t *stream;    /* NULL: the lane is not there, and nothing is queued on it */
     uint64_t issued;                 /* number of the latest operation */
+    uint64_t recorded;               /* number of the latest one with an event behind it */
     uint64_t completed;              /* all up to this number have finished */
     uint64_t waited[DAO_LANE_COUNT]; /* this lane already waits for these numbers of the others */
     dao_backend_event_t

@@ -92,7 +92,7 @@ static const backend_contract_time_t *subject_time = &real_time;
 
 void backend_contract_set_time(const backend_contract_time_t *time)
 {
-    subject_time = time != NULL ? time : &real_time;
+    subject_time = time;
 }
 
 static void *block(dao_backend_stream_t *blocked)
@@ -600,6 +600,7 @@ static void an_adopted_stream_is_the_same_stream(void)
 {
     enum { SIZE = 10007 };
     if (ops->stream_adopt == NULL) {
+        (void)printf("    skipped: %s adopts no streams\n", ops->name);
         return;
     }
     void *there = contract_take(SIZE);

@@ -23,7 +23,7 @@ typedef struct backend_contract_time {
     void (*pass)(dao_backend_device_t *device, uint64_t duration_ns);
 } backend_contract_time_t;
 
-/* Sets it for the tests that run next; NULL, as at first: host functions wait, and time is real. */
+/* Sets it for the tests that run next. Before the first call host functions wait, and time is real. */
 void backend_contract_set_time(const backend_contract_time_t *time);
 
 /* Before and after each test: device 0 is open, with two streams. */

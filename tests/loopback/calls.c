@@ -102,6 +102,9 @@ vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int 
         return error;
     }
     memset(out_properties, 0, sizeof(*out_properties));
+    out_properties->major = 9;
+    out_properties->multiProcessorCount = 132;
+    out_properties->pciBusID = 0xa0 + device;
     if (loopback_driver.settings.has_long_names) {
         memset(out_properties->name, 'x', sizeof(out_properties->name) - 1);
     } else {
@@ -190,6 +193,9 @@ vendorError_t vendorFree(void *address)
     loopback_span_t span;
     if (error != vendorSuccess || address == NULL) {
         return error;
+    }
+    if (!loopback_share_check_free("free", address)) {
+        return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
     if (!forget("free", address, false, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;

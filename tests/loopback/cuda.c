@@ -54,6 +54,9 @@ static CUresult device_get(CUdevice *out_device, int index)
 static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribute, CUdevice device)
 {
     size_t page_bytes = 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) {
+        return (CUresult)loopback_vmm_shareable(out_value, device);
+    }
     if (attribute != CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -62,7 +65,7 @@ static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribut
     return result;
 }
 
-/* The one kind of memory that the library asks for. */
+/* The one kind of memory that the library asks for, perhaps for other processes, too. */
 static bool is_right(const CUmemAllocationProp *memory)
 {
     return memory->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
@@ -103,7 +106,32 @@ static CUresult create(CUmemGenericAllocationHandle *out_handle, size_t size_byt
     if (!is_right(memory) || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = (CUresult)loopback_vmm_create(&handle, size_bytes, memory->location.id);
+    bool is_shared = memory->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUresult result =
+        (CUresult)(is_shared ? loopback_vmm_create_shared(&handle, size_bytes, memory->location.id)
+                             : loopback_vmm_create(&handle, size_bytes, memory->location.id));
+    if (result == CUDA_SUCCESS) {
+        *out_handle = (CUmemGenericAllocationHandle)(uintptr_t)handle;
+    }
+    return result;
+}
+
+static CUresult export_handle(void *out_handle, CUmemGenericAllocationHandle handle,
+                              CUmemAllocationHandleType type, unsigned long long flags)
+{
+    return type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0
+               ? CUDA_ERROR_INVALID_VALUE
+               : (CUresult)loopback_vmm_export(out_handle, (void *)(uintptr_t)handle);
+}
+
+static CUresult import_handle(CUmemGenericAllocationHandle *out_handle, void *descriptor,
+                              CUmemAllocationHandleType type)
+{
+    void *handle = NULL;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = (CUresult)loopback_vmm_import(&handle, (int)(intptr_t)descriptor);
     if (result == CUDA_SUCCESS) {
         *out_handle = (CUmemGenericAllocationHandle)(uintptr_t)handle;
     }
@@ -153,7 +181,9 @@ static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAc
     X("cuMemRelease", PFN_cuMemRelease_v10020, release)                                                      \
     X("cuMemMap", PFN_cuMemMap_v10020, map)                                                                  \
     X("cuMemUnmap", PFN_cuMemUnmap_v10020, unmap)                                                            \
-    X("cuMemSetAccess", PFN_cuMemSetAccess_v10020, set_access)
+    X("cuMemSetAccess", PFN_cuMemSetAccess_v10020, set_access)                                               \
+    X("cuMemExportToShareableHandle", PFN_cuMemExportToShareableHandle_v10020, export_handle)                \
+    X("cuMemImportFromShareableHandle", PFN_cuMemImportFromShareableHandle_v10020, import_handle)
 
 static cudaError_t find_entry(const char *name, void **out_entry,
                               enum cudaDriverEntryPointQueryResult *out_result)

@@ -3,6 +3,8 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/vendor/vendor_internal.h"
+#include "base/shared.h"
+#include "tests/loopback/cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,14 +51,16 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
 }
 
 /* The failure that a test has asked for, if it is its turn. */
-static vendorError_t failure_locked(void)
+static vendorError_t failure_locked(const char *call)
 {
     loopback_driver_t *driver = &loopback_driver;
+    loopback_cases_note(call);
     if (driver->calls_until_fail < 0 || driver->calls_until_fail-- > 0) {
         return vendorSuccess;
     }
     driver->has_failed = true;
     driver->failure_count++;
+    loopback_cases_note_failure(call, (int)driver->failure);
     if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
         driver->lost[current_device] = driver->failure;
     }
@@ -78,7 +82,7 @@ static vendorError_t begin_locked(const char *call, int device)
     if (device != LOOPBACK_NO_DEVICE && device != current_device) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
     }
-    vendorError_t error = failure_locked();
+    vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[current_device];
 }
 
@@ -141,8 +145,11 @@ static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_
     if (object == NULL) {
         abort(); /* the test machine is full */
     }
-    *object =
-        (loopback_object_t){.kind = kind, .device = current_device, .inner = inner, .size_bytes = size_bytes};
+    *object = (loopback_object_t){.kind = kind,
+                                  .device = current_device,
+                                  .inner = inner,
+                                  .size_bytes = size_bytes,
+                                  .descriptor = DAO_NO_DESCRIPTOR};
     return object;
 }
 
@@ -179,7 +186,7 @@ void loopback_object_remove(loopback_object_t *object)
 vendorError_t vendorGetDevice(int *out_device)
 {
     dao_mutex_lock(&loopback_driver.lock);
-    vendorError_t error = failure_locked(); /* a lost device can still be asked for */
+    vendorError_t error = failure_locked("get device"); /* a lost device can still be asked for */
     if (is_in_host_func) {
         breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, "get device");
     }
@@ -292,16 +299,18 @@ static void collect(loopback_driver_t *driver)
         if (object->kind == LOOPBACK_KIND_EVENT && !object->is_gone) {
             cpu->event_destroy(object->inner);
         } else if (object->kind == LOOPBACK_KIND_PAGES && !object->is_gone) {
-            if (object->mapped_at != NULL) {
-                (void)cpu->pages_unmap(driver->devices[object->device], object->inner, object->mapped_at);
-            }
-            (void)cpu->pages_destroy(driver->devices[object->device], object->inner);
+            loopback_pages_end(object);
+        } else if (object->kind == LOOPBACK_KIND_SHARE && !object->is_gone) {
+            loopback_share_end(object);
         }
         free(object);
     }
     driver->objects = NULL;
     for (size_t i = 0; i < driver->memory.count; i++) {
         const loopback_span_t *span = &driver->memory.items[i];
+        if (span->is_imported) {
+            continue;
+        }
         dao_backend_device_t *device = driver->devices[span->device];
         (void)(span->is_pinned ? cpu->pinned_free(device, span->begin, span->size_bytes)
                                : cpu->memory_free(device, span->begin, span->size_bytes));
@@ -383,6 +392,14 @@ void loopback_fail(long calls, int error)
     dao_mutex_unlock(&loopback_driver.lock);
 }
 
+void loopback_lose(int device, int error)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    loopback_driver.lost[device] = (vendorError_t)error;
+    loopback_driver.has_failed = true;
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
 bool loopback_has_failed(void)
 {
     dao_mutex_lock(&loopback_driver.lock);
@@ -397,6 +414,14 @@ uint64_t loopback_call_count(void)
     uint64_t count = loopback_driver.call_count;
     dao_mutex_unlock(&loopback_driver.lock);
     return count;
+}
+
+long loopback_missing_cases(const int *errors, size_t error_count, long *out_count)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    long missing_count = loopback_cases_missing(errors, error_count, out_count);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return missing_count;
 }
 
 int loopback_last_error(void)

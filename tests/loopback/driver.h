@@ -16,6 +16,7 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_STREAM,
     LOOPBACK_KIND_EVENT,
     LOOPBACK_KIND_PAGES,
+    LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
 /* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is seen. */
@@ -26,7 +27,8 @@ typedef struct loopback_object {
     bool is_gone;
     void *inner; /* the cpu backend's */
     size_t size_bytes;
-    char *mapped_at; /* pages; NULL: nowhere */
+    char *mapped_at; /* pages; NULL: nowhere. A share: the allocation */
+    int descriptor;  /* of memory that several processes have; DAO_NO_DESCRIPTOR */
 } loopback_object_t;
 
 typedef struct loopback_driver {
@@ -96,6 +98,17 @@ loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t
 
 /* Tells whether an object is alive, and of that kind; else that is a breach. */
 bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call);
+
+/* What pages end with, mapped or not: vmm.c. */
+void loopback_pages_end(loopback_object_t *pages);
+
+/* What shares end with: ipc.c. End lets go of what was exported, which goes then, and of what was imported, which stays where
+   it came from. */
+void loopback_share_end(loopback_object_t *share);
+
+/* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then. Else that is a
+   breach: ipc.c. */
+bool loopback_share_check_free(const char *call, void *address);
 
 /* Takes an object off, before what is behind it goes. */
 void loopback_object_remove(loopback_object_t *object);

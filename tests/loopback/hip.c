@@ -32,7 +32,7 @@ hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function
     return error;
 }
 
-/* The one kind of memory that the library asks for. */
+/* The one kind of memory that the library asks for, perhaps for other processes, too. */
 static bool is_right(const hipMemAllocationProp *memory)
 {
     return memory->type == hipMemAllocationTypePinned && memory->location.type == hipMemLocationTypeDevice;
@@ -44,6 +44,13 @@ hipError_t hipMemGetAllocationGranularity(size_t *out_bytes, const hipMemAllocat
 {
     if (!is_right(memory) || option != hipMemAllocationGranularityMinimum) {
         return hipErrorInvalidValue;
+    }
+    if (memory->requestedHandleType == hipMemHandleTypePosixFileDescriptor) {
+        int is_shareable = 0;
+        hipError_t error = loopback_vmm_shareable(&is_shareable, memory->location.id);
+        if (error != hipSuccess || !is_shareable) {
+            return error != hipSuccess ? error : loopback_error(hipErrorNotSupported);
+        }
     }
     hipError_t error = loopback_vmm_granularity(out_bytes, memory->location.id);
     return error == hipSuccess && *out_bytes == 0 ? loopback_error(hipErrorNotSupported) : error;
@@ -68,7 +75,31 @@ hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *out_handle, size_t size
     if (!is_right(memory) || flags != 0) {
         return hipErrorInvalidValue;
     }
-    hipError_t error = loopback_vmm_create(&handle, size_bytes, memory->location.id);
+    hipError_t error = memory->requestedHandleType == hipMemHandleTypePosixFileDescriptor
+                           ? loopback_vmm_create_shared(&handle, size_bytes, memory->location.id)
+                           : loopback_vmm_create(&handle, size_bytes, memory->location.id);
+    if (error == hipSuccess) {
+        *out_handle = handle;
+    }
+    return error;
+}
+
+hipError_t hipMemExportToShareableHandle(void *out_handle, hipMemGenericAllocationHandle_t handle,
+                                         hipMemAllocationHandleType type, unsigned long long flags)
+{
+    return type != hipMemHandleTypePosixFileDescriptor || flags != 0
+               ? hipErrorInvalidValue
+               : loopback_vmm_export(out_handle, handle);
+}
+
+hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *out_handle, void *descriptor,
+                                           hipMemAllocationHandleType type)
+{
+    void *handle = NULL;
+    if (type != hipMemHandleTypePosixFileDescriptor) {
+        return hipErrorInvalidValue;
+    }
+    hipError_t error = loopback_vmm_import(&handle, (int)(intptr_t)descriptor);
     if (error == hipSuccess) {
         *out_handle = handle;
     }

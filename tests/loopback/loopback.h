@@ -1,7 +1,7 @@
 /* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A program that links
    it runs backends/vendor/ as if there were real devices, asynchronous and bounded, and every call is checked:
 
-       vendor.c, vendor_pages.c
+       vendor.c, vendor_pages.c, vendor_share.c
          |  cudaMalloc, hipMalloc, or in builds for cpu loopback_malloc ...    names of one vendor (DAO_VENDOR_NAMES)
        loopback: is the device current? is the object alive? is it allowed here?
          |
@@ -23,6 +23,8 @@
     X(BAD_RANGE, "bytes that are not within memory of the kind that the call says")                          \
     X(NOT_ALLOWED, "bytes that this device may not touch: access was not allowed or enabled")                \
     X(MAPPED, "pages or addresses given back, or mapped again, while they are mapped")                       \
+    X(OWN_SHARE, "memory of this process opened as another one's")                                           \
+    X(SHARED, "memory freed while another process has it open, or freed where it is to be closed")           \
     X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
     X(LEFT, "objects that are left when the driver is closed, though no call has failed")
 
@@ -45,6 +47,7 @@ typedef struct loopback_settings {
     int runtime_version;
     int refused_device;  /* its number + 1: it cannot be made current */
     bool has_long_names; /* devices' names fill what the vendor has for them */
+    bool is_unshareable; /* pages have no file descriptors */
     bool has_no_peers;   /* no device can reach another one's memory */
     bool has_no_batches; /* it is too old for batches of copies */
 } loopback_settings_t;
@@ -59,8 +62,15 @@ void loopback_set(const loopback_settings_t *settings);
    device is lost, all calls with that device current fail with it until the driver is closed. */
 void loopback_fail(long calls, int error);
 
+/* Makes a device a lost one, of which nobody has heard yet. */
+void loopback_lose(int device, int error);
+
 /* Tells whether the call that was to fail has come. */
 bool loopback_has_failed(void);
+
+/* Of all pairs of a call that has come in this process and one of these errors, those where it was never made to fail so;
+   they are printed. *out_count: all pairs. */
+long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
 
 /* Calls of the process so far, those that only ask which device is current left out. */
 uint64_t loopback_call_count(void);

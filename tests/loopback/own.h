@@ -36,8 +36,20 @@ typedef enum loopback_copy_kind {
     LOOPBACK_DEVICE_TO_DEVICE = 3,
 } loopback_copy_kind_t;
 
+#define LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS 1u
+
+typedef struct loopback_ipc_handle {
+    char reserved[64];
+} loopback_ipc_handle_t;
+
 typedef struct loopback_device_prop {
     char name[256];
+    int major;
+    int minor;
+    int multiProcessorCount;
+    int pciDomainID;
+    int pciBusID;
+    int pciDeviceID;
 } loopback_device_prop_t;
 
 typedef struct loopback_stream *loopback_stream_t;
@@ -67,6 +79,9 @@ loopback_error_t loopback_host_alloc(void **out_address, size_t size_bytes, unsi
 loopback_error_t loopback_host_get_device_pointer(void **out_address, void *address, unsigned flags);
 loopback_error_t loopback_host_register(void *address, size_t size_bytes, unsigned flags);
 loopback_error_t loopback_host_unregister(void *address);
+loopback_error_t loopback_ipc_close_handle(void *address);
+loopback_error_t loopback_ipc_get_handle(loopback_ipc_handle_t *out_handle, void *address);
+loopback_error_t loopback_ipc_open_handle(void **out_address, loopback_ipc_handle_t handle, unsigned flags);
 loopback_error_t loopback_launch_host_func(loopback_stream_t stream, void (*function)(void *), void *user);
 loopback_error_t loopback_malloc(void **out_address, size_t size_bytes);
 loopback_error_t loopback_mem_get_info(size_t *out_free, size_t *out_total);

@@ -22,11 +22,12 @@
     X(LOOPBACK_ERROR_LAUNCH_TIMEOUT)                                                                         \
     X(LOOPBACK_ERROR_LAUNCH_FAILURE)
 
-#define vendorError_t      loopback_error_t
-#define vendorStream_t     loopback_stream_t
-#define vendorEvent_t      loopback_event_t
-#define vendorDeviceProp_t loopback_device_prop_t
-#define vendorMemcpyKind_t loopback_copy_kind_t
+#define vendorError_t        loopback_error_t
+#define vendorStream_t       loopback_stream_t
+#define vendorEvent_t        loopback_event_t
+#define vendorDeviceProp_t   loopback_device_prop_t
+#define vendorMemcpyKind_t   loopback_copy_kind_t
+#define vendorIpcMemHandle_t loopback_ipc_handle_t
 
 #define vendorSuccess                          LOOPBACK_SUCCESS
 #define vendorErrorMemoryAllocation            LOOPBACK_ERROR_MEMORY_ALLOCATION
@@ -40,15 +41,16 @@
 #define vendorErrorPeerAccessAlreadyEnabled    LOOPBACK_ERROR_PEER_ACCESS_ALREADY_ENABLED
 #define vendorErrorPeerAccessUnsupported       LOOPBACK_ERROR_PEER_ACCESS_UNSUPPORTED
 
-#define vendorHostAllocMapped      LOOPBACK_HOST_ALLOC_MAPPED
-#define vendorHostRegisterMapped   LOOPBACK_HOST_REGISTER_MAPPED
-#define vendorHostRegisterPortable LOOPBACK_HOST_REGISTER_PORTABLE
-#define vendorHostAllocPortable    LOOPBACK_HOST_ALLOC_PORTABLE
-#define vendorStreamNonBlocking    LOOPBACK_STREAM_NON_BLOCKING
-#define vendorEventDefault         LOOPBACK_EVENT_DEFAULT
-#define vendorMemcpyHostToDevice   LOOPBACK_HOST_TO_DEVICE
-#define vendorMemcpyDeviceToHost   LOOPBACK_DEVICE_TO_HOST
-#define vendorMemcpyDeviceToDevice LOOPBACK_DEVICE_TO_DEVICE
+#define vendorHostAllocMapped            LOOPBACK_HOST_ALLOC_MAPPED
+#define vendorHostRegisterMapped         LOOPBACK_HOST_REGISTER_MAPPED
+#define vendorHostRegisterPortable       LOOPBACK_HOST_REGISTER_PORTABLE
+#define vendorHostAllocPortable          LOOPBACK_HOST_ALLOC_PORTABLE
+#define vendorIpcMemLazyEnablePeerAccess LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
+#define vendorStreamNonBlocking          LOOPBACK_STREAM_NON_BLOCKING
+#define vendorEventDefault               LOOPBACK_EVENT_DEFAULT
+#define vendorMemcpyHostToDevice         LOOPBACK_HOST_TO_DEVICE
+#define vendorMemcpyDeviceToHost         LOOPBACK_DEVICE_TO_HOST
+#define vendorMemcpyDeviceToDevice       LOOPBACK_DEVICE_TO_DEVICE
 
 #define vendorCopyBatch              loopback_copy_batch
 #define vendorDeviceCanAccessPeer    loopback_device_can_access_peer
@@ -73,6 +75,9 @@
 #define vendorHostGetDevicePointer   loopback_host_get_device_pointer
 #define vendorHostRegister           loopback_host_register
 #define vendorHostUnregister         loopback_host_unregister
+#define vendorIpcCloseMemHandle      loopback_ipc_close_handle
+#define vendorIpcGetMemHandle        loopback_ipc_get_handle
+#define vendorIpcOpenMemHandle       loopback_ipc_open_handle
 #define vendorLaunchHostFunc         loopback_launch_host_func
 #define vendorMalloc                 loopback_malloc
 #define vendorMemGetInfo             loopback_mem_get_info
@@ -86,15 +91,19 @@
 #define vendorStreamSynchronize      loopback_stream_synchronize
 #define vendorStreamWaitEvent        loopback_stream_wait_event
 
-#define vendorVmm_t          void *
-#define vendorVmmAllow       loopback_vmm_allow
-#define vendorVmmCreate      loopback_vmm_create
-#define vendorVmmDestroy     loopback_vmm_destroy
-#define vendorVmmGranularity loopback_vmm_granularity
-#define vendorVmmMap         loopback_vmm_map
-#define vendorVmmRelease     loopback_vmm_release
-#define vendorVmmReserve     loopback_vmm_reserve
-#define vendorVmmUnmap       loopback_vmm_unmap
+#define vendorVmm_t           void *
+#define vendorVmmAllow        loopback_vmm_allow
+#define vendorVmmCreate       loopback_vmm_create
+#define vendorVmmCreateShared loopback_vmm_create_shared
+#define vendorVmmDestroy      loopback_vmm_destroy
+#define vendorVmmExport       loopback_vmm_export
+#define vendorVmmGranularity  loopback_vmm_granularity
+#define vendorVmmImport       loopback_vmm_import
+#define vendorVmmMap          loopback_vmm_map
+#define vendorVmmRelease      loopback_vmm_release
+#define vendorVmmReserve      loopback_vmm_reserve
+#define vendorVmmShareable    loopback_vmm_shareable
+#define vendorVmmUnmap        loopback_vmm_unmap
 
 #include "tests/loopback/vmm.h"
 

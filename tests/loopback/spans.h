@@ -13,6 +13,7 @@ typedef struct loopback_span {
     int device;
     bool is_pinned;   /* host memory */
     uint64_t allowed; /* mapped pages: the devices that may touch them, a bit each */
+    bool is_imported; /* another process's */
 } loopback_span_t;
 
 typedef struct loopback_spans {

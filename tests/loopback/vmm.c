@@ -1,8 +1,12 @@
-/* Virtual memory: pages of the cpu backend behind the calls of a vendor. */
+/* Virtual memory: pages of the cpu backend behind the calls of a vendor, and files where several processes have them. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/vmm.h"
 #include "tests/loopback/driver.h"
 
 #include "backends/cpu/cpu.h"
+#include "base/shared.h"
+
+#include <sys/mman.h>
 
 static const dao_backend_ops_t *const cpu = &dao_cpu_backend_ops;
 
@@ -81,6 +85,102 @@ vendorError_t loopback_vmm_create(void **out_handle, size_t size_bytes, int devi
     return error;
 }
 
+vendorError_t loopback_vmm_shareable(int *out_is_shareable, int device)
+{
+    vendorError_t error = loopback_begin("shareable", device);
+    if (error == vendorSuccess) {
+        *out_is_shareable = !loopback_driver.settings.is_unshareable;
+    }
+    return error;
+}
+
+/* Beside the pages of the cpu backend, which count them, there is the file that others have. */
+vendorError_t loopback_vmm_create_shared(void **out_handle, size_t size_bytes, int device)
+{
+    void *handle = NULL;
+    vendorError_t error = loopback_vmm_create(&handle, size_bytes, device);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    loopback_object_t *pages = handle;
+    pages->descriptor = dao_shared_create(size_bytes);
+    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
+        loopback_object_remove(pages);
+        loopback_pages_end(pages);
+        return loopback_error(vendorErrorMemoryAllocation);
+    }
+    *out_handle = handle;
+    return vendorSuccess;
+}
+
+vendorError_t loopback_vmm_export(int *out_descriptor, void *handle)
+{
+    const loopback_object_t *pages = handle;
+    if (!loopback_object_check(pages, LOOPBACK_KIND_PAGES, "export")) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    vendorError_t error = loopback_begin("export", pages->device);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    int descriptor = dao_descriptor_copy(pages->descriptor);
+    if (descriptor == DAO_NO_DESCRIPTOR) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    *out_descriptor = descriptor;
+    return vendorSuccess;
+}
+
+vendorError_t loopback_vmm_import(void **out_handle, int descriptor)
+{
+    vendorError_t error = loopback_begin("import", LOOPBACK_NO_DEVICE);
+    if (error != vendorSuccess) {
+        return error;
+    }
+    size_t size_bytes;
+    int own = dao_shared_size(descriptor, &size_bytes) ? dao_descriptor_copy(descriptor) : DAO_NO_DESCRIPTOR;
+    if (own == DAO_NO_DESCRIPTOR) {
+        return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    loopback_object_t *pages = loopback_object_add(LOOPBACK_KIND_PAGES, NULL, size_bytes);
+    pages->descriptor = own;
+    *out_handle = pages;
+    return vendorSuccess;
+}
+
+/* ---- which memory is behind an address ---- */
+
+static vendorError_t put(const loopback_object_t *pages, void *address)
+{
+    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
+        return loopback_from(cpu->pages_map(device_of(pages), pages->inner, address));
+    }
+    void *mapped = mmap(address, pages->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                        pages->descriptor, 0);
+    return mapped == address ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
+}
+
+static vendorError_t take_off(const loopback_object_t *pages, void *address)
+{
+    if (pages->descriptor == DAO_NO_DESCRIPTOR) {
+        return loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, address));
+    }
+    void *reserved = mmap(address, pages->size_bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return reserved == address ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
+}
+
+void loopback_pages_end(loopback_object_t *pages)
+{
+    if (pages->mapped_at != NULL) {
+        (void)take_off(pages, pages->mapped_at);
+    }
+    if (pages->inner != NULL) {
+        (void)cpu->pages_destroy(device_of(pages), pages->inner);
+    }
+    dao_descriptor_close(pages->descriptor);
+}
+
 vendorError_t loopback_vmm_destroy(void *handle)
 {
     loopback_object_t *pages = handle;
@@ -95,7 +195,8 @@ vendorError_t loopback_vmm_destroy(void *handle)
         return loopback_breach(LOOPBACK_RULE_MAPPED, "destroy");
     }
     loopback_object_remove(pages);
-    return loopback_from(cpu->pages_destroy(device_of(pages), pages->inner));
+    loopback_pages_end(pages);
+    return vendorSuccess;
 }
 
 vendorError_t loopback_vmm_map(void *address, size_t size_bytes, void *handle)
@@ -120,7 +221,7 @@ vendorError_t loopback_vmm_map(void *address, size_t size_bytes, void *handle)
     if (!is_reserved || size_bytes != pages->size_bytes || is_taken) {
         return loopback_breach(is_taken ? LOOPBACK_RULE_MAPPED : LOOPBACK_RULE_BAD_RANGE, "map");
     }
-    error = loopback_from(cpu->pages_map(device_of(pages), pages->inner, address));
+    error = put(pages, address);
     if (error == vendorSuccess) {
         loopback_span_t span = {
             .begin = address, .size_bytes = size_bytes, .owner = pages, .device = pages->device};
@@ -155,7 +256,7 @@ vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
         if (pages == NULL) {
             return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
         }
-        error = loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, at));
+        error = take_off(pages, at);
         if (error == vendorSuccess) {
             dao_mutex_lock(&driver->lock);
             pages->mapped_at = NULL;

@@ -80,9 +80,10 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
     if (kernel->answer != DAO_OK) {
         return kernel->answer;
     }
-    job_t *job = calloc(1, sizeof(*job));
+    dao_status_t status = program->work != NULL ? program->work(launch, NULL) : DAO_OK;
+    job_t *job = status == DAO_OK ? calloc(1, sizeof(*job)) : NULL;
     if (job == NULL) {
-        return DAO_ERR_NO_HOST_MEMORY;
+        return status != DAO_OK ? status : DAO_ERR_NO_HOST_MEMORY;
     }
     job->program = program;
     job->kernel = *kernel;
@@ -93,7 +94,7 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
         job->addresses[i] = launch->addresses[i];
         job->versions[i] = versions[i];
     }
-    dao_status_t status = dao_stream_host_func(launch->stream, run_job, job);
+    status = dao_stream_host_func(launch->stream, run_job, job);
     if (status != DAO_OK) {
         free(job);
         return status;
@@ -132,6 +133,13 @@ uint32_t program_tensor(program_t *program, size_t size_bytes)
     tensor->version = 0;
     program->tensor_count++;
     return number;
+}
+
+bool program_renew(program_t *program, uint32_t number)
+{
+    program_tensor_t *tensor = &program->tensors[number];
+    dao_managed_config_t config = {.size_bytes = tensor->size_bytes};
+    return dao_managed_create(program->executor, &config, &tensor->handle) == DAO_OK;
 }
 
 dao_status_t program_write(program_t *program, uint32_t number)

@@ -20,6 +20,7 @@ typedef struct program_tensor {
 
 typedef struct program {
     dao_executor_t *executor;
+    dao_launch_func_t work; /* queued in front of every kernel, with user NULL; NULL: nothing is */
     program_tensor_t tensors[PROGRAM_TENSOR_COUNT_MAX];
     uint32_t tensor_count;
     _Atomic uint64_t read_count;     /* operands checked on the device */
@@ -42,6 +43,10 @@ void program_init(program_t *program, dao_executor_t *executor);
 
 /* Creates a tensor; its number, or UINT32_MAX if the executor refused. */
 uint32_t program_tensor(program_t *program, size_t size_bytes);
+
+/* Gives a tensor that was dropped a new handle, to a tensor of the same size without content. Its next version is the one
+   behind its last. False if the executor refused. */
+bool program_renew(program_t *program, uint32_t tensor);
 
 /* Writes a tensor's next version from the host. */
 dao_status_t program_write(program_t *program, uint32_t tensor);

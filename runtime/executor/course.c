@@ -1,0 +1,530 @@
+/* Following a course.
+
+       item: kernel k  -->  copies of the plan before k  -->  drops, places of k's operands  -->  launched  -->  copies behind k
+
+   Every thing waits for what its fence in the plan names, as numbers on the lanes, and for `extra`. Invariants while a course
+   is followed: the range allocator has no part in use; who is on the device has a role and lies where the plan has him now;
+   a thing's drops leave before its bytes come, also if they do not come.
+
+   What is not in the plan, and what is done:
+     a content that leaves unsaved, and may be asked for   it is copied out first
+     an operand that is not there                          it is copied in, or filled, at its place in the plan
+     another tensor has a role that begins anew            the former one leaves
+     anything else                                         an error: the engine leaves the course */
+#include "runtime/executor/course.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "runtime/executor/access.h"
+#include "runtime/executor/managed.h"
+#include "runtime/executor/residence.h"
+
+static const dao_fence_t no_fence;
+
+/* All that was queued so far, on all lanes. */
+static dao_fence_t everything(const dao_timeline_t *timeline)
+{
+    dao_fence_t fence = no_fence;
+    for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
+        dao_fence_add(&fence, (dao_stream_role_t)lane, timeline->lanes[lane].issued);
+    }
+    return fence;
+}
+
+static dao_status_t mismatch(const dao_managed_t *tensor)
+{
+    return dao_error(DAO_ERR_UNSUPPORTED, "tensor \"%s\" is not where the step's plan has it", tensor->name);
+}
+
+/* ---- fences ---- */
+
+/* Numbers of a lane's things, of this step or of the one before. */
+static uint64_t *sequences_of(const dao_course_t *course, uint32_t lane, bool is_before)
+{
+    uint64_t *sequences = course->sequences + (is_before ? course->order.count : 0);
+    for (uint32_t i = 0; i < lane; i++) {
+        sequences += course->order.lane_counts[i];
+    }
+    return sequences;
+}
+
+static uint64_t sequence_of(const dao_course_t *course, uint32_t lane, int32_t done)
+{
+    int64_t before = (int64_t)course->order.lane_counts[lane] + done;
+    if (done > 0) {
+        return sequences_of(course, lane, false)[done - 1];
+    }
+    return before > 0 ? sequences_of(course, lane, true)[before - 1] : 0;
+}
+
+static dao_fence_t fence_of(const dao_course_t *course, dao_order_thing_t thing)
+{
+    const dao_swap_fence_t *after = dao_order_fence(course->schedule, thing);
+    dao_fence_t fence = course->extra;
+    for (uint32_t lane = 0; lane < DAO_ORDER_LANE_COUNT; lane++) {
+        int32_t done = after->done[dao_order_lanes[lane]];
+        if (done != DAO_SWAP_NO_WAIT && lane != thing.lane) {
+            dao_fence_add(&fence, dao_order_roles[lane], sequence_of(course, lane, done));
+        }
+    }
+    return fence;
+}
+
+static void number(dao_course_t *course, dao_order_thing_t thing, uint64_t sequence)
+{
+    sequences_of(course, thing.lane, false)[thing.index] = sequence;
+}
+
+/* ---- who leaves ---- */
+
+static bool needs_saving(const dao_managed_t *tensor)
+{
+    bool is_overwritten = tensor->first_use != NULL && tensor->first_use->kind == DAO_USE_WRITE;
+    return tensor->has_device && tensor->residence == DAO_RESIDENCE_DEVICE && !is_overwritten;
+}
+
+static dao_status_t drop(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor)
+{
+    if (tensor == NULL || !tensor->has_device) {
+        return DAO_OK;
+    }
+    if (tensor->residence == DAO_RESIDENCE_BOTH) {
+        dao_residence_drop_device(engine, tensor);
+        return DAO_OK;
+    }
+    if (!needs_saving(tensor)) {
+        dao_residence_discard(engine, tensor);
+        return DAO_OK;
+    }
+    dao_status_t status = dao_residence_evict(engine, tensor);
+    dao_fence_join(&course->extra, &tensor->host_written);
+    engine->stats.save_count += status == DAO_OK ? 1 : 0;
+    return status;
+}
+
+static dao_status_t drop_all(dao_engine_t *engine, dao_course_t *course, uint32_t thing)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = course->drop_first[thing]; status == DAO_OK && i < course->drop_first[thing + 1]; i++) {
+        status = drop(engine, course, course->roles[course->drops[i]].tensor);
+    }
+    return status;
+}
+
+/* Tells whether a thing makes somebody leave whose content would have to be saved. */
+static bool drops_live_content(const dao_course_t *course, uint32_t thing)
+{
+    for (uint32_t i = course->drop_first[thing]; i < course->drop_first[thing + 1]; i++) {
+        const dao_managed_t *tensor = course->roles[course->drops[i]].tensor;
+        if (tensor != NULL && needs_saving(tensor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- copies ---- */
+
+/* A copy that is refused is no failure yet: the operand's kernel tries again. */
+static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t status)
+{
+    return status == DAO_ERR_COPY_FAILED && !engine->is_lost ? DAO_OK : status;
+}
+
+static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_t address,
+                            const dao_fence_t *fence)
+{
+    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_H2D, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    dao_residence_land(tensor, address);
+    status = dao_residence_fetch(engine, tensor);
+    if (status != DAO_OK) {
+        dao_residence_unland(engine, tensor);
+    }
+    return status;
+}
+
+static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, const dao_fence_t *fence)
+{
+    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_D2H, fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    return dao_residence_save(engine, tensor);
+}
+
+static dao_status_t queue_copy(dao_engine_t *engine, dao_course_t *course, uint32_t index)
+{
+    dao_order_thing_t thing = course->order.things[index];
+    const dao_swap_copy_t *copy = dao_order_copy(course->schedule, thing);
+    dao_fence_t fence = fence_of(course, thing);
+    dao_managed_t *tensor = course->roles[copy->tensor].tensor;
+    dao_status_t status = drop_all(engine, course, index);
+    if (status == DAO_OK && tensor != NULL) {
+        dao_fence_join(&fence, &course->extra); /* who left may have been saved */
+        if (copy->is_in && tensor->residence == DAO_RESIDENCE_HOST) {
+            status = unless_refused(engine, copy_in(engine, tensor, copy->address_bytes, &fence));
+        } else if (!copy->is_in && tensor->residence == DAO_RESIDENCE_DEVICE) {
+            status = unless_refused(engine, copy_out(engine, tensor, &fence));
+        }
+    }
+    number(course, thing, engine->timeline.lanes[dao_order_roles[thing.lane]].issued);
+    return status;
+}
+
+/* Queues copies up to the next kernel. Unless that kernel is due, one that would have to save a content waits: perhaps the
+   program is about to say that nobody needs it. */
+static dao_status_t queue_copies(dao_engine_t *engine, dao_course_t *course, bool is_due)
+{
+    dao_status_t status = DAO_OK;
+    while (status == DAO_OK && course->next < course->order.count &&
+           dao_order_copy(course->schedule, course->order.things[course->next]) != NULL &&
+           (is_due || !drops_live_content(course, course->next))) {
+        status = queue_copy(engine, course, course->next++);
+    }
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static void bind(dao_course_role_t *role, dao_managed_t *tensor)
+{
+    role->tensor = tensor;
+    tensor->course_role = role;
+}
+
+static void unbind(dao_course_role_t *role)
+{
+    role->tensor->course_role = NULL;
+    role->tensor = NULL;
+}
+
+/* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in it. */
+static dao_status_t pass_on(dao_engine_t *engine, dao_course_t *course, dao_course_role_t *role,
+                            dao_managed_t *tensor)
+{
+    dao_managed_t *former = role->tensor;
+    dao_status_t status = DAO_OK;
+    if (tensor->course_role != NULL || tensor->has_device) {
+        return mismatch(tensor);
+    }
+    if (former != NULL) {
+        status = drop(engine, course, former);
+        if (status == DAO_OK && former->host_address != NULL && former->host_address == role->slot) {
+            role->slot = NULL;
+            status = dao_host_tier_take(&engine->host_tier, &engine->timeline, role->size_bytes, &role->slot);
+            role->slot_busy = no_fence;
+        }
+        unbind(role);
+    }
+    if (status == DAO_OK) {
+        bind(role, tensor);
+    }
+    return status;
+}
+
+/* An operand that no copy of the plan has brought: it comes now, to its place in the plan. */
+static dao_status_t bring(dao_engine_t *engine, dao_course_t *course, const dao_use_t *use, uint64_t address)
+{
+    dao_managed_t *tensor = use->tensor;
+    if (tensor->has_device) {
+        return tensor->device_offset_bytes == address ? DAO_OK : mismatch(tensor);
+    }
+    if (use->kind == DAO_USE_WRITE) {
+        dao_residence_land(tensor, address);
+        return DAO_OK;
+    }
+    dao_status_t status = DAO_OK;
+    dao_fence_t all = everything(&engine->timeline);
+    if (tensor->residence == DAO_RESIDENCE_HOST) {
+        status = copy_in(engine, tensor, address, &all);
+    } else {
+        status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &all);
+        if (status != DAO_OK) {
+            dao_engine_fail(engine, status, true);
+            return status;
+        }
+        dao_residence_land(tensor, address);
+        status = dao_residence_zero(engine, tensor);
+        if (status != DAO_OK && dao_residence_is_landing(tensor)) {
+            dao_residence_unland(engine, tensor);
+        }
+    }
+    if (status == DAO_OK) {
+        dao_fence_join(&course->extra, &tensor->device_busy);
+    }
+    return status;
+}
+
+dao_status_t dao_course_prepare(dao_engine_t *engine, dao_item_t *item, const dao_step_log_t *log,
+                                dao_placement_t *out_placement)
+{
+    dao_course_t *course = engine->course;
+    dao_status_t status = queue_copies(engine, course, true);
+    if (status != DAO_OK || course->next == course->order.count) {
+        return status != DAO_OK ? status : dao_error(DAO_ERR_UNSUPPORTED, "the step is longer than its plan");
+    }
+    dao_order_thing_t thing = course->order.things[course->next];
+    uint32_t first_use = log->kernels[thing.index].first_use;
+    const uint64_t *addresses = course->schedule->use_address + first_use;
+    status = drop_all(engine, course, course->next);
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        dao_course_role_t *role = &course->roles[log->uses[first_use + i].role];
+        if (role->tensor != item->uses[i].tensor) {
+            status = pass_on(engine, course, role, item->uses[i].tensor);
+        }
+    }
+    for (uint32_t i = 0; status == DAO_OK && i < item->use_count; i++) {
+        status = bring(engine, course, &item->uses[i], addresses[i]);
+    }
+    *out_placement = (dao_placement_t){.is_planned = true,
+                                       .has_workspace = item->workspace_bytes > 0,
+                                       .workspace_offset = course->schedule->workspace_address[thing.index],
+                                       .fence = fence_of(course, thing)};
+    return status;
+}
+
+void dao_course_launched(dao_engine_t *engine, uint64_t sequence)
+{
+    dao_course_t *course = engine->course;
+    number(course, course->order.things[course->next++], sequence);
+    dao_status_t status = queue_copies(engine, course, false);
+    if (status != DAO_OK && !engine->is_lost) {
+        dao_course_leave(engine);
+    }
+}
+
+void dao_course_turn(dao_engine_t *engine)
+{
+    dao_course_t *course = engine->course;
+    dao_status_t status = queue_copies(engine, course, true);
+    if (status != DAO_OK) {
+        dao_course_leave(engine);
+        return;
+    }
+    DAO_ASSERT(course->next == course->order.count);
+    for (uint32_t i = 0; i < course->order.count; i++) {
+        course->sequences[course->order.count + i] = course->sequences[i];
+    }
+    course->next = 0;
+}
+
+/* ---- slots ---- */
+
+void *dao_course_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy)
+{
+    const dao_course_role_t *role = tensor->course_role;
+    if (role == NULL || role->slot == NULL || tensor->host_address == role->slot) {
+        return NULL;
+    }
+    *out_busy = role->slot_busy;
+    return role->slot;
+}
+
+bool dao_course_has_slot(const dao_managed_t *tensor, const void *slot)
+{
+    return tensor->course_role != NULL && tensor->course_role->slot == slot;
+}
+
+bool dao_course_give_slot(dao_managed_t *tensor)
+{
+    dao_course_role_t *role = tensor->course_role;
+    if (!dao_course_has_slot(tensor, tensor->host_address)) {
+        return false;
+    }
+    dao_fence_join(&role->slot_busy, &tensor->host_busy);
+    return true;
+}
+
+void dao_course_forget(dao_managed_t *tensor)
+{
+    if (tensor->course_role != NULL) {
+        unbind(tensor->course_role);
+    }
+}
+
+uint64_t dao_course_idle_bytes(const dao_course_t *course)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < course->role_count; i++) {
+        const dao_course_role_t *role = &course->roles[i];
+        bool is_used = role->tensor != NULL && role->tensor->host_address == role->slot;
+        bytes += role->slot != NULL && !is_used ? role->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* ---- entering and leaving ---- */
+
+/* Roles that do not begin anew are those of the tensors that had them when the step was learnt. */
+static void bind_all(dao_engine_t *engine, dao_course_t *course, const dao_step_log_t *shape)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        uint32_t role = dao_step_log_find_reader(shape, tensor->id);
+        if (role != DAO_SHAPE_NO_ROLE) {
+            bind(&course->roles[role], tensor);
+        }
+    }
+}
+
+/* Nobody has a role any more. A slot stays with the tensor whose bytes are in it. */
+static void give_up_roles(dao_engine_t *engine, dao_course_t *course)
+{
+    for (uint32_t i = 0; i < course->role_count; i++) {
+        dao_course_role_t *role = &course->roles[i];
+        bool is_used = role->tensor != NULL && role->tensor->host_address == role->slot;
+        if (role->slot != NULL && !is_used) {
+            dao_status_t status = dao_host_tier_give(&engine->host_tier, &engine->timeline, role->slot,
+                                                     role->size_bytes, &role->slot_busy);
+            if (status != DAO_OK) {
+                dao_engine_fail(engine, status, true);
+            }
+        } else if (role->slot != NULL) {
+            dao_fence_join(&role->tensor->host_busy, &role->slot_busy);
+        }
+        if (role->tensor != NULL) {
+            unbind(role);
+        }
+        role->slot = NULL;
+        role->slot_busy = no_fence;
+    }
+}
+
+/* Whoever is not where the step begins with him leaves the device. */
+static dao_status_t evict_strangers(dao_engine_t *engine)
+{
+    dao_status_t status = DAO_OK;
+    for (dao_managed_t *tensor = engine->table; status == DAO_OK && tensor != NULL;
+         tensor = tensor->table_next) {
+        bool is_in_place =
+            tensor->course_role != NULL && tensor->device_offset_bytes == tensor->course_role->start_address;
+        if (tensor->has_device && !is_in_place) {
+            status = dao_residence_evict(engine, tensor);
+        }
+    }
+    return status;
+}
+
+static dao_status_t take_slots(dao_engine_t *engine, dao_course_t *course, const dao_step_log_t *shape)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < course->role_count; i++) {
+        dao_course_role_t *role = &course->roles[i];
+        role->size_bytes = shape->roles[i].size_bytes;
+        role->slot_busy = no_fence;
+        if (role->needs_slot && role->tensor != NULL && role->tensor->host_address != NULL) {
+            role->slot = role->tensor->host_address;
+        } else if (role->needs_slot) {
+            status = dao_host_tier_take(&engine->host_tier, &engine->timeline, role->size_bytes, &role->slot);
+        }
+    }
+    return status;
+}
+
+/* The range allocator has the parts again; it has the memory to do so. */
+static void take_back_arena(dao_engine_t *engine)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->has_device) {
+            dao_status_t status = dao_arena_take_at(&engine->arena, tensor->device_offset_bytes,
+                                                    dao_round_up(tensor->size_bytes, DAO_RANGE_GRANULE),
+                                                    (uint64_t)(uintptr_t)tensor);
+            DAO_ASSERT(status == DAO_OK);
+            (void)status;
+        }
+    }
+}
+
+/* The range allocator gives up all parts, and is made sure to have the memory to take as many as tensors may have when the
+   course is left. */
+static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_course_t *course)
+{
+    for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
+        if (tensor->has_device) {
+            dao_arena_forget(&engine->arena, tensor->device_offset_bytes);
+        }
+    }
+    dao_status_t status = dao_arena_reserve(&engine->arena, course->role_count);
+    if (status != DAO_OK) {
+        take_back_arena(engine);
+    }
+    return status;
+}
+
+static dao_status_t bring_residents(dao_engine_t *engine, dao_course_t *course)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < course->role_count; i++) {
+        dao_course_role_t *role = &course->roles[i];
+        if (role->start_address != DAO_COURSE_NOWHERE && role->tensor != NULL && !role->tensor->has_device &&
+            role->tensor->residence == DAO_RESIDENCE_HOST) {
+            status = unless_refused(engine, copy_in(engine, role->tensor, role->start_address, &no_fence));
+        }
+    }
+    return status;
+}
+
+dao_status_t dao_course_enter(dao_engine_t *engine, dao_course_t *course, const dao_step_log_t *shape)
+{
+    DAO_ASSERT(engine->course == NULL && course->role_count == shape->role_count);
+    bind_all(engine, course, shape);
+    dao_status_t status = evict_strangers(engine);
+    status = status == DAO_OK ? take_slots(engine, course, shape) : status;
+    status = status == DAO_OK ? hand_over_arena(engine, course) : status;
+    if (status != DAO_OK) {
+        give_up_roles(engine, course);
+        return status;
+    }
+    for (uint32_t i = 0; i < 2 * course->order.count; i++) {
+        course->sequences[i] = 0;
+    }
+    course->next = 0;
+    engine->course = course;
+    status = bring_residents(engine, course); /* behind the fences of the arena */
+    course->extra = everything(&engine->timeline);
+    engine->arena.fence_count = 0;
+    if (status != DAO_OK) {
+        dao_course_leave(engine);
+    }
+    return status;
+}
+
+void dao_course_leave(dao_engine_t *engine)
+{
+    dao_course_t *course = engine->course;
+    dao_fence_t fence = everything(&engine->timeline);
+    engine->course = NULL;
+    give_up_roles(engine, course);
+    take_back_arena(engine);
+    dao_status_t status = dao_arena_fence_all(&engine->arena, &engine->timeline, &fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+    }
+}
+
+bool dao_course_is_valid(const dao_course_t *course)
+{
+    for (uint32_t i = 0; i < course->role_count; i++) {
+        const dao_managed_t *tensor = course->roles[i].tensor;
+        if (tensor == NULL) {
+            continue;
+        }
+        if (tensor->course_role != &course->roles[i]) {
+            return false;
+        }
+        for (uint32_t k = 0; tensor->has_device && k < i; k++) {
+            const dao_managed_t *other = course->roles[k].tensor;
+            if (other != NULL && other->has_device &&
+                other->device_offset_bytes < tensor->device_offset_bytes + tensor->size_bytes &&
+                tensor->device_offset_bytes < other->device_offset_bytes + other->size_bytes) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,486 @@
+/* Executors that learn their program's steps: plans are made and followed, steps that become others lose nothing, and a plan
+   comes back. Every operand of every kernel is checked, in virtual time as well as on threads, with commands held back and
+   calls that fail. */
+#include "backends/sim/sim.h"
+#include "base/fault.h"
+#include "runtime/executor/executor_internal.h"
+#include "tests/support/fault_backend.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LAYERS = 6,
+    UNIT = 4096, /* of sizes */
+    STEPS = 10,
+    KERNEL_NS = 20000,
+    LINK_BYTES_PER_S = 1000000000,
+    PATIENCE = 3000, /* steps that are run at most until a plan is there */
+};
+
+/* A network: weights stay, activations are made anew in every step. */
+typedef struct network {
+    uint32_t weights[LAYERS];
+    uint32_t activations[LAYERS + 1]; /* the first one is the input */
+    uint32_t gradients[LAYERS + 1];
+} network_t;
+
+/* How a step differs from the usual one. */
+typedef struct variation {
+    uint32_t kernel_left_out; /* of the forward pass, from 1 */
+    uint32_t kernels_swapped; /* names of this forward kernel and the next, from 1 */
+    uint32_t layer_count;     /* 0: all */
+    bool keeps_activations;   /* they are released after the step */
+    bool reads_in_between;    /* on the host */
+} variation_t;
+
+static dao_executor_t *executor;
+static program_t program;
+static network_t network;
+static uint64_t kernel_ns;
+
+static dao_executor_stats_t stats_now(void)
+{
+    dao_executor_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
+    return stats;
+}
+
+static dao_status_t work_in_virtual_time(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    return dao_sim_stream_work(launch->stream->backend, kernel_ns);
+}
+
+/* ---- a network ---- */
+
+static uint32_t tensor(size_t size_bytes)
+{
+    uint32_t number = program_tensor(&program, size_bytes);
+    CU_ASSERT_NOT_EQUAL_FATAL(number, UINT32_MAX);
+    return number;
+}
+
+static dao_status_t build_network(void)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        network.weights[i] = tensor((i % 3 + 2) * UNIT + 100);
+    }
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        network.activations[i] = tensor((i % 2 + 2) * UNIT);
+        network.gradients[i] = tensor((i % 2 + 2) * UNIT);
+        program_drop(&program, network.activations[i]);
+        program_drop(&program, network.gradients[i]);
+    }
+    for (uint32_t i = 0; i < LAYERS && status == DAO_OK; i++) {
+        status = program_write(&program, network.weights[i]);
+    }
+    return status;
+}
+
+static dao_status_t push(const char *name, uint32_t read, uint32_t also_read, uint32_t write,
+                         dao_access_t access)
+{
+    program_kernel_t kernel = {.name = name,
+                               .operand_count = 3,
+                               .tensors = {read, also_read, write},
+                               .accesses = {DAO_ACCESS_READ, DAO_ACCESS_READ, access},
+                               .workspace_bytes = UNIT};
+    return program_push(&program, &kernel);
+}
+
+static dao_status_t forward(const variation_t *variation, uint32_t layer)
+{
+    const char *name = layer + 1 == variation->kernels_swapped ? "other" : "forward";
+    return push(name, network.activations[layer], network.weights[layer], network.activations[layer + 1],
+                layer + 1 == variation->kernel_left_out ? DAO_ACCESS_READ_WRITE : DAO_ACCESS_WRITE);
+}
+
+static bool renew(uint32_t number)
+{
+    return program.tensors[number].handle != NULL || program_renew(&program, number);
+}
+
+/* A training step, and a mark behind it. The first error ends it; everything is released even so. */
+static dao_status_t run_network(const variation_t *variation)
+{
+    uint32_t layers = variation->layer_count != 0 ? variation->layer_count : LAYERS;
+    bool is_there = renew(network.activations[0]);
+    dao_status_t status = is_there ? program_write(&program, network.activations[0]) : DAO_ERR_NO_HOST_MEMORY;
+    for (uint32_t i = 0; status == DAO_OK && i < layers; i++) {
+        status = renew(network.activations[i + 1]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+        if (status == DAO_OK && i + 1 == variation->kernel_left_out) {
+            program_kernel_t fill = {.name = "fill",
+                                     .operand_count = 1,
+                                     .tensors = {network.activations[i + 1]},
+                                     .accesses = {DAO_ACCESS_WRITE}};
+            status = program_push(&program, &fill);
+        }
+        status = status == DAO_OK ? forward(variation, i) : status;
+    }
+    if (status == DAO_OK && variation->reads_in_between) {
+        status = dao_executor_sync(executor);
+        status = status == DAO_OK ? program_read(&program, network.activations[1]) : status;
+    }
+    for (uint32_t i = layers; status == DAO_OK && i-- > 0;) {
+        status = renew(network.gradients[i]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+        status = status == DAO_OK ? push("backward", network.activations[i + 1], network.weights[i],
+                                         network.gradients[i], DAO_ACCESS_WRITE)
+                                  : status;
+        status = status == DAO_OK ? push("update", network.gradients[i], network.activations[i],
+                                         network.weights[i], DAO_ACCESS_READ_WRITE)
+                                  : status;
+        program_drop(&program, network.gradients[i]);
+        if (!variation->keeps_activations) {
+            program_drop(&program, network.activations[i + 1]);
+        }
+    }
+    dao_status_t mark_status = dao_executor_mark(executor);
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        program_drop(&program, network.activations[i]);
+        program_drop(&program, network.gradients[i]);
+    }
+    dao_status_t sync_status = dao_executor_sync(executor);
+    status = status != DAO_OK ? status : mark_status;
+    return status != DAO_OK ? status : sync_status;
+}
+
+static const variation_t usual;
+
+static void run_well(const variation_t *variation)
+{
+    dao_status_t status = run_network(variation);
+    if (status != DAO_OK) {
+        (void)printf("    %s: %s\n", dao_status_name(status), dao_last_message());
+    }
+    CU_ASSERT_EQUAL(status, DAO_OK);
+}
+
+/* ---- executors ---- */
+
+static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
+{
+    dao_config_t settings = {.cpu = {.device_count = 1,
+                                     .device_bytes = 8 * MIB,
+                                     .h2d_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0,
+                                     .d2h_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, ops), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(is_still ? dao_executor_create_still(config, &executor)
+                                   : dao_executor_create(config, &executor),
+                          DAO_OK);
+    program_init(&program, executor);
+    kernel_ns = KERNEL_NS;
+    if (ops == &dao_sim_bytes_backend_ops) {
+        program.work = work_in_virtual_time;
+    }
+    CU_ASSERT_EQUAL(build_network(), DAO_OK);
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().live_tensor_count, 0);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* Less than everything, more than any kernel: activations, weights and gradients of a few layers. */
+static const dao_executor_config_t tight = {
+    .capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = true};
+
+/* Runs steps until `count` more of them have followed a plan. */
+static void run_until_planned(const variation_t *variation, uint64_t count)
+{
+    uint64_t wanted = stats_now().plan_hit_count + count;
+    for (int i = 0; i < PATIENCE && stats_now().plan_hit_count < wanted; i++) {
+        run_well(variation);
+    }
+    CU_ASSERT_TRUE(stats_now().plan_hit_count >= wanted);
+}
+
+/* ---- tests ---- */
+
+static uint64_t run_in_virtual_time(bool without_plans, dao_executor_stats_t *out_stats)
+{
+    dao_executor_config_t config = tight;
+    config.without_plans = without_plans;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    uint64_t taken_ns = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+    *out_stats = stats_now();
+    end();
+    return taken_ns;
+}
+
+static void a_step_that_repeats_is_planned_and_followed(void)
+{
+    dao_executor_stats_t stats, again, online;
+    uint64_t planned_ns = run_in_virtual_time(false, &stats);
+    uint64_t online_ns = run_in_virtual_time(true, &online);
+    CU_ASSERT_EQUAL(stats.plan_count, 1);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
+    CU_ASSERT_EQUAL(stats.deviation_count, 0);
+    CU_ASSERT_EQUAL(stats.replan_count, 0);
+    CU_ASSERT_EQUAL(stats.save_count, 0);
+    CU_ASSERT_TRUE(stats.measured_step_count >= 2);
+    CU_ASSERT_TRUE(stats.bound_ns > 0);
+    CU_ASSERT_EQUAL(online.plan_count, 0);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
+    CU_ASSERT_TRUE(planned_ns <= online_ns);
+    CU_ASSERT_EQUAL(run_in_virtual_time(false, &again), planned_ns); /* to the nanosecond */
+    CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+static void what_fits_is_not_planned(void)
+{
+    dao_executor_config_t config = tight;
+    config.capacity_bytes = 4 * MIB;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    end();
+}
+
+static const variation_t others[] = {
+    {.kernel_left_out = 3},     {.kernels_swapped = 2},
+    {.layer_count = 4},         {.keeps_activations = true},
+    {.reads_in_between = true}, {.kernels_swapped = LAYERS, .reads_in_between = true},
+};
+
+enum { OTHER_COUNT = sizeof(others) / sizeof(others[0]) };
+
+/* What is queued does not tell yet that the step will be another one. */
+static void a_step_that_becomes_another_one_loses_nothing(void)
+{
+    dao_executor_config_t config = tight;
+    config.queue_kernels = 2;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    run_until_planned(&usual, 2);
+    for (int i = 0; i < OTHER_COUNT; i++) {
+        run_well(&others[i]);
+        CU_ASSERT_EQUAL(program.mismatch_count, 0);
+        run_until_planned(&usual, 2); /* it comes back */
+    }
+    CU_ASSERT_TRUE(stats_now().deviation_count >= 3);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    run_until_planned(&others[0], 2); /* and the other one is learnt */
+    CU_ASSERT_TRUE(stats_now().plan_count >= 2);
+    end();
+}
+
+static void steps_that_alternate_keep_a_plan_each(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    for (int i = 0; i < 3 * STEPS; i++) {
+        run_well(i % 3 == 0 ? &usual : i % 3 == 1 ? &others[2] : &others[1]);
+    }
+    dao_executor_stats_t stats = stats_now();
+    CU_ASSERT_EQUAL(stats.plan_count, 3);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 3 * (STEPS - 4));
+    CU_ASSERT_TRUE(stats.deviation_count <= 4);
+    end();
+}
+
+static void more_shapes_than_are_kept(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    for (uint32_t i = 0; i < 4 * 12; i++) {
+        variation_t variation = {.kernels_swapped = i % 12 < 6 ? i % 6 + 1 : 0,
+                                 .kernel_left_out = i % 12 < 6 ? 0 : i % 6 + 1};
+        run_well(&variation);
+    }
+    CU_ASSERT_TRUE(stats_now().plan_count <= 8);
+    run_until_planned(&usual, 2);
+    end();
+}
+
+static void other_times_are_planned_anew(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_until_planned(&usual, 2);
+    CU_ASSERT_EQUAL(stats_now().replan_count, 0);
+    kernel_ns = 3 * KERNEL_NS;
+    for (int i = 0; i < 3 * STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().replan_count, 1);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
+    end();
+}
+
+/* ---- random edits ---- */
+
+static uint64_t state;
+
+static uint64_t below(uint64_t limit)
+{
+    return dao_test_random(&state) % limit;
+}
+
+static variation_t random_variation(void)
+{
+    variation_t variation = usual;
+    if (below(3) == 0) {
+        variation.kernel_left_out = (uint32_t)below(LAYERS + 1);
+        variation.kernels_swapped = (uint32_t)below(LAYERS + 1);
+        variation.layer_count = below(2) == 0 ? 0 : 2 + (uint32_t)below(LAYERS - 1);
+        variation.keeps_activations = below(3) == 0;
+        variation.reads_in_between = below(3) == 0;
+    }
+    return variation;
+}
+
+static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int step_count)
+{
+    dao_executor_config_t config = tight;
+    config.capacity_bytes = (12 + (size_t)below(24)) * UNIT;
+    config.queue_kernels = 1 + (uint32_t)below(40);
+    begin(ops, is_still, &config);
+    for (int i = 0; i < step_count; i++) {
+        variation_t variation = random_variation();
+        run_well(&variation);
+        if (below(8) == 0) {
+            CU_ASSERT_EQUAL(program_write(&program, network.weights[below(LAYERS)]), DAO_OK);
+        }
+    }
+    end();
+}
+
+static void random_edits_in_virtual_time(void)
+{
+    uint64_t seed = dao_test_seed("random edits", 400);
+    for (uint64_t i = 0; i < 12; i++) {
+        state = seed + i;
+        run_random_steps(&dao_sim_bytes_backend_ops, true, 30);
+        if (program.mismatch_count != 0) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void random_edits_on_threads(void)
+{
+    uint64_t seed = dao_test_seed("random edits on threads", 500);
+    for (uint64_t i = 0; i < 6; i++) {
+        fault_config_t delays = {
+            .seed = seed + i, .delay_ns_max = i % 2 == 0 ? 0 : 20000, .not_ready_max = 2};
+        state = seed + i;
+        run_random_steps(fault_backend_wrap(dao_backend_ops(), &delays), false, 40);
+        CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+        if (program.mismatch_count != 0) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void plans_come_from_a_thread_meanwhile(void)
+{
+    fault_config_t delays = {.seed = 7, .delay_ns_max = 20000, .not_ready_max = 2};
+    begin(fault_backend_wrap(dao_backend_ops(), &delays), false, &tight);
+    run_until_planned(&usual, 3);
+    run_well(&others[0]);
+    run_until_planned(&usual, 2);
+    end();
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+/* ---- what fails ---- */
+
+/* A refused call fails a step or not; behind the sync that says so all goes on. */
+static void refused_calls_lose_nothing(void)
+{
+    static const fault_call_t calls[] = {FAULT_CALL_COPY, FAULT_CALL_STREAM_WAIT_EVENT,
+                                         FAULT_CALL_EVENT_RECORD, FAULT_CALL_HOST_FUNC,
+                                         FAULT_CALL_PINNED_ALLOC};
+    fault_config_t faults = {.seed = 1};
+    begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &faults), true, &tight);
+    run_until_planned(&usual, 2);
+    for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
+        for (uint64_t n = 0; n < 40; n += 3) {
+            fault_backend_arm(calls[c], n, n % 2 == 0);
+            dao_status_t status = run_network(&usual);
+            (void)fault_backend_disarm();
+            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
+            status = dao_executor_sync(executor); /* what the step has left unsaid */
+            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
+            CU_ASSERT_EQUAL(program.mismatch_count, 0);
+        }
+    }
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    run_until_planned(&usual, 2);
+    end();
+}
+
+/* The step before which the plan is made, with the n-th allocation failing; then steps that are followed, and one that
+   deviates. */
+static bool plan_with_failure(uint64_t n)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_well(&usual);
+    run_well(&usual);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+    dao_status_t mark_status = dao_executor_mark(executor);
+    dao_status_t status = run_network(&usual);
+    dao_status_t next_status = run_network(&others[1]);
+    bool has_failed = dao_fault_disarm() > 0;
+    CU_ASSERT_TRUE(has_failed || (mark_status == DAO_OK && status == DAO_OK && next_status == DAO_OK));
+    status = dao_executor_sync(executor); /* what is left unsaid */
+    CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    run_until_planned(&usual, 2);
+    end();
+    return has_failed;
+}
+
+static void a_plan_that_cannot_be_made_harms_nothing(void)
+{
+    uint64_t n = 0;
+    while (plan_with_failure(n)) {
+        n += n < 40 ? 1 : n / 16;
+    }
+    (void)printf("    %" PRIu64 " allocations\n", n);
+}
+
+static CU_TestInfo tests[] = {
+    {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
+    {"what fits is not planned", what_fits_is_not_planned},
+    {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
+    {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
+    {"more shapes than are kept", more_shapes_than_are_kept},
+    {"other times are planned anew", other_times_are_planned_anew},
+    {"random edits in virtual time", random_edits_in_virtual_time},
+    {"random edits on threads", random_edits_on_threads},
+    {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
+    {"refused calls lose nothing", refused_calls_lose_nothing},
+    {"a plan that cannot be made harms nothing", a_plan_that_cannot_be_made_harms_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"plans of executors", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
