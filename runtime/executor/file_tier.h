@@ -12,7 +12,7 @@
 enum { DAO_FILE_STAGING_COUNT = 4 };
 
 /* Size of one, unless the arena is so small that a sixteenth of it is less. */
-#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)4 << 20)
+#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)16 << 20)
 #define DAO_FILE_STAGING_BYTES_MIN   ((uint64_t)4 << 10)
 #define DAO_FILE_STAGING_ARENA_SHARE 16
 
