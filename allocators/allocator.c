@@ -11,9 +11,6 @@ void dao_allocator_ops_limit(dao_allocator_ops_t *outer, const dao_allocator_ops
     if (inner->stream_mark == NULL) {
         outer->stream_mark = NULL;
     }
-    if (inner->walk_all == NULL) {
-        outer->walk_all = NULL;
-    }
     if (inner->free_deferred == NULL) {
         outer->free_deferred = NULL;
         outer->drain = NULL;

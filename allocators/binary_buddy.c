@@ -307,6 +307,27 @@ static uint64_t buddy_largest_hole(const dao_placer_t *placer)
     return largest_bytes;
 }
 
+static void walk_chunk(const chunk_t *chunk, dao_placed_visit_t visit, void *user)
+{
+    for (uint32_t page = 0; page < dao_buddy_page_count(chunk->buddy);) {
+        uint32_t order = dao_buddy_run_order(chunk->buddy, page);
+        dao_placed_t placed = {
+            .piece = {chunk->address + page * chunk->unit_bytes, chunk->unit_bytes << order},
+            .is_used = !dao_buddy_is_free_run(chunk->buddy, page),
+            .begins_segment = page == 0};
+        visit(&placed, user);
+        page += 1u << order;
+    }
+}
+
+static void buddy_walk(const dao_placer_t *placer, dao_placed_visit_t visit, void *user)
+{
+    const binary_buddy_t *buddy = buddy_of_const(placer);
+    for (size_t i = 0; i < buddy->count; i++) {
+        walk_chunk(&buddy->chunks[i], visit, user);
+    }
+}
+
 static bool buddy_is_hole(const dao_placer_t *placer, const void *address)
 {
     const chunk_t *chunk = chunk_around(buddy_of_const(placer), address);
@@ -357,6 +378,8 @@ static const dao_placer_ops_t buddy_ops = {
     .idle_bytes = buddy_idle_bytes,
     .release = buddy_release,
     .largest_hole = buddy_largest_hole,
+    .walk = buddy_walk,
+    .walks_used = true,
     .is_hole = buddy_is_hole,
     .is_valid = buddy_is_valid,
     .destroy = buddy_destroy,

@@ -208,6 +208,12 @@ bool dao_buddy_is_free_run(const dao_buddy_t *buddy, uint32_t page)
     return page < buddy->page_count && (buddy->tags[page] & TAG_FREE) != 0;
 }
 
+uint32_t dao_buddy_run_order(const dao_buddy_t *buddy, uint32_t page)
+{
+    DAO_ASSERT(page < buddy->page_count && buddy->tags[page] != 0);
+    return buddy->tags[page] & TAG_ORDER_MASK;
+}
+
 uint32_t dao_buddy_free_count(const dao_buddy_t *buddy)
 {
     return buddy->free_count;

@@ -34,4 +34,7 @@ uint32_t dao_buddy_largest_free_order(const dao_buddy_t *buddy);     /* UINT32_M
 bool dao_buddy_is_free_run(const dao_buddy_t *buddy, uint32_t page); /* a free run begins there */
 bool dao_buddy_is_valid(const dao_buddy_t *buddy);
 
+/* Gives the order of the run that begins at a page, free or used. */
+uint32_t dao_buddy_run_order(const dao_buddy_t *buddy, uint32_t page);
+
 #endif

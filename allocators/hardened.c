@@ -395,7 +395,7 @@ static dao_status_t unknown_error_locked(hardened_t *hardened, const void *addre
     }
     start_search_t search = {.address = address,
                              .is_found = dao_ledger_freed_lately(&hardened->ledger, address)};
-    if (!search.is_found && inner->ops->walk_all != NULL) {
+    if (!search.is_found) {
         inner->ops->walk_all(inner, match_free_start, &search);
     }
     return search.is_found ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
@@ -545,25 +545,12 @@ static void walk_inner_block(const dao_block_t *inner_block, void *user)
     walk->visit(&block, walk->user);
 }
 
-/* The same for an inner allocator that shows its live blocks alone. */
-static void walk_lone_block(const dao_block_t *inner_block, void *user)
-{
-    dao_block_t block = *inner_block;
-    block.begins_segment = true;
-    walk_inner_block(&block, user);
-}
-
 static void hardened_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
     hardened_t *hardened = hardened_of(allocator);
-    const dao_allocator_ops_t *ops = hardened->inner->ops;
     walk_t walk = {.hardened = hardened, .visit = visit, .user = user};
     dao_mutex_lock(&hardened->lock);
-    if (ops->walk_all != NULL) {
-        ops->walk_all(hardened->inner, walk_inner_block, &walk);
-    } else {
-        ops->walk(hardened->inner, walk_lone_block, &walk);
-    }
+    hardened->inner->ops->walk_all(hardened->inner, walk_inner_block, &walk);
     dao_mutex_unlock(&hardened->lock);
 }
 

@@ -10,8 +10,8 @@
 
        state    handle  place  buddy   made by                          left by
        absent   NULL    NONE   free    destroy_page                     create_run
-       idle     yes     NONE   used    unmap_place                      map_place, destroy_page
-       mapped   yes     p      used    create_run, map_place            unmap_place
+       idle     yes     NONE   used    unmap_place                      map_place, map_run, destroy_page
+       mapped   yes     p      used    create_run, map_place, map_run   unmap_place
 
    What holds between calls:
 
@@ -25,7 +25,8 @@
    other: nothing is lost and the next call uses it.
 
    New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary form of their
-   number has ones, so never more than a call a page.
+   number has ones, so never more than a call a page. Pages that are moved are mapped a gap in one call, where the backend has
+   such a call; they leave their old places one by one.
 
    Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each time, and a
    program that needs its pages at two places in turn would move them for ever. So pages are moved first where a large share
@@ -83,7 +84,7 @@ struct dao_pages {
     uint64_t moved_count; /* since something was last given back */
     uint32_t free_count;  /* places with a bit in `surveyed` */
     dao_pages_counts_t counts;
-    dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created */
+    dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created or mapped */
 };
 
 /* The places that a stretch of offsets touches: [first, end). */
@@ -172,6 +173,30 @@ static dao_status_t map_place(dao_pages_t *pages, uint32_t index, uint32_t place
     }
     enter_place(pages, index, place);
     return DAO_OK;
+}
+
+/* Maps the idle pages that have waited longest, side by side; if the backend refuses, they go to the end of the queue. */
+static dao_status_t map_run(dao_pages_t *pages, uint32_t count, uint32_t place)
+{
+    const dao_pages_config_t *config = &pages->config;
+    uint32_t index = pages->idle_first;
+    for (uint32_t i = 0; i < count; i++) {
+        DAO_ASSERT(page_at(pages, place + i) == NONE);
+        pages->run[i] = pages->table[idle_pop(pages)].handle;
+    }
+    pages->counts.call_count++;
+    dao_status_t status =
+        config->ops->pages_map_run(config->device, pages->run, count, place_address(pages, place));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = pages->table[index].next; /* as the queue was */
+        if (status == DAO_OK) {
+            enter_place(pages, index, place + i);
+        } else {
+            idle_push(pages, index);
+        }
+        index = next;
+    }
+    return status;
 }
 
 /* Makes a mapped page idle. */
@@ -421,11 +446,15 @@ static uint32_t count_missing(const dao_pages_t *pages, places_t places)
 /* Maps idle and free pages, of which there are enough, where places still have none. */
 static dao_status_t move_missing(dao_pages_t *pages, places_t places)
 {
+    uint32_t run_max = pages->config.ops->pages_map_run != NULL ? RUN_PAGE_MAX : 1;
     dao_status_t status = collect_free(pages, count_missing(pages, places));
-    for (uint32_t place = places.first; place < places.end && status == DAO_OK; place++) {
-        if (page_at(pages, place) == NONE) {
-            status = map_place(pages, idle_pop(pages), place);
+    for (uint32_t place = places.first; place < places.end && status == DAO_OK;) {
+        uint32_t gap = gap_at(pages, place, places.end);
+        uint32_t run = gap < run_max ? gap : run_max;
+        if (run > 0) {
+            status = run > 1 ? map_run(pages, run, place) : map_place(pages, idle_pop(pages), place);
         }
+        place += run > 0 ? run : 1;
     }
     return status;
 }

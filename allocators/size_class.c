@@ -240,6 +240,17 @@ static uint64_t pool_largest_hole(const dao_placer_t *placer)
     return largest_bytes;
 }
 
+static void pool_walk(const dao_placer_t *placer, dao_placed_visit_t visit, void *user)
+{
+    for (size_t class = 0; class < SHELF_COUNT; class ++) {
+        const shelf_t *shelf = &pool_of_const(placer)->shelves[class];
+        for (size_t i = 0; i < shelf->idle_count; i++) {
+            dao_placed_t placed = {.piece = shelf->idle[i], .begins_segment = true};
+            visit(&placed, user);
+        }
+    }
+}
+
 static bool pool_is_hole(const dao_placer_t *placer, const void *address)
 {
     for (size_t class = 0; class < SHELF_COUNT; class ++) {
@@ -292,6 +303,7 @@ static const dao_placer_ops_t pool_ops = {
     .idle_bytes = pool_idle_bytes,
     .release = pool_release,
     .largest_hole = pool_largest_hole,
+    .walk = pool_walk,
     .is_hole = pool_is_hole,
     .is_valid = pool_is_valid,
     .destroy = pool_destroy,

@@ -361,16 +361,68 @@ static void strategy_stats_reset_peaks(dao_allocator_t *allocator)
     unlock_and_report(strategy, wrong);
 }
 
-static void strategy_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+static void walk_locked(const strategy_t *strategy, dao_block_visit_t visit, void *user)
 {
-    strategy_t *strategy = strategy_of(allocator);
-    dao_mutex_lock(&strategy->lock);
     for (size_t i = 0; i < strategy->blocks.capacity; i++) {
         if (strategy->blocks.entries[i].address != NULL) {
             dao_block_t block = describe(&strategy->blocks.entries[i]);
             visit(&block, user);
         }
     }
+}
+
+static void strategy_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    strategy_t *strategy = strategy_of(allocator);
+    dao_mutex_lock(&strategy->lock);
+    walk_locked(strategy, visit, user);
+    dao_mutex_unlock(&strategy->lock);
+}
+
+/* A walk over the pieces of a placer, as blocks. */
+typedef struct placed_walk {
+    const strategy_t *strategy;
+    dao_block_visit_t visit;
+    void *user;
+} placed_walk_t;
+
+/* Gives the live block of a piece: it begins with it, or behind what its alignment has cost. */
+static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const dao_piece_t *piece)
+{
+    const dao_block_entry_t *entry = dao_block_map_find(blocks, piece->address);
+    return entry != NULL ? entry : dao_block_map_around(blocks, piece->address + piece->size_bytes - 1);
+}
+
+static void visit_placed(const dao_placed_t *placed, void *user)
+{
+    const placed_walk_t *walk = user;
+    dao_block_t block = {.address = placed->piece.address,
+                         .block_bytes = placed->piece.size_bytes,
+                         .state = DAO_BLOCK_STATE_FREE};
+    if (placed->is_used) {
+        block = describe(entry_of(&walk->strategy->blocks, &placed->piece));
+    }
+    block.begins_segment = placed->begins_segment;
+    walk->visit(&block, walk->user);
+}
+
+static void visit_alone(const dao_block_t *block, void *user)
+{
+    const placed_walk_t *walk = user;
+    dao_block_t alone = *block;
+    alone.begins_segment = true;
+    walk->visit(&alone, walk->user);
+}
+
+static void strategy_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    strategy_t *strategy = strategy_of(allocator);
+    placed_walk_t walk = {.strategy = strategy, .visit = visit, .user = user};
+    dao_mutex_lock(&strategy->lock);
+    if (!strategy->placer->ops->walks_used) {
+        walk_locked(strategy, visit_alone, &walk);
+    }
+    strategy->placer->ops->walk(strategy->placer, visit_placed, &walk);
     dao_mutex_unlock(&strategy->lock);
 }
 
@@ -422,6 +474,7 @@ static const dao_allocator_ops_t strategy_ops = {
     .stats_get = strategy_stats_get,
     .stats_reset_peaks = strategy_stats_reset_peaks,
     .walk = strategy_walk,
+    .walk_all = strategy_walk_all,
     .is_valid = strategy_is_valid,
     .destroy = strategy_destroy,
     .free_deferred = strategy_free_deferred,

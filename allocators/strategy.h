@@ -73,6 +73,15 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece);
 /* Bytes that hold size_bytes at a multiple of alignment_bytes wherever the upstream puts them. */
 size_t dao_supply_padded(const dao_supply_t *supply, size_t size_bytes, size_t alignment_bytes);
 
+/* A piece, as walks show it. */
+typedef struct dao_placed {
+    dao_piece_t piece;
+    bool is_used;        /* it is handed out */
+    bool begins_segment; /* as in dao_block_t */
+} dao_placed_t;
+
+typedef void (*dao_placed_visit_t)(const dao_placed_t *placed, void *user);
+
 /* Hands out pieces. Called with the allocator's lock held; its memory is never touched. */
 typedef struct dao_placer_ops {
     const char *name; /* of the strategy */
@@ -97,6 +106,10 @@ typedef struct dao_placer_ops {
 
     /* The largest request that needs no upstream. */
     uint64_t (*largest_hole)(const dao_placer_t *placer);
+
+    /* Sees what it keeps free, and if walks_used what it has handed out as well: segment by segment, in order of address. */
+    void (*walk)(const dao_placer_t *placer, dao_placed_visit_t visit, void *user);
+    bool walks_used; /* pieces share segments; else each is one of its own */
 
     /* Tells whether a free stretch begins at an address. */
     bool (*is_hole)(const dao_placer_t *placer, const void *address);

@@ -47,6 +47,13 @@ static uint64_t system_largest_hole(const dao_placer_t *placer)
     return 0;
 }
 
+static void system_walk(const dao_placer_t *placer, dao_placed_visit_t visit, void *user)
+{
+    (void)placer; /* nothing is kept */
+    (void)visit;
+    (void)user;
+}
+
 static bool system_is_hole(const dao_placer_t *placer, const void *address)
 {
     (void)placer; /* nothing is kept */
@@ -74,6 +81,7 @@ static const dao_placer_ops_t system_ops = {
     .idle_bytes = system_idle_bytes,
     .release = system_release,
     .largest_hole = system_largest_hole,
+    .walk = system_walk,
     .is_hole = system_is_hole,
     .is_valid = system_is_valid,
     .destroy = system_destroy,

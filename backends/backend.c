@@ -57,6 +57,13 @@
     X(host_unregister)                                                                                       \
     X(host_device_address)
 
+/* Slots of the driver's pools: all or none. */
+#define POOL_LIST(X)                                                                                         \
+    X(pool_create)                                                                                           \
+    X(pool_destroy)                                                                                          \
+    X(pool_alloc)                                                                                            \
+    X(pool_free)
+
 dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
 {
     if (ops == NULL || ops->name == NULL) {
@@ -84,6 +91,9 @@ dao_status_t dao_backend_ops_check(const dao_backend_ops_t *ops)
     group = "memory for several processes";
     has_any = false SHARED_LIST(NOTE);
     SHARED_LIST(ALL_OR_NONE)
+    group = "pools of the driver";
+    has_any = false POOL_LIST(NOTE);
+    POOL_LIST(ALL_OR_NONE)
     group = "peer access";
     has_any = false PEERS_LIST(NOTE);
     PEERS_LIST(ALL_OR_NONE)

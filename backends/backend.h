@@ -24,6 +24,7 @@ typedef struct dao_backend_stream dao_backend_stream_t;
 typedef struct dao_backend_event dao_backend_event_t;
 typedef struct dao_backend_pages dao_backend_pages_t;   /* physical memory without an address */
 typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can have, too */
+typedef struct dao_backend_pool dao_backend_pool_t;     /* device memory that the driver keeps for somebody */
 
 /* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those out. */
 typedef struct dao_backend_share {
@@ -158,9 +159,23 @@ typedef struct dao_backend_ops {
     dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                const void *const *srcs, const size_t *sizes_bytes, size_t count);
 
+    /* Optional, beside virtual memory's seven: pages_map for page_count handles of one size, one behind the other from `address`.
+       All or nothing. NULL: the core makes the calls one by one. */
+    dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                  size_t page_count, void *address);
+
     /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
        is real. */
     dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
+
+    /* Optional, all four or none, and called where device_query says memory_pools: device memory that the driver hands out and
+       takes back in the order of a stream of the pool's own, so that neither waits for other work. Alloc: as memory_alloc, and
+       the memory can be used everywhere at once. Free: no work uses the memory. Destroy: all memory is given back. */
+    dao_status_t (*pool_create)(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
+    void (*pool_destroy)(dao_backend_device_t *device, dao_backend_pool_t *pool);
+    dao_status_t (*pool_alloc)(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
+                               void **out_address);
+    dao_status_t (*pool_free)(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
 } dao_backend_ops_t;
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.

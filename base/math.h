@@ -1,4 +1,4 @@
-/* Rounding. */
+/* Rounding, and time of a transfer. */
 #ifndef DAO_BASE_MATH_H
 #define DAO_BASE_MATH_H
 
@@ -18,6 +18,26 @@ static inline uint64_t dao_round_up(uint64_t value, uint64_t unit)
     DAO_ASSERT(dao_is_power_of_two(unit));
     DAO_ASSERT(value <= UINT64_MAX - (unit - 1));
     return (value + unit - 1) & ~(unit - 1);
+}
+
+static inline uint64_t dao_later(uint64_t left_ns, uint64_t right_ns)
+{
+    return left_ns > right_ns ? left_ns : right_ns;
+}
+
+#define DAO_NS_PER_S UINT64_C(1000000000)
+
+/* Time to move bytes at a speed, which is at least 1, in ns, rounded up; UINT64_MAX if it is longer. */
+static inline uint64_t dao_transfer_ns(uint64_t size_bytes, uint64_t bytes_per_s)
+{
+    __extension__ typedef unsigned __int128 wide_t;
+    DAO_ASSERT(bytes_per_s > 0);
+    if (size_bytes <=
+        (UINT64_MAX - bytes_per_s) / DAO_NS_PER_S) { /* nearly always, and the quicker division */
+        return (size_bytes * DAO_NS_PER_S + bytes_per_s - 1) / bytes_per_s;
+    }
+    wide_t ns = ((wide_t)size_bytes * DAO_NS_PER_S + bytes_per_s - 1) / bytes_per_s;
+    return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
 #endif

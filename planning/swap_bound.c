@@ -20,13 +20,14 @@
    that reach beyond the end are free. Bytes out the same, over whole versions: what is written at least once and away at any
    time goes out once.
 
-   Source: window bound as in the project's notes; furthest end first is Belady's rule, exact as all bytes cost the same. */
+   Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run one after the
+   other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
 #include <dao/swap.h>
 
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "planning/swap_step.h"
+#include "planning/swap_tier.h"
 
 #include <string.h>
 

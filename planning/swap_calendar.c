@@ -21,8 +21,7 @@ void dao_swap_calendar_finish(dao_swap_calendar_t *calendar)
     *calendar = (dao_swap_calendar_t){0};
 }
 
-/* The first interval that ends after `time_ns`. */
-static size_t first_after(const dao_swap_calendar_t *calendar, uint64_t time_ns)
+size_t dao_swap_calendar_first(const dao_swap_calendar_t *calendar, uint64_t time_ns)
 {
     size_t low = 0, high = calendar->busy_count;
     while (low < high) {
@@ -38,7 +37,7 @@ static size_t first_after(const dao_swap_calendar_t *calendar, uint64_t time_ns)
 
 uint64_t dao_swap_calendar_find(const dao_swap_calendar_t *calendar, uint64_t from_ns, uint64_t length_ns)
 {
-    for (size_t i = first_after(calendar, from_ns); i < calendar->busy_count; i++) {
+    for (size_t i = dao_swap_calendar_first(calendar, from_ns); i < calendar->busy_count; i++) {
         if (calendar->busy[i].begin_ns >= from_ns + length_ns) {
             break;
         }
@@ -50,7 +49,7 @@ uint64_t dao_swap_calendar_find(const dao_swap_calendar_t *calendar, uint64_t fr
 bool dao_swap_calendar_book(dao_swap_calendar_t *calendar, uint64_t begin_ns, uint64_t length_ns)
 {
     uint64_t end_ns = begin_ns + length_ns, near_ns = calendar->least_hole_ns;
-    size_t at = first_after(calendar, begin_ns > near_ns ? begin_ns - near_ns - 1 : 0);
+    size_t at = dao_swap_calendar_first(calendar, begin_ns > near_ns ? begin_ns - near_ns - 1 : 0);
     size_t end = at; /* busy[at .. end - 1] melt into the new one */
     for (; end < calendar->busy_count && calendar->busy[end].begin_ns <= end_ns + near_ns; end++) {
         begin_ns = calendar->busy[end].begin_ns < begin_ns ? calendar->busy[end].begin_ns : begin_ns;

@@ -20,6 +20,9 @@ typedef struct dao_swap_calendar {
 void dao_swap_calendar_init(dao_swap_calendar_t *calendar, uint64_t least_hole_ns);
 void dao_swap_calendar_finish(dao_swap_calendar_t *calendar);
 
+/* The first interval that ends after `time_ns`; busy_count if there is none. */
+size_t dao_swap_calendar_first(const dao_swap_calendar_t *calendar, uint64_t time_ns);
+
 /* The earliest time from `from_ns` on at which `length_ns` (at least 1) are free. */
 uint64_t dao_swap_calendar_find(const dao_swap_calendar_t *calendar, uint64_t from_ns, uint64_t length_ns);
 

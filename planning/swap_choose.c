@@ -15,14 +15,15 @@
    Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking the lists
    backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only where all else has.
 
-   Source: planning on link calendars as in the project's notes; the rules "furthest goes", "do no harm" and "first
-   opportunity" are those of Cao, Felten, Karlin and Li (1995). */
+   Link calendars are there because a victim's room is worth nothing before its copy out has ended: in logical time that end is
+   known as the victim is chosen. The rules "furthest goes", "do no harm" and "first opportunity" are those of Cao, Felten,
+   Karlin and Li (1995). */
 #include "planning/swap_choose.h"
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "planning/swap_calendar.h"
+#include "planning/swap_link.h"
 
 #include <string.h>
 
@@ -46,8 +47,7 @@ typedef struct pass {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
     const dao_swap_variant_t *variant;
-    dao_swap_calendar_t in, out;
-    dao_swap_calendar_t *out_calendar; /* half duplex: `in` */
+    dao_swap_link_t link;
     dao_swap_room_t room;
     part_state_t *states;
     uint32_t *lists;        /* kernel_count: the first part whose next use is there */
@@ -83,8 +83,7 @@ static bool allocate(pass_t *pass)
 
 static void release(pass_t *pass)
 {
-    dao_swap_calendar_finish(&pass->in);
-    dao_swap_calendar_finish(&pass->out);
+    dao_swap_link_finish(&pass->link);
     dao_swap_room_finish(&pass->room);
     dao_host_free(pass->states);
     dao_host_free(pass->lists);
@@ -199,37 +198,26 @@ static void unlist_part(pass_t *pass, uint32_t part)
     }
 }
 
-static uint64_t out_ns(const pass_t *pass, uint32_t part)
+/* When the part would be copied out. */
+static dao_swap_interval_t find_out(const pass_t *pass, uint32_t part)
 {
-    const dao_swap_tier_t *host = &pass->step->problem->host;
-    return host->latency_ns +
-           dao_swap_copy_ns(dao_swap_part_size(pass->parts, part), dao_swap_out_speed(host));
+    return dao_swap_link_find(&pass->link, false, pass->states[part].written_ns,
+                              dao_swap_part_size(pass->parts, part));
 }
 
-static uint64_t in_ns(const pass_t *pass, uint32_t part)
+/* When the part would be copied in, from a time on. */
+static dao_swap_interval_t find_in(const pass_t *pass, uint32_t part, uint64_t from_ns)
 {
-    const dao_swap_tier_t *host = &pass->step->problem->host;
-    return host->latency_ns + dao_swap_copy_ns(dao_swap_part_size(pass->parts, part), host->in_bytes_per_s);
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* When the part's copy out would begin. */
-static uint64_t out_begin(const pass_t *pass, uint32_t part)
-{
-    return dao_swap_calendar_find(pass->out_calendar, pass->states[part].written_ns, out_ns(pass, part));
+    return dao_swap_link_find(&pass->link, true, from_ns, dao_swap_part_size(pass->parts, part));
 }
 
 /* When the part's room would be free. */
 static uint64_t room_ready(const pass_t *pass, uint32_t part)
 {
     const part_state_t *state = &pass->states[part];
-    uint64_t unused_ns = later(state->used_ns, state->ready_ns);
-    return state->is_saved ? later(unused_ns, state->saved_ns)
-                           : later(unused_ns, out_begin(pass, part) + out_ns(pass, part));
+    uint64_t unused_ns = dao_later(state->used_ns, state->ready_ns);
+    return state->is_saved ? dao_later(unused_ns, state->saved_ns)
+                           : dao_later(unused_ns, find_out(pass, part).end_ns);
 }
 
 /* The gap in which the part is now; NULL where the decisions of this step are not kept. */
@@ -250,9 +238,9 @@ static void evict(pass_t *pass, uint32_t part)
     uint64_t free_ns = room_ready(pass, part);
     unlist_part(pass, part);
     if (!state->is_saved) {
-        uint64_t begin_ns = out_begin(pass, part), length_ns = out_ns(pass, part);
-        pass->failed = !dao_swap_calendar_book(pass->out_calendar, begin_ns, length_ns) || pass->failed;
-        state->saved_ns = begin_ns + length_ns;
+        dao_swap_interval_t out = find_out(pass, part);
+        pass->failed = !dao_swap_link_book(&pass->link, false, &out) || pass->failed;
+        state->saved_ns = out.end_ns;
         state->is_saved = true;
     }
     state->is_resident = false;
@@ -361,10 +349,9 @@ static bool make_room(pass_t *pass, uint64_t size_bytes, uint64_t after_time, ui
 /* By when room is useful: before that the link is taken, or the copy would end before its kernel can start. */
 static uint64_t room_deadline(const pass_t *pass, uint32_t part, uint64_t use_ns)
 {
-    uint64_t length_ns = in_ns(pass, part);
-    uint64_t link_ns = dao_swap_calendar_find(&pass->in, pass->states[part].saved_ns, length_ns);
-    uint64_t last_ns = use_ns > length_ns ? use_ns - length_ns : 0;
-    return later(link_ns, last_ns);
+    dao_swap_interval_t in = find_in(pass, part, pass->states[part].saved_ns);
+    uint64_t length_ns = in.end_ns - in.begin_ns;
+    return dao_later(in.begin_ns, use_ns > length_ns ? use_ns - length_ns : 0);
 }
 
 /* Brings a part in, for which there is room. */
@@ -372,11 +359,9 @@ static void load(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
     uint64_t room_ns = dao_swap_room_take_first(&pass->room, dao_swap_part_size(pass->parts, part));
-    uint64_t length_ns = in_ns(pass, part);
-    uint64_t from_ns = later(room_ns, state->saved_ns);
-    uint64_t begin_ns = dao_swap_calendar_find(&pass->in, from_ns, length_ns);
-    pass->failed = !dao_swap_calendar_book(&pass->in, begin_ns, length_ns) || pass->failed;
-    state->ready_ns = begin_ns + length_ns;
+    dao_swap_interval_t in = find_in(pass, part, dao_later(room_ns, state->saved_ns));
+    pass->failed = !dao_swap_link_book(&pass->link, true, &in) || pass->failed;
+    state->ready_ns = in.end_ns;
     state->is_resident = true;
 }
 
@@ -432,7 +417,7 @@ static void plan_ahead(pass_t *pass)
 {
     uint32_t longest = pass->step->kernel_count - 1;
     uint32_t lead = pass->variant->lead_kernels < longest ? pass->variant->lead_kernels : longest;
-    pass->planned = later(pass->planned, pass->time + 1);
+    pass->planned = dao_later(pass->planned, pass->time + 1);
     while (pass->planned <= pass->time + lead && load_ahead(pass, pass->planned)) {
         pass->planned++;
     }
@@ -462,7 +447,7 @@ static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
                         state->is_resident = true;
                     }
                 }
-                ready_ns = later(ready_ns, state->ready_ns);
+                ready_ns = dao_later(ready_ns, state->ready_ns);
             }
         }
     }
@@ -521,10 +506,7 @@ static void play_kernel(pass_t *pass)
 static void begin(pass_t *pass, uint64_t capacity_bytes)
 {
     const dao_swap_step_t *step = pass->step;
-    const dao_swap_tier_t *host = &step->problem->host;
-    dao_swap_calendar_init(&pass->in, host->latency_ns);
-    dao_swap_calendar_init(&pass->out, host->latency_ns);
-    pass->out_calendar = host->duplex == DAO_SWAP_DUPLEX_HALF ? &pass->in : &pass->out;
+    dao_swap_link_init(&pass->link, &step->problem->host);
     dao_swap_room_init(&pass->room);
     pass->time = pass->planned = step->kernel_count;
     memset(pass->lists, 0xff, step->kernel_count * sizeof(*pass->lists));

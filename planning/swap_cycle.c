@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/host.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* A gap of a part. */

@@ -27,6 +27,10 @@ static const dao_plan_method_t methods[] = {
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
 
+/* Where the first methods leave more than such a part of the capacity without addresses, the others do not find them either. */
+#define FIRST_METHOD_COUNT 2u
+#define HOPELESS_PART      0.3
+
 /* A part of a home that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
     int64_t from_ns, to_ns;
@@ -371,8 +375,9 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
                                         .period = builder->timing->step_ns,
                                         .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
     dao_status_t status = DAO_OK;
-    uint64_t least_bytes = UINT64_MAX;
-    for (size_t i = 0; i < METHOD_COUNT && status == DAO_OK && least_bytes > 0; i++) {
+    uint64_t least_bytes = UINT64_MAX, hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
+    size_t method_count = METHOD_COUNT;
+    for (size_t i = 0; i < method_count && status == DAO_OK && least_bytes > 0; i++) {
         const dao_planner_config_t config = {.method = methods[i]};
         dao_plan_t *plan = NULL;
         dao_plan_report_t report;
@@ -383,6 +388,8 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
             take_addresses(layout, plan, &report);
         }
         dao_plan_release(plan);
+        method_count =
+            i + 1 == FIRST_METHOD_COUNT && least_bytes > hopeless_bytes ? FIRST_METHOD_COUNT : method_count;
     }
     return status;
 }

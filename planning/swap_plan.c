@@ -14,11 +14,13 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "planning/swap_choose.h"
 #include "planning/swap_cycle.h"
 #include "planning/swap_emit.h"
 #include "planning/swap_layout.h"
 #include "planning/swap_replay.h"
+#include "planning/swap_tier.h"
 #include "planning/swap_tiers.h"
 #include "planning/swap_timing.h"
 
@@ -29,7 +31,7 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define REPLAY_STEP_COUNT   8u
-#define CANDIDATE_COUNT_MAX 4u  /* variants of a grain that are given addresses */
+#define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
 #define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
 #define LAYOUT_COUNT_MAX    40u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
@@ -119,7 +121,7 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
         size = step->problem->capacity_bytes / CAPACITY_PARTS;
         size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
     }
-    return (size + step->alignment_bytes - 1) / step->alignment_bytes * step->alignment_bytes;
+    return dao_round_up(size, step->alignment_bytes);
 }
 
 static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
@@ -191,7 +193,7 @@ static dao_status_t time_variants(search_t *search)
     return DAO_OK;
 }
 
-/* Writes a plan down and keeps it if it is the best. */
+/* Writes a plan down, and keeps it in place of the one before: the caller knows that it is as good. */
 static dao_status_t keep(search_t *search, const grain_t *grain, const dao_swap_layout_t *layout)
 {
     dao_swap_program_t program;
@@ -437,10 +439,9 @@ static dao_status_t run_search(search_t *search)
     return status == DAO_OK && !search->has_best ? place_serially(search) : status;
 }
 
-/* Makes a plan of the best program, and measures it by its fences. */
-static dao_status_t finish_plan(search_t *search, dao_swap_plan_t *plan)
+/* Makes a plan of the best program, and measures it by its fences, with the links of `problem`. */
+static dao_status_t finish_plan(search_t *search, const dao_swap_problem_t *problem, dao_swap_plan_t *plan)
 {
-    const dao_swap_problem_t *problem = search->step->problem;
     plan->kernel_count = problem->kernel_count;
     plan->kernel_times_ns = dao_host_calloc(problem->kernel_count, sizeof(*plan->kernel_times_ns));
     if (plan->kernel_times_ns == NULL) {
@@ -454,12 +455,75 @@ static dao_status_t finish_plan(search_t *search, dao_swap_plan_t *plan)
     plan->program = search->best;
     search->best = (dao_swap_program_t){0};
     dao_swap_schedule_t *schedule = &plan->program.schedule;
-    schedule->variants_tried = search->candidate_count;
     schedule->fluid_step_ns = search->fluid_step_ns;
     dao_swap_replay_t replay;
     dao_status_t status = dao_swap_plan_replay(plan, NULL, &replay);
     schedule->step_ns = status == DAO_OK ? replay.step_ns : schedule->step_ns;
     return status;
+}
+
+/* Searches with the links of `planned`, for those of `problem`. */
+static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
+                              const dao_swap_plan_config_t *config, dao_swap_plan_t **out_plan)
+{
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, planned);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_plan_t *plan = NULL;
+    status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
+    if (status == DAO_OK) {
+        search_t search;
+        status = search_init(&search, &step, config);
+        status = status == DAO_OK ? run_search(&search) : status;
+        if (status == DAO_OK && (plan = dao_host_calloc(1, sizeof(*plan))) == NULL) {
+            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
+        }
+        status = status == DAO_OK ? finish_plan(&search, problem, plan) : status;
+        search_finish(&search);
+    }
+    dao_swap_step_finish(&step);
+    if (status != DAO_OK) {
+        dao_swap_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+/* A tier as if its directions did not mind each other. */
+static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
+{
+    dao_swap_tier_t alone = *tier;
+    alone.in_bytes_per_s = dao_swap_speed(tier, true);
+    alone.out_bytes_per_s = dao_swap_speed(tier, false);
+    alone.shared_bytes_per_s = 0;
+    return alone;
+}
+
+/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent; the calendars let the
+   later one wait for the earlier one. Where few copies meet, a plan that does not look at that is better: the quicker one is
+   kept. */
+static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                 dao_swap_plan_t **plan)
+{
+    dao_swap_problem_t planned = *problem;
+    dao_swap_plan_t *other = NULL;
+    planned.host = apart(&problem->host);
+    planned.file = apart(&problem->file);
+    dao_status_t status = make_plan(problem, &planned, config, &other);
+    if (status != DAO_OK) {
+        return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+    }
+    if (other->program.schedule.step_ns < (*plan)->program.schedule.step_ns) {
+        other->program.schedule.fluid_step_ns = (*plan)->program.schedule.fluid_step_ns;
+        dao_swap_plan_t *slower = *plan;
+        *plan = other;
+        other = slower;
+    }
+    dao_swap_plan_destroy(other);
+    return DAO_OK;
 }
 
 static dao_status_t check_config(const dao_swap_plan_config_t *config)
@@ -481,26 +545,13 @@ dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swa
     if (problem == NULL || out_plan == NULL) {
         return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL");
     }
-    dao_swap_step_t step;
+    dao_swap_plan_t *plan = NULL;
     config = config != NULL ? config : &defaults;
     dao_status_t status = check_config(config);
-    status = status == DAO_OK ? dao_swap_step_init(&step, problem) : status;
-    if (status != DAO_OK) {
-        return status;
+    status = status == DAO_OK ? make_plan(problem, problem, config, &plan) : status;
+    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
+        status = better_apart(problem, config, &plan);
     }
-    dao_swap_plan_t *plan = NULL;
-    status = dao_swap_step_check_capacity(&step, problem->capacity_bytes);
-    if (status == DAO_OK) {
-        search_t search;
-        status = search_init(&search, &step, config);
-        status = status == DAO_OK ? run_search(&search) : status;
-        if (status == DAO_OK && (plan = dao_host_calloc(1, sizeof(*plan))) == NULL) {
-            status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
-        }
-        status = status == DAO_OK ? finish_plan(&search, plan) : status;
-        search_finish(&search);
-    }
-    dao_swap_step_finish(&step);
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;

@@ -7,7 +7,7 @@
 #include "planning/swap_replay.h"
 
 #include "base/assert.h"
-#include "planning/swap_step.h"
+#include "planning/swap_tier.h"
 
 #include <math.h>
 
@@ -36,11 +36,6 @@ typedef struct replayer {
 static const dao_swap_tier_t *tier_of(const replayer_t *replayer, uint32_t lane)
 {
     return lane <= DAO_SWAP_LANE_HOST_OUT ? replayer->play->host : replayer->play->file;
-}
-
-static bool is_shared(const dao_swap_tier_t *tier)
-{
-    return tier->shared_bytes_per_s != 0 && tier->duplex == DAO_SWAP_DUPLEX_FULL;
 }
 
 static bool fence_is_met(const replayer_t *replayer, const dao_swap_fence_t *fence, uint64_t step)
@@ -97,15 +92,14 @@ static void start_copy(replayer_t *replayer, uint32_t index)
     const dao_swap_tier_t *tier = tier_of(replayer, index);
     const dao_swap_copy_t *copy =
         &replayer->play->schedule->copies[index][lane->started % replayer->counts[index]];
-    uint64_t speed = copy->is_in ? tier->in_bytes_per_s : dao_swap_out_speed(tier);
-    uint64_t moving_ns = dao_swap_copy_ns(copy->size_bytes, speed);
+    uint64_t length_ns = dao_swap_copy_ns(tier, copy->is_in, copy->size_bytes);
     lane->begin_ns = replayer->now_ns;
     lane->latency_ns = tier->latency_ns;
     lane->left_bytes = (double)copy->size_bytes;
     lane->speed = 0;
-    lane->end_ns = is_shared(tier) ? NEVER : replayer->now_ns + tier->latency_ns + moving_ns;
+    lane->end_ns = dao_swap_is_shared(tier) ? NEVER : replayer->now_ns + length_ns;
     if (lane->started / replayer->counts[index] == replayer->play->step_count - 1) {
-        replayer->result.busy_ns[index] += tier->latency_ns + moving_ns;
+        replayer->result.busy_ns[index] += length_ns;
     }
 }
 
@@ -221,10 +215,10 @@ bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay)
                 starts = start_next(&replayer, i) || starts;
             }
         }
-        if (is_shared(play->host)) {
+        if (dao_swap_is_shared(play->host)) {
             share(&replayer, DAO_SWAP_LANE_HOST_IN);
         }
-        if (is_shared(play->file)) {
+        if (dao_swap_is_shared(play->file)) {
             share(&replayer, DAO_SWAP_LANE_FILE_IN);
         }
         uint64_t next_ns = next_time(&replayer);

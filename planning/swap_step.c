@@ -11,16 +11,7 @@
 #include "base/math.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-#define NS_PER_S 1e9
-
-uint64_t dao_swap_copy_ns(uint64_t size_bytes, uint64_t bytes_per_s)
-{
-    DAO_ASSERT(bytes_per_s > 0);
-    return (uint64_t)ceil((double)size_bytes * (NS_PER_S / (double)bytes_per_s));
-}
 
 static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier)
 {

@@ -41,7 +41,6 @@ typedef struct dao_swap_step {
     uint64_t *live_bytes;       /* kernel_bytes and live gaps over the kernel */
     uint64_t *time_before;      /* kernel_count + 1: sum of the times of the kernels before */
     uint64_t alignment_bytes;
-    uint64_t persistent_bytes;
 } dao_swap_step_t;
 
 /* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error there is nothing to
@@ -57,14 +56,5 @@ uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step);
 
 /* DAO_ERR_KERNEL_TOO_LARGE with the kernel's name in the message, if one needs more than `capacity_bytes`. */
 DAO_NODISCARD dao_status_t dao_swap_step_check_capacity(const dao_swap_step_t *step, uint64_t capacity_bytes);
-
-/* Time of a copy without its latency, in ns, rounded up. */
-uint64_t dao_swap_copy_ns(uint64_t size_bytes, uint64_t bytes_per_s);
-
-/* A tier's speed out of the device. */
-static inline uint64_t dao_swap_out_speed(const dao_swap_tier_t *tier)
-{
-    return tier->out_bytes_per_s != 0 ? tier->out_bytes_per_s : tier->in_bytes_per_s;
-}
 
 #endif

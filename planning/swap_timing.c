@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "planning/swap_calendar.h"
+#include "planning/swap_link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,19 +31,12 @@ typedef struct part_time {
     bool is_resident;
 } part_time_t;
 
-/* A tier's link. */
-typedef struct link_time {
-    const dao_swap_tier_t *tier;
-    dao_swap_calendar_t in, out;
-    dao_swap_calendar_t *out_calendar; /* half duplex: `in` */
-} link_time_t;
-
 typedef struct player {
     const dao_swap_parts_t *parts;
     const dao_swap_step_t *step;
     const dao_swap_gap_t *gaps;
     dao_swap_timing_t *timing;
-    link_time_t links[2]; /* host, file */
+    dao_swap_link_t links[2]; /* host, file */
     dao_swap_room_t room;
     part_time_t *times;
     uint32_t *load_first; /* kernel_count + 1: of each kernel, its part of `loads` */
@@ -56,11 +49,6 @@ typedef struct player {
     bool has_changed;  /* something was written down that was not there */
     bool failed;
 } player_t;
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static bool allocate(player_t *player)
 {
@@ -75,8 +63,7 @@ static bool allocate(player_t *player)
 static void finish_links(player_t *player)
 {
     for (int i = 0; i < 2; i++) {
-        dao_swap_calendar_finish(&player->links[i].in);
-        dao_swap_calendar_finish(&player->links[i].out);
+        dao_swap_link_finish(&player->links[i]);
     }
     dao_swap_room_finish(&player->room);
 }
@@ -88,14 +75,6 @@ static void release(player_t *player)
     dao_host_free(player->load_first);
     dao_host_free(player->loads);
     dao_host_free(player->gap_part);
-}
-
-static void init_link(link_time_t *link, const dao_swap_tier_t *tier)
-{
-    link->tier = tier;
-    dao_swap_calendar_init(&link->in, tier->latency_ns);
-    dao_swap_calendar_init(&link->out, tier->latency_ns);
-    link->out_calendar = tier->duplex == DAO_SWAP_DUPLEX_HALF ? &link->in : &link->out;
 }
 
 /* The kernel before which the room of an away part is taken again, and whether that is in the step in which the gap begins. */
@@ -155,30 +134,31 @@ static void note(player_t *player, int64_t *out_time, uint64_t time_ns, uint64_t
     *out_time = since;
 }
 
-/* Books a copy at the earliest after `from_ns`. Gives its begin. */
-static uint64_t book(player_t *player, dao_swap_calendar_t *calendar, uint64_t from_ns, uint64_t length_ns)
+/* Books a copy at the earliest after `from_ns`. */
+static dao_swap_interval_t book(player_t *player, dao_swap_link_t *link, bool is_in, uint64_t from_ns,
+                                uint64_t size_bytes)
 {
-    uint64_t begin_ns = dao_swap_calendar_find(calendar, later(from_ns, player->floor_ns), length_ns);
-    player->failed = !dao_swap_calendar_book(calendar, begin_ns, length_ns) || player->failed;
-    return begin_ns;
+    dao_swap_interval_t time =
+        dao_swap_link_find(link, is_in, dao_later(from_ns, player->floor_ns), size_bytes);
+    player->failed = !dao_swap_link_book(link, is_in, &time) || player->failed;
+    return time;
 }
 
 static void leave(player_t *player, uint32_t part, const dao_swap_gap_t *gap)
 {
     part_time_t *time = &player->times[part];
-    link_time_t *link = &player->links[gap->is_file ? 1 : 0];
+    dao_swap_link_t *link = &player->links[gap->is_file ? 1 : 0];
     dao_swap_moment_t *moment = &player->timing->moments[time->gap];
     uint64_t size = dao_swap_part_size(player->parts, part), free_ns = player->clock_ns;
     if (gap->is_away && !time->is_saved) {
-        uint64_t length_ns = link->tier->latency_ns + dao_swap_copy_ns(size, dao_swap_out_speed(link->tier));
-        uint64_t begin_ns = book(player, link->out_calendar, time->written_ns, length_ns);
-        time->saved_ns = begin_ns + length_ns;
+        dao_swap_interval_t out = book(player, link, false, time->written_ns, size);
+        time->saved_ns = out.end_ns;
         time->is_saved = true;
         moment->is_out = true;
-        note(player, &moment->out_begin_ns, begin_ns, time->gap_start_ns);
-        note(player, &moment->out_end_ns, begin_ns + length_ns, time->gap_start_ns);
+        note(player, &moment->out_begin_ns, out.begin_ns, time->gap_start_ns);
+        note(player, &moment->out_end_ns, out.end_ns, time->gap_start_ns);
     }
-    free_ns = gap->is_away ? later(free_ns, time->saved_ns) : free_ns;
+    free_ns = gap->is_away ? dao_later(free_ns, time->saved_ns) : free_ns;
     player->failed = !dao_swap_room_give(&player->room, free_ns, size) || player->failed;
     time->is_resident = false;
     time->left_ns = free_ns;
@@ -192,16 +172,15 @@ static void come_back(player_t *player, uint32_t gap_index)
     if (time->is_resident) {
         return; /* the first step begins with it */
     }
-    link_time_t *link = &player->links[player->gaps[gap_index].is_file ? 1 : 0];
+    dao_swap_link_t *link = &player->links[player->gaps[gap_index].is_file ? 1 : 0];
     uint64_t size = dao_swap_part_size(player->parts, part);
-    uint64_t length_ns = link->tier->latency_ns + dao_swap_copy_ns(size, link->tier->in_bytes_per_s);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
-    uint64_t begin_ns =
-        book(player, &link->in, later(room_ns, later(time->saved_ns, time->left_ns)), length_ns);
+    dao_swap_interval_t in =
+        book(player, link, true, dao_later(room_ns, dao_later(time->saved_ns, time->left_ns)), size);
     dao_swap_moment_t *moment = &player->timing->moments[gap_index];
-    time->ready_ns = begin_ns + length_ns;
+    time->ready_ns = in.end_ns;
     time->is_resident = true;
-    note(player, &moment->taken_ns, begin_ns, time->gap_start_ns);
+    note(player, &moment->taken_ns, in.begin_ns, time->gap_start_ns);
     note(player, &moment->in_end_ns, time->ready_ns, time->gap_start_ns);
 }
 
@@ -219,7 +198,7 @@ static uint64_t kernel_begin(player_t *player, uint32_t kernel)
                 time->ready_ns = dao_swap_room_take_last(
                     &player->room, dao_swap_part_size(player->parts, part), player->clock_ns);
             }
-            begin_ns = later(begin_ns, time->ready_ns);
+            begin_ns = dao_later(begin_ns, time->ready_ns);
         }
     }
     return begin_ns;
@@ -255,9 +234,9 @@ static void play_kernel(player_t *player, uint32_t kernel)
         come_back(player, player->loads[i]);
     }
     uint64_t begin_ns = kernel_begin(player, kernel);
-    player->clock_ns = begin_ns + later(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
+    player->clock_ns =
+        begin_ns + dao_later(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
     note(player, &player->timing->kernel_begin_ns[kernel], begin_ns, player->start_ns);
-    note(player, &player->timing->kernel_end_ns[kernel], player->clock_ns, player->start_ns);
     for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
         use_parts(player, t, begin_ns);
     }
@@ -282,8 +261,8 @@ static void begin(player_t *player, uint64_t capacity_bytes)
             free_bytes -= is_there ? dao_swap_part_size(player->parts, part) : 0;
         }
     }
-    init_link(&player->links[0], &step->problem->host);
-    init_link(&player->links[1], &step->problem->file);
+    dao_swap_link_init(&player->links[0], &step->problem->host);
+    dao_swap_link_init(&player->links[1], &step->problem->file);
     dao_swap_room_init(&player->room);
     player->clock_ns = player->floor_ns = 0;
     player->failed = free_bytes > 0 && !dao_swap_room_give(&player->room, 0, free_bytes);
@@ -294,8 +273,7 @@ static uint64_t links_end(const player_t *player)
 {
     uint64_t end_ns = 0;
     for (int i = 0; i < 2; i++) {
-        end_ns = later(end_ns, dao_swap_calendar_end(&player->links[i].in));
-        end_ns = later(end_ns, dao_swap_calendar_end(&player->links[i].out));
+        end_ns = dao_later(end_ns, dao_swap_link_end(&player->links[i]));
     }
     return end_ns;
 }
@@ -306,7 +284,7 @@ static bool play_steps(player_t *player)
     uint32_t unchanged = 0;
     for (uint32_t s = 0; s < STEP_COUNT_MAX && unchanged < 2 && !player->failed; s++) {
         if (player->is_drained) {
-            player->floor_ns = player->clock_ns = later(player->clock_ns, links_end(player));
+            player->floor_ns = player->clock_ns = dao_later(player->clock_ns, links_end(player));
         }
         uint64_t start_ns = player->clock_ns, step_ns = start_ns - player->start_ns;
         player->start_ns = start_ns;
@@ -348,8 +326,7 @@ dao_status_t dao_swap_timing_init(dao_swap_timing_t *timing, const dao_swap_part
     size_t kernels = parts->step->kernel_count;
     *timing = (dao_swap_timing_t){0};
     if ((timing->moments = dao_host_calloc((size_t)parts->gap_count + 1, sizeof(*timing->moments))) == NULL ||
-        (timing->kernel_begin_ns = dao_host_calloc(kernels, sizeof(*timing->kernel_begin_ns))) == NULL ||
-        (timing->kernel_end_ns = dao_host_calloc(kernels, sizeof(*timing->kernel_end_ns))) == NULL) {
+        (timing->kernel_begin_ns = dao_host_calloc(kernels, sizeof(*timing->kernel_begin_ns))) == NULL) {
         dao_swap_timing_finish(timing);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
     }
@@ -360,7 +337,6 @@ void dao_swap_timing_finish(dao_swap_timing_t *timing)
 {
     dao_host_free(timing->moments);
     dao_host_free(timing->kernel_begin_ns);
-    dao_host_free(timing->kernel_end_ns);
     *timing = (dao_swap_timing_t){0};
 }
 
@@ -470,7 +446,7 @@ static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_gap_t
         load_begin_ns[t] = now_ns;
         if (step->touches[t].previous_gap_is_live) {
             uint64_t size = step->size_bytes[step->touches[t].tensor];
-            now_ns += (int64_t)(tier->latency_ns + dao_swap_copy_ns(size, tier->in_bytes_per_s));
+            now_ns += (int64_t)dao_swap_copy_ns(tier, true, size);
         }
     }
     return now_ns;
@@ -488,7 +464,7 @@ static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_gap_
         if (moment->is_out) {
             uint64_t size = step->size_bytes[step->touches[t].tensor];
             moment->out_begin_ns = now_ns;
-            now_ns += (int64_t)(tier->latency_ns + dao_swap_copy_ns(size, dao_swap_out_speed(tier)));
+            now_ns += (int64_t)dao_swap_copy_ns(tier, false, size);
             moment->out_end_ns = now_ns;
         }
         moment->free_ns = now_ns;
@@ -510,8 +486,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         now_ns = load_serially(parts, gaps, k, now_ns, load_begin_ns);
         timing->kernel_begin_ns[k] = now_ns;
-        now_ns += (int64_t)later(step->problem->kernels[k].time_ns, 1);
-        timing->kernel_end_ns[k] = now_ns;
+        now_ns += (int64_t)dao_later(step->problem->kernels[k].time_ns, 1);
         now_ns = leave_serially(parts, gaps, k, now_ns, timing);
     }
     timing->step_ns = (uint64_t)now_ns;
@@ -532,6 +507,5 @@ void dao_swap_timing_copy(dao_swap_timing_t *to, const dao_swap_timing_t *from, 
     size_t kernels = parts->step->kernel_count;
     memcpy(to->moments, from->moments, parts->gap_count * sizeof(*to->moments));
     memcpy(to->kernel_begin_ns, from->kernel_begin_ns, kernels * sizeof(*to->kernel_begin_ns));
-    memcpy(to->kernel_end_ns, from->kernel_end_ns, kernels * sizeof(*to->kernel_end_ns));
     to->step_ns = from->step_ns;
 }

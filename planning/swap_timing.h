@@ -19,7 +19,6 @@ typedef struct dao_swap_moment {
 typedef struct dao_swap_timing {
     dao_swap_moment_t *moments; /* one a gap; of those that are away or dead */
     int64_t *kernel_begin_ns;   /* one a kernel; the first one at 0 or later */
-    int64_t *kernel_end_ns;     /* the last one is step_ns */
     uint64_t step_ns;
 } dao_swap_timing_t;
 

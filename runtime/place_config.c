@@ -114,6 +114,9 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
                          text);
     }
+    if (config->memory_pool && place.kind != DAO_PLACE_KIND_DEVICE) {
+        return dao_error(DAO_ERR_INVALID, "%s: memory_pool is for device places", text);
+    }
     dao_status_t status = dao_serving_config_check(text, &config->serving);
     return status == DAO_OK ? check_sizes(text, config, strategy) : status;
 }

@@ -115,7 +115,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .segment_bytes = segment_bytes,
                                     .initial_bytes = config->initial_bytes,
                                     .limit_bytes = config->limit_bytes,
-                                    .no_page_mapping = config->no_page_mapping};
+                                    .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
     if (status != DAO_OK) {

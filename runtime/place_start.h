@@ -13,8 +13,9 @@
 typedef struct dao_place_origin {
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
-    dao_holds_t *holds;                            /* of the device's streams; NULL: no stream order */
-    dao_budget_t *budget;                          /* of all host memory; NULL for a device */
+    bool has_pool;        /* the device's memory comes from a pool of the driver's, which has no pages */
+    dao_holds_t *holds;   /* of the device's streams; NULL: no stream order */
+    dao_budget_t *budget; /* of all host memory; NULL for a device */
     const dao_host_memory_config_t *host_settings; /* NULL for a device */
     const dao_serving_config_t *serving;           /* where a config says nothing of it */
 } dao_place_origin_t;

@@ -62,6 +62,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device_memory != NULL) {
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
+    dao_watch_pool_end(&own->watch);
     dao_holds_destroy(runtime->holds);
     if (runtime->bytes_stream != NULL) {
         runtime->ops->stream_destroy(runtime->bytes_stream);
@@ -129,8 +130,15 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
                                        .holds = runtime->holds,
                                        .serving = &own->core->serving};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_status_t status = dao_place_start(place, &own->core->device_configs[place.index], &own->origin,
-                                          &runtime->device_memory);
+    const dao_place_config_t *config = &own->core->device_configs[place.index];
+    dao_status_t status = DAO_OK;
+    if (config->memory_pool && runtime->info.memory_pools) {
+        status = dao_watch_pool_begin(&own->watch);
+        own->origin.has_pool = status == DAO_OK;
+    }
+    if (status == DAO_OK) {
+        status = dao_place_start(place, config, &own->origin, &runtime->device_memory);
+    }
     if (status == DAO_OK) {
         place.kind = DAO_PLACE_KIND_PINNED;
         own->origin.budget = &own->core->host_budget;

@@ -73,24 +73,12 @@ static void block_copy(const dao_block_t *block, void *user)
                                .segment = (uint32_t)(snapshot->segment_count - 1)};
 }
 
-/* The same for an allocator that shows its live blocks alone. */
-static void live_block_copy(const dao_block_t *block, void *user)
-{
-    dao_block_t alone = *block;
-    alone.begins_segment = true;
-    block_copy(&alone, user);
-}
-
 static void walk(dao_snapshot_t *snapshot, dao_allocator_t *allocator)
 {
     snapshot->block_count = 0;
     snapshot->segment_count = 0;
     snapshot->seen_count = 0;
-    if (allocator->ops->walk_all != NULL) {
-        allocator->ops->walk_all(allocator, block_copy, snapshot);
-    } else {
-        allocator->ops->walk(allocator, live_block_copy, snapshot);
-    }
+    allocator->ops->walk_all(allocator, block_copy, snapshot);
 }
 
 static bool room_make(dao_snapshot_t *snapshot, size_t capacity)

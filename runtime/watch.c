@@ -255,10 +255,23 @@ static dao_status_t watch_device_query(dao_backend_device_t *device, dao_device_
     return watch->inner->device_query(watch->device, out_info);
 }
 
+static dao_status_t memory_take(const dao_watch_t *watch, size_t size_bytes, void **out_address)
+{
+    return watch->pool == NULL
+               ? watch->inner->memory_alloc(watch->device, size_bytes, out_address)
+               : watch->inner->pool_alloc(watch->device, watch->pool, size_bytes, out_address);
+}
+
+static dao_status_t memory_give(const dao_watch_t *watch, void *address, size_t size_bytes)
+{
+    return watch->pool == NULL ? watch->inner->memory_free(watch->device, address, size_bytes)
+                               : watch->inner->pool_free(watch->device, watch->pool, address);
+}
+
 static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
 {
     const dao_watch_t *watch = watch_of(device);
-    dao_status_t status = watch->inner->memory_alloc(watch->device, size_bytes, out_address);
+    dao_status_t status = memory_take(watch, size_bytes, out_address);
     if (status == DAO_OK) {
         dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
         segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, *out_address, size_bytes);
@@ -273,7 +286,7 @@ static dao_status_t watch_memory_free(dao_backend_device_t *device, void *addres
     segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
     tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
     dao_annotate_releasing(place_of(watch), address);
-    dao_status_t status = watch->inner->memory_free(watch->device, address, size_bytes);
+    dao_status_t status = memory_give(watch, address, size_bytes);
     if (status != DAO_OK) {
         dao_annotate_obtained(place_of(watch), address, size_bytes);
     }
@@ -345,6 +358,21 @@ static dao_status_t watch_pages_map(dao_backend_device_t *device, dao_backend_pa
     return status;
 }
 
+static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->pages_map_run(watch->device, pages, page_count, address);
+    char *next = address;
+    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
+        size_t page_bytes = watch->inner->pages_size(pages[i]);
+        segment_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
+        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
+        next += page_bytes;
+    }
+    return status;
+}
+
 static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
     const dao_watch_t *watch = watch_of(device);
@@ -385,8 +413,26 @@ void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backen
         watch->ops.pages_create = watch_pages_create;
         watch->ops.pages_destroy = watch_pages_destroy;
         watch->ops.pages_map = watch_pages_map;
+        watch->ops.pages_map_run = ops->pages_map_run != NULL ? watch_pages_map_run : NULL;
         watch->ops.pages_unmap = watch_pages_unmap;
         watch->ops.pages_size = ops->pages_size;
         watch->ops.pages_create_mapped = ops->pages_create_mapped != NULL ? watch_pages_create_mapped : NULL;
+    }
+}
+
+dao_status_t dao_watch_pool_begin(dao_watch_t *watch)
+{
+    dao_status_t status = watch->inner->pool_create(watch->device, &watch->pool);
+    if (status != DAO_OK) {
+        watch->pool = NULL;
+    }
+    return status;
+}
+
+void dao_watch_pool_end(dao_watch_t *watch)
+{
+    if (watch->pool != NULL) {
+        watch->inner->pool_destroy(watch->device, watch->pool);
+        watch->pool = NULL;
     }
 }

@@ -15,12 +15,17 @@ typedef struct dao_watch {
     dao_backend_ops_t ops; /* only what allocators call; its device is dao_watch_device() */
     const dao_backend_ops_t *inner;
     dao_backend_device_t *device;
+    dao_backend_pool_t *pool; /* what device memory comes from; NULL: from the device itself */
     int32_t device_index;
 } dao_watch_t;
 
 /* The watch outlives the allocators, the device outlives the watch. */
 void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backend_device_t *device,
                     int32_t device_index);
+
+/* Takes the device's memory from a pool from now on, before there is any: the device has such. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_watch_pool_begin(dao_watch_t *watch);
+void dao_watch_pool_end(dao_watch_t *watch); /* all memory is given back; also without a begin */
 
 /* The device to hand to the calls of watch->ops. */
 static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)

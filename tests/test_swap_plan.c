@@ -72,9 +72,11 @@ static void every_kernel_finds_its_bytes(void)
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1u << dao_test_random(&random) % 4;
-        box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S,
-                                             .latency_ns = dao_test_random(&random) % 3,
-                                             .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
+        box.problem.host =
+            (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S,
+                              .latency_ns = dao_test_random(&random) % 3,
+                              .shared_bytes_per_s = NS_PER_S / 2 * (dao_test_random(&random) % 5),
+                              .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
         measure(&least, &peak);
         box.problem.capacity_bytes = least + dao_test_random(&random) % 8 * (peak - least) / 7;
         dao_swap_grain_t grain = (dao_swap_grain_t)(dao_test_random(&random) % 3);

@@ -36,6 +36,7 @@ static dao_status_t report_device(dao_report_t *report, int32_t index)
     dao_report_bytes(&device, "free_bytes", "  free", info.free_bytes);
     dao_report_bytes(&device, "page_bytes", "  mapped pages", info.page_bytes);
     dao_report_bytes(&device, "alignment_bytes", "  alignment", info.alignment_bytes);
+    dao_report_flag(&device, "memory_pools", "  memory pools", info.memory_pools);
     dao_report_flag(&device, "host_accessible", "  host accessible", info.host_accessible);
     if (info.pci_address[0] != '\0') {
         char compute[32];

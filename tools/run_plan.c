@@ -7,7 +7,6 @@
 #include "tools/run_plan.h"
 
 #include "base/error.h"
-#include "base/host.h"
 #include "base/math.h"
 #include "tools/pattern.h"
 #include "tools/play_plan.h"
@@ -16,11 +15,9 @@
 
 #include <dao/dao.h>
 
-#include <inttypes.h>
 #include <string.h>
 
-#define NS_PER_SECOND UINT64_C(1000000000)
-#define PAGE_BYTES    (UINT64_C(2) << 20)
+#define PAGE_BYTES (UINT64_C(2) << 20)
 
 /* Device memory besides the capacity: to measure the link in, and for what allocators round up. */
 #define SLACK_BYTES (UINT64_C(128) << 20)
@@ -80,7 +77,7 @@ static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *de
         return status;
     }
     uint64_t moved_ns = large_ns > small_ns ? large_ns - small_ns : 1;
-    *out_bytes_per_s = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * NS_PER_SECOND / moved_ns;
+    *out_bytes_per_s = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * DAO_NS_PER_S / moved_ns;
     *out_bytes_per_s = *out_bytes_per_s > 0 ? *out_bytes_per_s : 1;
     *latency_ns = small_ns > *latency_ns ? small_ns : *latency_ns;
     return DAO_OK;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/sync.h"
+#include "planning/swap_tier.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_inp
         .mode = (dao_swap_maps_mode_t)scheme->choice,
         .threshold = input->threshold,
         .in_bytes_per_s = host->in_bytes_per_s,
-        .out_bytes_per_s = host->out_bytes_per_s != 0 ? host->out_bytes_per_s : host->in_bytes_per_s,
+        .out_bytes_per_s = dao_swap_out_speed(host),
         .latency_ns = host->latency_ns,
         .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
     };

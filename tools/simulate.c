@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "planning/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/runtime_internal.h"
 #include "tools/grow.h"
@@ -191,8 +192,7 @@ static dao_status_t start_context(const dao_swap_problem_t *problem)
         .cpu = {.device_count = 1,
                 .device_bytes = dao_round_up(problem->capacity_bytes, PAGE_BYTES),
                 .h2d_bytes_per_second = host->in_bytes_per_s,
-                .d2h_bytes_per_second =
-                    host->out_bytes_per_s != 0 ? host->out_bytes_per_s : host->in_bytes_per_s,
+                .d2h_bytes_per_second = dao_swap_out_speed(host),
                 .copy_latency_ns = host->latency_ns,
                 .half_duplex = host->duplex == DAO_SWAP_DUPLEX_HALF},
     };

@@ -14,13 +14,12 @@
    in which they are queued. */
 #include "tools/swap_maps.h"
 
+#include "base/math.h"
 #include "tools/grow.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NS_PER_SECOND UINT64_C(1000000000)
 
 /* Operators of the loss behind a softmax. */
 #define LOSS_OPERATORS 2
@@ -179,10 +178,8 @@ static dao_status_t add_span(dao_sim_span_t **spans, size_t *count, size_t *capa
 
 static uint64_t copy_ns(const walk_t *walk, const map_t *map, bool is_in)
 {
-    __extension__ typedef unsigned __int128 wide_t;
     uint64_t rate = is_in ? walk->config->in_bytes_per_s : walk->config->out_bytes_per_s;
-    wide_t bytes = walk->trace->tensors[map->tensor].size_bytes;
-    return walk->config->latency_ns + (uint64_t)((bytes * NS_PER_SECOND + rate - 1) / rate);
+    return walk->config->latency_ns + dao_transfer_ns(walk->trace->tensors[map->tensor].size_bytes, rate);
 }
 
 /* Queues a copy behind all others. */

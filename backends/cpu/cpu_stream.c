@@ -10,6 +10,7 @@
 #include "backends/cpu/cpu_internal.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +18,6 @@
 
 /* Commands that a ring holds at first; it grows by doubling. */
 #define RING_AT_FIRST 64
-
-#define NS_PER_SECOND UINT64_C(1000000000)
 
 typedef struct mark {
     _Atomic uint32_t reference_count;
@@ -161,8 +160,7 @@ static uint64_t book_link(cpu_link_t *link, size_t size_bytes, uint64_t now_ns)
     }
     uint64_t transfer_ns = 0;
     if (link->bytes_per_second != 0) {
-        __extension__ typedef unsigned __int128 wide_t;
-        transfer_ns = (uint64_t)((wide_t)size_bytes * NS_PER_SECOND / link->bytes_per_second);
+        transfer_ns = dao_transfer_ns(size_bytes, link->bytes_per_second);
     }
     cpu_wire_t *wire = link->wire;
     dao_mutex_lock(&wire->lock);

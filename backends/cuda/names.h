@@ -20,14 +20,19 @@
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
-#define vendorError_t        cudaError_t
-#define vendorStream_t       cudaStream_t
-#define vendorEvent_t        cudaEvent_t
-#define vendorDeviceProp_t   struct cudaDeviceProp
-#define vendorMemcpyKind_t   enum cudaMemcpyKind
-#define vendorIpcMemHandle_t cudaIpcMemHandle_t
+#define vendorError_t         cudaError_t
+#define vendorStream_t        cudaStream_t
+#define vendorEvent_t         cudaEvent_t
+#define vendorDeviceProp_t    struct cudaDeviceProp
+#define vendorMemcpyKind_t    enum cudaMemcpyKind
+#define vendorDeviceAttr_t    enum cudaDeviceAttr
+#define vendorMemAccessDesc_t struct cudaMemAccessDesc
+#define vendorMemPoolProps_t  struct cudaMemPoolProps
+#define vendorMemPool_t       cudaMemPool_t
+#define vendorIpcMemHandle_t  cudaIpcMemHandle_t
 
 #define vendorSuccess                          cudaSuccess
+#define vendorErrorInvalidValue                cudaErrorInvalidValue
 #define vendorErrorMemoryAllocation            cudaErrorMemoryAllocation
 #define vendorErrorNotReady                    cudaErrorNotReady
 #define vendorErrorNoDevice                    cudaErrorNoDevice
@@ -56,20 +61,25 @@
     X(226 /* cudaErrorContained */)                                                                          \
     X(721 /* cudaErrorTensorMemoryLeak */)
 
-#define vendorHostAllocMapped            cudaHostAllocMapped
-#define vendorHostAllocPortable          cudaHostAllocPortable
-#define vendorHostRegisterMapped         cudaHostRegisterMapped
-#define vendorHostRegisterPortable       cudaHostRegisterPortable
-#define vendorIpcMemLazyEnablePeerAccess cudaIpcMemLazyEnablePeerAccess
-#define vendorStreamNonBlocking          cudaStreamNonBlocking
-#define vendorEventDefault               cudaEventDefault
-#define vendorMemcpyHostToDevice         cudaMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost         cudaMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice       cudaMemcpyDeviceToDevice
+#define vendorHostAllocMapped             cudaHostAllocMapped
+#define vendorHostAllocPortable           cudaHostAllocPortable
+#define vendorHostRegisterMapped          cudaHostRegisterMapped
+#define vendorHostRegisterPortable        cudaHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess  cudaIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking           cudaStreamNonBlocking
+#define vendorEventDefault                cudaEventDefault
+#define vendorMemcpyHostToDevice          cudaMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost          cudaMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice        cudaMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported cudaDevAttrMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite cudaMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned     cudaMemAllocationTypePinned
+#define vendorMemLocationTypeDevice       cudaMemLocationTypeDevice
 
 #define vendorCopyBatch              dao_cuda_copy_batch
 #define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
+#define vendorDeviceGetAttribute     cudaDeviceGetAttribute
 #define vendorDeviceSynchronize      cudaDeviceSynchronize
 #define vendorDriverGetVersion       cudaDriverGetVersion
 #define vendorEventCreateWithFlags   cudaEventCreateWithFlags
@@ -79,6 +89,7 @@
 #define vendorEventRecord            cudaEventRecord
 #define vendorEventSynchronize       cudaEventSynchronize
 #define vendorFree                   cudaFree
+#define vendorFreeAsync              cudaFreeAsync
 #define vendorFreeHost               cudaFreeHost
 #define vendorGetDevice              cudaGetDevice
 #define vendorGetDeviceCount         cudaGetDeviceCount
@@ -95,7 +106,11 @@
 #define vendorIpcOpenMemHandle       cudaIpcOpenMemHandle
 #define vendorLaunchHostFunc         cudaLaunchHostFunc
 #define vendorMalloc                 cudaMalloc
+#define vendorMallocFromPoolAsync    cudaMallocFromPoolAsync
 #define vendorMemGetInfo             cudaMemGetInfo
+#define vendorMemPoolCreate          cudaMemPoolCreate
+#define vendorMemPoolDestroy         cudaMemPoolDestroy
+#define vendorMemPoolSetAccess       cudaMemPoolSetAccess
 #define vendorMemcpyAsync            cudaMemcpyAsync
 #define vendorMemcpyPeerAsync        cudaMemcpyPeerAsync
 #define vendorMemsetAsync            cudaMemsetAsync

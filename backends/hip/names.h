@@ -20,14 +20,19 @@
 #define VENDOR_DLPACK_MANAGED   0 /* it has none */
 #define VENDOR_DLPACK_PINNED    kDLROCMHost
 
-#define vendorError_t        hipError_t
-#define vendorStream_t       hipStream_t
-#define vendorEvent_t        hipEvent_t
-#define vendorDeviceProp_t   hipDeviceProp_t
-#define vendorMemcpyKind_t   hipMemcpyKind
-#define vendorIpcMemHandle_t hipIpcMemHandle_t
+#define vendorError_t         hipError_t
+#define vendorStream_t        hipStream_t
+#define vendorEvent_t         hipEvent_t
+#define vendorDeviceProp_t    hipDeviceProp_t
+#define vendorMemcpyKind_t    hipMemcpyKind
+#define vendorDeviceAttr_t    hipDeviceAttribute_t
+#define vendorMemAccessDesc_t hipMemAccessDesc
+#define vendorMemPoolProps_t  hipMemPoolProps
+#define vendorMemPool_t       hipMemPool_t
+#define vendorIpcMemHandle_t  hipIpcMemHandle_t
 
 #define vendorSuccess                          hipSuccess
+#define vendorErrorInvalidValue                hipErrorInvalidValue
 #define vendorErrorMemoryAllocation            hipErrorMemoryAllocation
 #define vendorErrorNotReady                    hipErrorNotReady
 #define vendorErrorNoDevice                    hipErrorNoDevice
@@ -48,19 +53,24 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
-#define vendorHostAllocMapped            hipHostMallocMapped
-#define vendorHostAllocPortable          hipHostMallocPortable
-#define vendorHostRegisterMapped         hipHostRegisterMapped
-#define vendorHostRegisterPortable       hipHostRegisterPortable
-#define vendorIpcMemLazyEnablePeerAccess hipIpcMemLazyEnablePeerAccess
-#define vendorStreamNonBlocking          hipStreamNonBlocking
-#define vendorEventDefault               hipEventDefault
-#define vendorMemcpyHostToDevice         hipMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost         hipMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice       hipMemcpyDeviceToDevice
+#define vendorHostAllocMapped             hipHostMallocMapped
+#define vendorHostAllocPortable           hipHostMallocPortable
+#define vendorHostRegisterMapped          hipHostRegisterMapped
+#define vendorHostRegisterPortable        hipHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess  hipIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking           hipStreamNonBlocking
+#define vendorEventDefault                hipEventDefault
+#define vendorMemcpyHostToDevice          hipMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost          hipMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice        hipMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported hipDeviceAttributeMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite hipMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned     hipMemAllocationTypePinned
+#define vendorMemLocationTypeDevice       hipMemLocationTypeDevice
 
 #define vendorDeviceCanAccessPeer    hipDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess hipDeviceEnablePeerAccess
+#define vendorDeviceGetAttribute     hipDeviceGetAttribute
 #define vendorDeviceSynchronize      hipDeviceSynchronize
 #define vendorDriverGetVersion       hipDriverGetVersion
 #define vendorEventCreateWithFlags   hipEventCreateWithFlags
@@ -70,6 +80,7 @@
 #define vendorEventRecord            hipEventRecord
 #define vendorEventSynchronize       hipEventSynchronize
 #define vendorFree                   hipFree
+#define vendorFreeAsync              hipFreeAsync
 #define vendorFreeHost               hipHostFree
 #define vendorGetDevice              hipGetDevice
 #define vendorGetDeviceCount         hipGetDeviceCount
@@ -86,7 +97,11 @@
 #define vendorIpcOpenMemHandle       hipIpcOpenMemHandle
 #define vendorLaunchHostFunc         dao_hip_launch_host_func
 #define vendorMalloc                 hipMalloc
+#define vendorMallocFromPoolAsync    hipMallocFromPoolAsync
 #define vendorMemGetInfo             hipMemGetInfo
+#define vendorMemPoolCreate          hipMemPoolCreate
+#define vendorMemPoolDestroy         hipMemPoolDestroy
+#define vendorMemPoolSetAccess       hipMemPoolSetAccess
 #define vendorMemcpyAsync            hipMemcpyAsync
 #define vendorMemcpyPeerAsync        hipMemcpyPeerAsync
 #define vendorMemsetAsync            hipMemsetAsync

@@ -12,11 +12,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define NS_PER_SECOND UINT64_C(1000000000)
 
 static _Thread_local bool is_in_function;
 
@@ -42,11 +41,9 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 /* How long a copy takes its link, rounded up to whole nanoseconds. */
 static uint64_t copy_ns(const dao_backend_t *backend, const sim_command_t *command)
 {
-    __extension__ typedef unsigned __int128 wide_t;
     uint64_t rate = command->link->bytes_per_second;
-    uint64_t latency_ns = backend->config.cpu.copy_latency_ns;
-    wide_t ns = rate == 0 ? 0 : ((wide_t)command->size_bytes * NS_PER_SECOND + rate - 1) / rate;
-    return ns > UINT64_MAX ? UINT64_MAX : add_saturated((uint64_t)ns, latency_ns);
+    uint64_t moving_ns = rate == 0 ? 0 : dao_transfer_ns(command->size_bytes, rate);
+    return add_saturated(moving_ns, backend->config.cpu.copy_latency_ns);
 }
 
 static sim_command_t *first_command(dao_backend_stream_t *stream)

@@ -10,7 +10,7 @@
    puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
    thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
 
-   Virtual memory is in vendor_pages.c, memory of several processes in vendor_share.c. */
+   Virtual memory is in vendor_pages.c, the driver's pools in vendor_pool.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/units.h"
@@ -204,6 +204,7 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
+    bool has_pools = false;
     dao_status_t status;
     CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
     if (status == DAO_OK) {
@@ -212,6 +213,9 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     }
     if (status == DAO_OK && backend->maps_pages) {
         CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorVmmGranularity, (&page_bytes, index));
+    }
+    if (status == DAO_OK) {
+        status = dao_vendor_pools_find(index, &has_pools);
     }
     if (status != DAO_OK) {
         return status;
@@ -225,6 +229,7 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     device->reachers = UINT64_C(1) << index;
     dao_mutex_init(&device->lock, DAO_RANK_BACKEND);
     describe(&properties, page_bytes, &device->info);
+    device->info.memory_pools = has_pools;
     *out_device = device;
     return DAO_OK;
 }
@@ -622,9 +627,14 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .pages_create_mapped = dao_vendor_pages_create_mapped,
     .pages_destroy = dao_vendor_pages_destroy,
     .pages_map = dao_vendor_pages_map,
+    .pages_map_run = dao_vendor_pages_map_run,
     .pages_unmap = dao_vendor_pages_unmap,
     .pages_size = dao_vendor_pages_size,
     .stream_adopt = stream_adopt,
+    .pool_create = dao_vendor_pool_create,
+    .pool_destroy = dao_vendor_pool_destroy,
+    .pool_alloc = dao_vendor_pool_alloc,
+    .pool_free = dao_vendor_pool_free,
     .shared_create = dao_vendor_shared_create,
     .shared_export = dao_vendor_shared_export,
     .shared_import = dao_vendor_shared_import,

@@ -30,6 +30,7 @@ struct dao_backend_device {
     dao_mutex_t lock;            /* guards what follows */
     uint64_t reachers;           /* a bit a device: this one, and the peers that may */
     dao_backend_pages_t *mapped; /* all pages that are mapped */
+    dao_backend_pool_t *pools;   /* all pools: vendor_pool.c */
 };
 
 /* Tells whether a device is of no more use after this error. */
@@ -69,6 +70,8 @@ void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *
 /* Destroys what nobody can be told of; if that is refused it is forgotten. */
 void dao_vendor_pages_discard(dao_backend_device_t *device, dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
+dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                      size_t page_count, void *address);
 dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
 size_t dao_vendor_pages_size(const dao_backend_pages_t *pages);
 dao_status_t dao_vendor_pages_create_shared(dao_backend_device_t *device, size_t size_bytes,
@@ -77,6 +80,17 @@ dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descripto
                                      dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_export(dao_backend_device_t *device, const dao_backend_pages_t *pages,
                                      int *out_descriptor);
+
+/* Pools: vendor_pool.c. Find tells whether a device has them. */
+dao_status_t dao_vendor_pools_find(int index, bool *out_has_pools);
+dao_status_t dao_vendor_pool_create(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
+void dao_vendor_pool_destroy(dao_backend_device_t *device, dao_backend_pool_t *pool);
+dao_status_t dao_vendor_pool_alloc(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
+                                   void **out_address);
+dao_status_t dao_vendor_pool_free(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
+
+/* Lets one more device reach the memory of all pools of a device, whose lock is held. */
+dao_status_t dao_vendor_pools_allow_locked(const dao_backend_device_t *device, int reacher);
 
 /* Memory that several processes have: vendor_share.c. */
 dao_status_t dao_vendor_shared_create(dao_backend_device_t *device, size_t size_bytes,

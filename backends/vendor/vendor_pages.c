@@ -99,7 +99,7 @@ static dao_status_t allow(const dao_backend_device_t *device, void *address, siz
     return status;
 }
 
-/* Rare, and the list must not change: the one call of a driver under a lock. */
+/* Rare, and the lists must not change: the calls of a driver that are made under a lock. */
 dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
 {
     uint64_t bit = UINT64_C(1) << reacher;
@@ -109,6 +109,9 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
     while (pages != NULL && status == DAO_OK) {
         status = allow(device, pages->address, pages->size_bytes, bit);
         pages = pages->next;
+    }
+    if (status == DAO_OK && (device->reachers & bit) == 0) {
+        status = dao_vendor_pools_allow_locked(device, reacher);
     }
     device->reachers |= status == DAO_OK ? bit : 0; /* else some can be reached that nobody was promised */
     dao_mutex_unlock(&device->lock);
@@ -246,56 +249,57 @@ dao_status_t dao_vendor_pages_unmap(dao_backend_device_t *device, dao_backend_pa
     return dao_error_restore(&record);
 }
 
-dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+/* Access to all of them is allowed by one call, instead of one each. */
+dao_status_t dao_vendor_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                      size_t page_count, void *address)
 {
-    dao_status_t status = map_alone(device, pages, address);
-    if (status != DAO_OK) {
-        return status;
+    char *end = address;
+    uint64_t reachers = 0;
+    size_t count = 0;
+    dao_status_t status = DAO_OK;
+    while (count < page_count && (status = map_alone(device, pages[count], end)) == DAO_OK) {
+        reachers = enter(device, pages[count], end);
+        end += pages[count++]->size_bytes;
     }
-    status = allow(device, address, pages->size_bytes, enter(device, pages, address));
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        (void)dao_vendor_pages_unmap(device, pages, address); /* the first failure is the one to report */
-        return dao_error_restore(&record);
+    if (status == DAO_OK) {
+        status = allow(device, address, (size_t)(end - (char *)address), reachers);
     }
-    return DAO_OK;
-}
-
-/* Undoes what dao_vendor_pages_create_mapped() has done: the first `count` pages are there, and all but perhaps the last one
-   mapped. Gives the failure that it was called with. */
-static dao_status_t discard(dao_backend_device_t *device, size_t page_bytes, size_t count,
-                            bool last_is_mapped, char *address, dao_backend_pages_t **pages,
-                            dao_status_t failure)
-{
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
     dao_error_record_t record;
-    dao_error_save(&record, failure);
-    for (size_t i = count; i-- > 0;) {
-        if (i + 1 < count || last_is_mapped) {
-            (void)dao_vendor_pages_unmap(device, pages[i], address + i * page_bytes);
-        }
-        dao_vendor_pages_discard(device, pages[i]);
+    dao_error_save(&record, status);
+    while (count > 0) {
+        end -= pages[--count]->size_bytes;
+        (void)dao_vendor_pages_unmap(device, pages[count], end); /* the first failure is the one to report */
     }
     return dao_error_restore(&record);
+}
+
+dao_status_t dao_vendor_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    return dao_vendor_pages_map_run(device, &pages, 1, address);
 }
 
 dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
                                             size_t page_count, void *address, dao_backend_pages_t **out_pages)
 {
-    char *next = address;
-    uint64_t reachers = 0;
-    for (size_t i = 0; i < page_count; i++, next += page_bytes) {
-        dao_status_t status = dao_vendor_pages_create(device, page_bytes, &out_pages[i]);
-        if (status != DAO_OK) {
-            return discard(device, page_bytes, i, true, address, out_pages, status);
-        }
-        status = map_alone(device, out_pages[i], next);
-        if (status != DAO_OK) {
-            return discard(device, page_bytes, i + 1, false, address, out_pages, status);
-        }
-        reachers = enter(device, out_pages[i], next);
+    size_t count = 0;
+    dao_status_t status = DAO_OK;
+    while (count < page_count &&
+           (status = dao_vendor_pages_create(device, page_bytes, &out_pages[count])) == DAO_OK) {
+        count++;
     }
-    dao_status_t status = allow(device, address, page_bytes * page_count, reachers);
-    return status == DAO_OK ? DAO_OK
-                            : discard(device, page_bytes, page_count, true, address, out_pages, status);
+    if (status == DAO_OK) {
+        status = dao_vendor_pages_map_run(device, out_pages, page_count, address);
+    }
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    while (count > 0) {
+        dao_vendor_pages_discard(device, out_pages[--count]);
+    }
+    return dao_error_restore(&record);
 }

@@ -123,6 +123,8 @@ typedef struct dao_device_info {
     uint64_t free_bytes;      /**< not taken by anybody, now */
     uint64_t page_bytes;      /**< granularity of page mapping; 0 without virtual memory */
     uint64_t alignment_bytes; /**< of every address */
+    bool memory_pools;        /**< the driver has pools in stream order (cudaMallocAsync), see
+                                   dao_place_config_t::memory_pool */
     bool host_accessible;     /**< host functions on its streams may touch its memory (cpu backend) */
     char pci_address[16];     /**< as the system's tools write it, "0000:3b:00.0"; "" of a virtual device */
     int32_t compute_major;    /**< the vendor's version of what its kernels may use, 9.0 of an H100; */

@@ -43,6 +43,11 @@ typedef struct dao_place_config {
         no_page_mapping; /**< device places: segments, although the device has pages, so that nothing is ever moved
                                to another address. With initial_bytes as large as the device a place is one range. The
                                last three strategies never map pages */
+    bool
+        memory_pool; /**< device places: segments, and blocks of the last three strategies, come from a pool of the driver's
+                        own in stream order (cudaMallocFromPoolAsync) where the device has such (memory_pools of
+                        dao_device_info_t), so that giving one back does not wait for all work of the device; pages are
+                        not mapped then. Where it has none, it is as if this were false */
     uint32_t hardening;           /**< of dao_hardening_t; 0 is what dao_config_t says for all places */
     dao_serving_config_t serving; /**< serving iterations from plans: <dao/serving.h> */
 } dao_place_config_t;

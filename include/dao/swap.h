@@ -124,7 +124,7 @@ typedef struct dao_swap_bound {
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
  *         capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 20 ms for 2,500 kernels.
+ * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for 2,500 kernels.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);
@@ -203,7 +203,6 @@ typedef struct dao_swap_schedule {
     uint64_t
         fluid_step_ns; /**< the same if tensors needed bytes, but no addresses: what holes cost is the difference */
     uint64_t part_bytes; /**< size of the parts that tensors are moved in; 0: whole tensors */
-    uint32_t variants_tried;
 } dao_swap_schedule_t;
 
 /** What tensors are moved in. */
@@ -225,7 +224,7 @@ typedef struct dao_swap_plan_config {
 typedef struct dao_swap_plan dao_swap_plan_t;
 
 /**
- * Makes a plan: the best of some variants by its exact time.
+ * Makes a plan: of some variants the one whose step is the shortest once its tensors have addresses.
  *
  * @param problem   Borrowed for the call.
  * @param config    Copied; NULL: all defaults.
@@ -234,7 +233,8 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  *         capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave;
  *         DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to seconds.
+ * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to
+ *        a second or two where little fits.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem,
                                                       const dao_swap_plan_config_t *config,

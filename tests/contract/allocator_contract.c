@@ -74,14 +74,12 @@ static void sum_any_block(const dao_block_t *block, void *user)
 static void check_walk_all(const dao_stats_t *stats)
 {
     walk_sum_t sum = {0};
-    if (allocator->ops->walk_all != NULL) {
-        allocator->ops->walk_all(allocator, sum_any_block, &sum);
-        CU_ASSERT_EQUAL(sum.gap_count, 0);
-        CU_ASSERT_EQUAL(sum.all_bytes, stats->reserved_bytes);
-        CU_ASSERT_EQUAL(sum.live.used_bytes, stats->used_bytes);
-        CU_ASSERT_EQUAL(sum.live.requested_bytes, stats->requested_bytes);
-        CU_ASSERT_EQUAL(sum.live.live_count, stats->live_count);
-    }
+    allocator->ops->walk_all(allocator, sum_any_block, &sum);
+    CU_ASSERT_EQUAL(sum.gap_count, 0);
+    CU_ASSERT_EQUAL(sum.all_bytes, stats->reserved_bytes);
+    CU_ASSERT_EQUAL(sum.live.used_bytes, stats->used_bytes);
+    CU_ASSERT_EQUAL(sum.live.requested_bytes, stats->requested_bytes);
+    CU_ASSERT_EQUAL(sum.live.live_count, stats->live_count);
 }
 
 /* The figures that must hold at every point. */

@@ -1,6 +1,7 @@
 /* What every backend with virtual memory owes; the others skip these tests by name. */
 #include "tests/contract/backend_contract_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +124,38 @@ static void handles_side_by_side_are_one_range(void)
     CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, range, size), DAO_OK);
 }
 
+/* Maps three handles by one call, in their order and the other way round: their bytes stay with them. */
+static void a_run_of_handles_is_one_range(void)
+{
+    if (!contract_has_pages() || contract.ops->pages_map_run == NULL) {
+        (void)printf("    skipped: %s maps handles one by one\n", contract.ops->name);
+        return;
+    }
+    size_t page = page_bytes();
+    void *range = reserve(4 * page);
+    uint8_t *host = contract_take_pinned(3 * page);
+    dao_backend_pages_t *handles[] = {new_pages(page), new_pages(page), new_pages(page)};
+    NEED(contract.ops->pages_map_run(contract.device, handles, 3, range));
+    contract_draw(host, page, 0);
+    contract_draw(host + page, page, 1);
+    contract_draw(host + 2 * page, page, 2);
+    contract_copy_now(DAO_COPY_KIND_H2D, range, host, 3 * page); /* across the borders */
+    for (size_t i = 0; i < 3; i++) {
+        NEED(contract.ops->pages_unmap(contract.device, handles[i], contract_at(range, i * page)));
+    }
+    dao_backend_pages_t *const turned[] = {handles[2], handles[1], handles[0]};
+    NEED(contract.ops->pages_map_run(contract.device, turned, 3, contract_at(range, page)));
+    memset(host, 0, 3 * page);
+    contract_copy_now(DAO_COPY_KIND_D2H, host, contract_at(range, page), 3 * page);
+    for (size_t i = 0; i < 3; i++) {
+        CU_ASSERT_TRUE(contract_is_drawn(host + i * page, page, 2 - i));
+        NEED(contract.ops->pages_unmap(contract.device, turned[i], contract_at(range, (i + 1) * page)));
+        CU_ASSERT_EQUAL(contract.ops->pages_destroy(contract.device, turned[i]), DAO_OK);
+    }
+    contract_give_pinned(host, 3 * page);
+    CU_ASSERT_EQUAL(contract.ops->address_release(contract.device, range, 4 * page), DAO_OK);
+}
+
 static void pages_beyond_the_capacity_are_refused(void)
 {
     if (!contract_has_pages()) {
@@ -167,6 +200,7 @@ CU_TestInfo backend_contract_pages_tests[] = {
     {"addresses beyond the capacity can be reserved", addresses_beyond_the_capacity_can_be_reserved},
     {"pages keep their bytes wherever they are mapped", pages_keep_their_bytes_wherever_they_are_mapped},
     {"handles side by side are one range", handles_side_by_side_are_one_range},
+    {"a run of handles is one range", a_run_of_handles_is_one_range},
     {"pages beyond the capacity are refused", pages_beyond_the_capacity_are_refused},
     {"pages and memory share the capacity", pages_and_memory_share_the_capacity},
     CU_TEST_INFO_NULL,

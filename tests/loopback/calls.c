@@ -12,8 +12,7 @@ static const dao_backend_ops_t *const cpu = &dao_cpu_backend_ops;
 /* What an event's handle points to. */
 #define OBJECT(handle) ((loopback_object_t *)(void *)(handle))
 
-/* A call on a stream or an event: it is alive, and its device is current. */
-static vendorError_t begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind)
+vendorError_t loopback_begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind)
 {
     if (!loopback_object_check(object, kind, call)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
@@ -163,7 +162,7 @@ static bool forget(const char *call, void *address, bool is_pinned, loopback_spa
 {
     dao_mutex_lock(&loopback_driver.lock);
     loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
-    bool is_known = span != NULL && span->is_pinned == is_pinned;
+    bool is_known = span != NULL && span->is_pinned == is_pinned && !span->is_pooled;
     if (is_known) {
         *out_span = *span;
         loopback_spans_remove(&loopback_driver.memory, span);
@@ -358,14 +357,16 @@ vendorError_t vendorStreamDestroy(vendorStream_t stream)
 
 vendorError_t vendorStreamSynchronize(vendorStream_t stream)
 {
-    vendorError_t error = begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error =
+        loopback_begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     return error != vendorSuccess ? error
                                   : loopback_from(cpu->stream_synchronize(loopback_stream(stream)->inner));
 }
 
 vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, unsigned flags)
 {
-    vendorError_t error = begin_on("stream wait event", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error =
+        loopback_begin_on("stream wait event", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (flags != 0) {
         return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "stream wait event");
     }
@@ -408,7 +409,7 @@ vendorError_t vendorEventDestroy(vendorEvent_t event)
 
 vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("event record", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("event record", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "event record")) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
@@ -422,19 +423,19 @@ vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
 
 vendorError_t vendorEventQuery(vendorEvent_t event)
 {
-    vendorError_t error = begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
     return error != vendorSuccess ? error : loopback_from(cpu->event_query(OBJECT(event)->inner));
 }
 
 vendorError_t vendorEventSynchronize(vendorEvent_t event)
 {
-    vendorError_t error = begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
     return error != vendorSuccess ? error : loopback_from(cpu->event_synchronize(OBJECT(event)->inner));
 }
 
 vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorEvent_t end)
 {
-    vendorError_t error = begin_on("event elapsed time", OBJECT(end), LOOPBACK_KIND_EVENT);
+    vendorError_t error = loopback_begin_on("event elapsed time", OBJECT(end), LOOPBACK_KIND_EVENT);
     if (!loopback_object_check(OBJECT(begin), LOOPBACK_KIND_EVENT, "event elapsed time")) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
@@ -461,6 +462,9 @@ static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_al
     if (span != NULL) {
         for (int device = 0; device < driver->device_count; device++) {
             bool may = device == span->device || (driver->reached[device] >> span->device & 1) != 0;
+            if (span->is_pooled && device != span->device) { /* beside peers, a pool has to let them */
+                may = may && (((const loopback_object_t *)span->owner)->allowed >> device & 1) != 0;
+            }
             *out_allowed &= ~((uint64_t)!may << device);
         }
         bool is_inside = !span->is_pinned && span->begin <= at && span->begin + span->size_bytes >= end;
@@ -537,7 +541,7 @@ static vendorError_t queue_copy(const char *call, const loopback_object_t *strea
 vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
                                 vendorStream_t stream)
 {
-    vendorError_t error = begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("memcpy", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     bool to_device = kind == vendorMemcpyHostToDevice || kind == vendorMemcpyDeviceToDevice;
     bool from_device = kind == vendorMemcpyDeviceToHost || kind == vendorMemcpyDeviceToDevice;
     return error != vendorSuccess
@@ -558,7 +562,7 @@ static bool is_of_device(const void *address)
 vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const void *const *srcs,
                                    const size_t *sizes, size_t count, vendorStream_t stream)
 {
-    vendorError_t error = begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
     for (size_t i = 0; i < count && error == vendorSuccess; i++) {
         error = queue_copy(call, loopback_stream(stream), dsts[i], is_of_device(dsts[i]), srcs[i],
                            is_of_device(srcs[i]), sizes[i]);
@@ -569,7 +573,7 @@ vendorError_t loopback_queue_batch(const char *call, void *const *dsts, const vo
 vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
                                     size_t size_bytes, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("memcpy peer", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("memcpy peer", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }
@@ -587,7 +591,7 @@ vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, 
 
 vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorStream_t stream)
 {
-    vendorError_t error = begin_on("memset", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on("memset", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }
@@ -615,7 +619,7 @@ static void run_box(void *user)
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user)
 {
-    vendorError_t error = begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error != vendorSuccess) {
         return error;
     }

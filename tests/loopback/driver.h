@@ -16,6 +16,7 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_STREAM,
     LOOPBACK_KIND_EVENT,
     LOOPBACK_KIND_PAGES,
+    LOOPBACK_KIND_POOL,
     LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
@@ -27,8 +28,9 @@ typedef struct loopback_object {
     bool is_gone;
     void *inner; /* the cpu backend's */
     size_t size_bytes;
-    char *mapped_at; /* pages; NULL: nowhere. A share: the allocation */
-    int descriptor;  /* of memory that several processes have; DAO_NO_DESCRIPTOR */
+    char *mapped_at;  /* pages; NULL: nowhere. A share: the allocation */
+    uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
+    int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
 } loopback_object_t;
 
 typedef struct loopback_driver {
@@ -98,6 +100,9 @@ loopback_object_t *loopback_object_add(loopback_kind_t kind, void *inner, size_t
 
 /* Tells whether an object is alive, and of that kind; else that is a breach. */
 bool loopback_object_check(const loopback_object_t *object, loopback_kind_t kind, const char *call);
+
+/* A call on a stream or an event: it is alive, and its device is current. */
+vendorError_t loopback_begin_on(const char *call, const loopback_object_t *object, loopback_kind_t kind);
 
 /* What pages end with, mapped or not: vmm.c. */
 void loopback_pages_end(loopback_object_t *pages);

@@ -22,7 +22,7 @@ static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO
 
 #define FAILURE_COUNT (sizeof(failures) / sizeof(failures[0]))
 
-/* The last test of a program: every call that has come has failed with every error. */
+/* For the end of a program, or of its part whose calls are its own: every call that has come has failed with every error. */
 static inline void every_call_has_failed_with_every_error(void)
 {
     int errors[FAILURE_COUNT];

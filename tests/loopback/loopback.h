@@ -25,6 +25,7 @@
     X(MAPPED, "pages or addresses given back, or mapped again, while they are mapped")                       \
     X(OWN_SHARE, "memory of this process opened as another one's")                                           \
     X(SHARED, "memory freed while another process has it open, or freed where it is to be closed")           \
+    X(POOLED, "a pool destroyed with memory in it, or used on another device's stream")                      \
     X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
     X(LEFT, "objects that are left when the driver is closed, though no call has failed")
 
@@ -48,6 +49,7 @@ typedef struct loopback_settings {
     int refused_device;  /* its number + 1: it cannot be made current */
     bool has_long_names; /* devices' names fill what the vendor has for them */
     bool is_unshareable; /* pages have no file descriptors */
+    bool has_no_pools;   /* no memory in stream order */
     bool has_no_peers;   /* no device can reach another one's memory */
     bool has_no_batches; /* it is too old for batches of copies */
 } loopback_settings_t;
@@ -71,6 +73,9 @@ bool loopback_has_failed(void);
 /* Of all pairs of a call that has come in this process and one of these errors, those where it was never made to fail so;
    they are printed. *out_count: all pairs. */
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
+
+/* Bytes of pools now. */
+uint64_t loopback_pool_bytes(void);
 
 /* Calls of the process so far, those that only ask which device is current left out. */
 uint64_t loopback_call_count(void);

@@ -15,6 +15,7 @@
 /* Numbered as CUDA's and HIP's. */
 typedef enum loopback_error {
     LOOPBACK_SUCCESS = 0,
+    LOOPBACK_ERROR_INVALID_VALUE = 1,
     LOOPBACK_ERROR_MEMORY_ALLOCATION = 2,
     LOOPBACK_ERROR_INSUFFICIENT_DRIVER = 35,
     LOOPBACK_ERROR_NO_DEVICE = 100,
@@ -42,6 +43,29 @@ typedef struct loopback_ipc_handle {
     char reserved[64];
 } loopback_ipc_handle_t;
 
+#define LOOPBACK_ATTRIBUTE_MEMORY_POOLS 115
+#define LOOPBACK_POOL_PINNED            1
+#define LOOPBACK_LOCATION_DEVICE        1
+#define LOOPBACK_ACCESS_READ_WRITE      3
+
+typedef struct loopback_location {
+    int type;
+    int id;
+} loopback_location_t;
+
+typedef struct loopback_pool_props {
+    int allocType;
+    int handleTypes;
+    loopback_location_t location;
+} loopback_pool_props_t;
+
+typedef struct loopback_access {
+    loopback_location_t location;
+    int flags;
+} loopback_access_t;
+
+typedef struct loopback_pool *loopback_pool_t;
+
 typedef struct loopback_device_prop {
     char name[256];
     int major;
@@ -59,6 +83,7 @@ loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs,
                                      size_t count, loopback_stream_t stream);
 loopback_error_t loopback_device_can_access_peer(int *out_can, int device, int peer);
 loopback_error_t loopback_device_enable_peer_access(int peer, unsigned flags);
+loopback_error_t loopback_device_get_attribute(int *out_value, int attribute, int device);
 loopback_error_t loopback_device_synchronize(void);
 loopback_error_t loopback_driver_get_version(int *out_version);
 loopback_error_t loopback_event_create(loopback_event_t *out_event, unsigned flags);
@@ -68,6 +93,7 @@ loopback_error_t loopback_event_query(loopback_event_t event);
 loopback_error_t loopback_event_record(loopback_event_t event, loopback_stream_t stream);
 loopback_error_t loopback_event_synchronize(loopback_event_t event);
 loopback_error_t loopback_free(void *address);
+loopback_error_t loopback_free_async(void *address, loopback_stream_t stream);
 loopback_error_t loopback_free_host(void *address);
 loopback_error_t loopback_get_device(int *out_device);
 loopback_error_t loopback_get_device_count(int *out_count);
@@ -84,6 +110,12 @@ loopback_error_t loopback_ipc_get_handle(loopback_ipc_handle_t *out_handle, void
 loopback_error_t loopback_ipc_open_handle(void **out_address, loopback_ipc_handle_t handle, unsigned flags);
 loopback_error_t loopback_launch_host_func(loopback_stream_t stream, void (*function)(void *), void *user);
 loopback_error_t loopback_malloc(void **out_address, size_t size_bytes);
+loopback_error_t loopback_malloc_from_pool_async(void **out_address, size_t size_bytes, loopback_pool_t pool,
+                                                 loopback_stream_t stream);
+loopback_error_t loopback_pool_create(loopback_pool_t *out_pool, const loopback_pool_props_t *props);
+loopback_error_t loopback_pool_destroy(loopback_pool_t pool);
+loopback_error_t loopback_pool_set_access(loopback_pool_t pool, const loopback_access_t *accesses,
+                                          size_t count);
 loopback_error_t loopback_mem_get_info(size_t *out_free, size_t *out_total);
 loopback_error_t loopback_memcpy_async(void *dst, const void *src, size_t size_bytes,
                                        loopback_copy_kind_t kind, loopback_stream_t stream);

@@ -22,14 +22,19 @@
     X(LOOPBACK_ERROR_LAUNCH_TIMEOUT)                                                                         \
     X(LOOPBACK_ERROR_LAUNCH_FAILURE)
 
-#define vendorError_t        loopback_error_t
-#define vendorStream_t       loopback_stream_t
-#define vendorEvent_t        loopback_event_t
-#define vendorDeviceProp_t   loopback_device_prop_t
-#define vendorMemcpyKind_t   loopback_copy_kind_t
-#define vendorIpcMemHandle_t loopback_ipc_handle_t
+#define vendorError_t         loopback_error_t
+#define vendorStream_t        loopback_stream_t
+#define vendorEvent_t         loopback_event_t
+#define vendorDeviceProp_t    loopback_device_prop_t
+#define vendorMemcpyKind_t    loopback_copy_kind_t
+#define vendorDeviceAttr_t    int
+#define vendorMemAccessDesc_t loopback_access_t
+#define vendorMemPoolProps_t  loopback_pool_props_t
+#define vendorMemPool_t       loopback_pool_t
+#define vendorIpcMemHandle_t  loopback_ipc_handle_t
 
 #define vendorSuccess                          LOOPBACK_SUCCESS
+#define vendorErrorInvalidValue                LOOPBACK_ERROR_INVALID_VALUE
 #define vendorErrorMemoryAllocation            LOOPBACK_ERROR_MEMORY_ALLOCATION
 #define vendorErrorNotReady                    LOOPBACK_ERROR_NOT_READY
 #define vendorErrorNoDevice                    LOOPBACK_ERROR_NO_DEVICE
@@ -41,20 +46,25 @@
 #define vendorErrorPeerAccessAlreadyEnabled    LOOPBACK_ERROR_PEER_ACCESS_ALREADY_ENABLED
 #define vendorErrorPeerAccessUnsupported       LOOPBACK_ERROR_PEER_ACCESS_UNSUPPORTED
 
-#define vendorHostAllocMapped            LOOPBACK_HOST_ALLOC_MAPPED
-#define vendorHostRegisterMapped         LOOPBACK_HOST_REGISTER_MAPPED
-#define vendorHostRegisterPortable       LOOPBACK_HOST_REGISTER_PORTABLE
-#define vendorHostAllocPortable          LOOPBACK_HOST_ALLOC_PORTABLE
-#define vendorIpcMemLazyEnablePeerAccess LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
-#define vendorStreamNonBlocking          LOOPBACK_STREAM_NON_BLOCKING
-#define vendorEventDefault               LOOPBACK_EVENT_DEFAULT
-#define vendorMemcpyHostToDevice         LOOPBACK_HOST_TO_DEVICE
-#define vendorMemcpyDeviceToHost         LOOPBACK_DEVICE_TO_HOST
-#define vendorMemcpyDeviceToDevice       LOOPBACK_DEVICE_TO_DEVICE
+#define vendorHostAllocMapped             LOOPBACK_HOST_ALLOC_MAPPED
+#define vendorHostRegisterMapped          LOOPBACK_HOST_REGISTER_MAPPED
+#define vendorHostRegisterPortable        LOOPBACK_HOST_REGISTER_PORTABLE
+#define vendorHostAllocPortable           LOOPBACK_HOST_ALLOC_PORTABLE
+#define vendorIpcMemLazyEnablePeerAccess  LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
+#define vendorStreamNonBlocking           LOOPBACK_STREAM_NON_BLOCKING
+#define vendorEventDefault                LOOPBACK_EVENT_DEFAULT
+#define vendorMemcpyHostToDevice          LOOPBACK_HOST_TO_DEVICE
+#define vendorMemcpyDeviceToHost          LOOPBACK_DEVICE_TO_HOST
+#define vendorMemcpyDeviceToDevice        LOOPBACK_DEVICE_TO_DEVICE
+#define vendorDevAttrMemoryPoolsSupported LOOPBACK_ATTRIBUTE_MEMORY_POOLS
+#define vendorMemAccessFlagsProtReadWrite LOOPBACK_ACCESS_READ_WRITE
+#define vendorMemAllocationTypePinned     LOOPBACK_POOL_PINNED
+#define vendorMemLocationTypeDevice       LOOPBACK_LOCATION_DEVICE
 
 #define vendorCopyBatch              loopback_copy_batch
 #define vendorDeviceCanAccessPeer    loopback_device_can_access_peer
 #define vendorDeviceEnablePeerAccess loopback_device_enable_peer_access
+#define vendorDeviceGetAttribute     loopback_device_get_attribute
 #define vendorDeviceSynchronize      loopback_device_synchronize
 #define vendorDriverGetVersion       loopback_driver_get_version
 #define vendorEventCreateWithFlags   loopback_event_create
@@ -64,6 +74,7 @@
 #define vendorEventRecord            loopback_event_record
 #define vendorEventSynchronize       loopback_event_synchronize
 #define vendorFree                   loopback_free
+#define vendorFreeAsync              loopback_free_async
 #define vendorFreeHost               loopback_free_host
 #define vendorGetDevice              loopback_get_device
 #define vendorGetDeviceCount         loopback_get_device_count
@@ -80,7 +91,11 @@
 #define vendorIpcOpenMemHandle       loopback_ipc_open_handle
 #define vendorLaunchHostFunc         loopback_launch_host_func
 #define vendorMalloc                 loopback_malloc
+#define vendorMallocFromPoolAsync    loopback_malloc_from_pool_async
 #define vendorMemGetInfo             loopback_mem_get_info
+#define vendorMemPoolCreate          loopback_pool_create
+#define vendorMemPoolDestroy         loopback_pool_destroy
+#define vendorMemPoolSetAccess       loopback_pool_set_access
 #define vendorMemcpyAsync            loopback_memcpy_async
 #define vendorMemcpyPeerAsync        loopback_memcpy_peer_async
 #define vendorMemsetAsync            loopback_memset_async

@@ -14,6 +14,7 @@ typedef struct loopback_span {
     bool is_pinned;   /* host memory */
     uint64_t allowed; /* mapped pages: the devices that may touch them, a bit each */
     bool is_imported; /* another process's */
+    bool is_pooled;   /* of the pool that is its owner */
 } loopback_span_t;
 
 typedef struct loopback_spans {

@@ -469,6 +469,13 @@ static dao_status_t fault_shared_destroy(dao_backend_device_t *device, dao_backe
     return count_destroyed(inner->shared_destroy(device, shared));
 }
 
+static dao_status_t fault_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    dao_status_t status = count_call(FAULT_CALL_PAGES_MAP);
+    return status == DAO_OK ? inner->pages_map_run(device, pages, page_count, address) : status;
+}
+
 /* Wrapping. */
 
 static void forget_wrappers(void)
@@ -492,6 +499,7 @@ static void fill_pages(void)
     table.pages_create_mapped = inner->pages_create_mapped != NULL ? fault_pages_create_mapped : NULL;
     table.pages_destroy = fault_pages_destroy;
     table.pages_map = fault_pages_map;
+    table.pages_map_run = inner->pages_map_run != NULL ? fault_pages_map_run : NULL;
     table.pages_unmap = inner->pages_unmap;
     table.pages_size = inner->pages_size;
 }
