@@ -54,7 +54,7 @@ typedef struct dao_file_tier {
 } dao_file_tier_t;
 
 /* The lane of a direction. */
-static inline int dao_file_tier_lane(dao_file_direction_t direction)
+static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t direction)
 {
     return direction == DAO_FILE_READ ? DAO_LANE_FILE_IN : DAO_LANE_FILE_OUT;
 }
