@@ -42,41 +42,81 @@ static dao_registration_t *find_locked(const dao_core_t *core, const char *addre
     return registration;
 }
 
+static bool is_valid_locked(const dao_core_t *core)
+{
+    for (const dao_registration_t *one = core->first_registration; one != NULL; one = one->next) {
+        bool is_whole = one->size_bytes > 0 && one->runtime != NULL;
+        for (const dao_registration_t *other = one->next; other != NULL; other = other->next) {
+            is_whole = is_whole && (other->address >= one->address + one->size_bytes ||
+                                    one->address >= other->address + other->size_bytes);
+        }
+        if (!is_whole) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void lock(dao_core_t *core)
+{
+    dao_mutex_lock(&core->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(core));
+}
+
+static void unlock(dao_core_t *core)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(core));
+    dao_mutex_unlock(&core->lock);
+}
+
 /* Enters a registration, COMING. False if it overlaps another one. */
 static bool enter(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     bool is_free = find_locked(core, registration->address, registration->size_bytes) == NULL;
     if (is_free) {
         registration->next = core->first_registration;
         core->first_registration = registration;
     }
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     return is_free;
 }
 
 static void settle(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     registration->state = THERE;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
 }
 
 /* Takes a registration out of the list, and ends it. */
 static void discard(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     dao_registration_t **link = &core->first_registration;
     while (*link != registration) {
         link = &(*link)->next;
     }
     *link = registration->next;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     dao_runtime_release(registration->runtime);
     dao_host_free(registration);
 }
 
 /* ---- registering ---- */
+
+/* Tells whether an address is in a live block of a pinned place. */
+static bool is_pinned(const dao_core_t *core, const void *address)
+{
+    bool is_found = false;
+    for (int32_t i = 0; i < core->device_count && !is_found; i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        dao_block_t block;
+        is_found = runtime != NULL &&
+                   runtime->pinned_memory->ops->query(runtime->pinned_memory, address, &block) == DAO_OK;
+    }
+    return is_found;
+}
 
 static dao_status_t check_range(const void *address, size_t size_bytes)
 {
@@ -95,6 +135,13 @@ static dao_status_t check_range(const void *address, size_t size_bytes)
 static dao_status_t begin(dao_runtime_t *runtime, void *address, size_t size_bytes,
                           dao_registration_t **out_registration)
 {
+    const dao_core_t *core = dao_runtime_core(runtime);
+    if (is_pinned(core, address) || is_pinned(core, (char *)address + size_bytes - 1)) {
+        return dao_error(DAO_ERR_BUSY,
+                         "dao_host_register: a part of %zu bytes at %p is of a pinned place, whose memory "
+                         "devices use as it is",
+                         size_bytes, address);
+    }
     dao_registration_t *registration = dao_host_calloc(1, sizeof(*registration));
     if (registration == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "dao_host_register: no host memory to keep book of it");
@@ -181,7 +228,7 @@ static dao_status_t give_up(dao_core_t *core, dao_registration_t *registration)
 static dao_status_t take(dao_core_t *core, const char *address, dao_registration_t **out_registration)
 {
     dao_status_t status = DAO_OK;
-    dao_mutex_lock(&core->lock);
+    lock(core);
     dao_registration_t *registration = find_locked(core, address, 1);
     const char *begin = registration != NULL ? registration->address : NULL;
     if (begin == NULL) {
@@ -193,7 +240,7 @@ static dao_status_t take(dao_core_t *core, const char *address, dao_registration
     } else {
         registration->state = LEAVING;
     }
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     *out_registration = registration;
     switch (status) {
     case DAO_ERR_FOREIGN_POINTER:
@@ -250,23 +297,11 @@ void dao_registrations_end(dao_core_t *core)
 
 static bool is_registered(dao_core_t *core, const char *address)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     const dao_registration_t *registration = find_locked(core, address, 1);
     bool is_there = registration != NULL && registration->state == THERE;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     return is_there;
-}
-
-static bool is_pinned(const dao_core_t *core, const void *address)
-{
-    bool is_found = false;
-    for (int32_t i = 0; i < core->device_count && !is_found; i++) {
-        dao_runtime_t *runtime = dao_runtime_started(i);
-        dao_block_t block;
-        is_found = runtime != NULL &&
-                   runtime->pinned_memory->ops->query(runtime->pinned_memory, address, &block) == DAO_OK;
-    }
-    return is_found;
 }
 
 dao_status_t dao_host_device_address_query(int32_t device_index, void *address, void **out_address)

@@ -71,7 +71,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online and plan' run "$trace" --scheme best
+expect 2 '"best" is no scheme: there are online, learn and plan' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "TRACE is empty" run ""
 expect 2 "TRACE is empty" info ""
@@ -98,7 +98,8 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
 done
 
 expect 2 "is missing" bench
-expect 2 '"some" is none of ours, g10 and all' bench swap --set some
+expect 2 '"some" is none of ours, g10, upstream and all' bench swap --set some
+expect 1 "nothing was checked" bench swap --data "$folder" --check
 expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
 expect 2 "--trace: \"e1\" is no trace" bench alloc --trace e1
@@ -328,7 +329,7 @@ if [ "${DAO_CLI_RUN:-1}" = 1 ]; then
     expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
     [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
     expect 0 '"mismatches":0' run "$folder/two.tr" --json --scheme plan --capacity 100% --link-in 1GB/s
-    for field in scheme step_ms forecast_ms bound_ms ratio forecast_ratio bytes_in bytes_out plan_ms; do
+    for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_ratio replayed_ratio bytes_in bytes_out plan_ms; do
         has $field
     done
     [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"

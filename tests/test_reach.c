@@ -318,6 +318,8 @@ static void devices_find_pinned_and_registered_memory(void)
     begin();
     unsigned char *pinned = dao_alloc(dao_pinned_place(1), sizeof(memory));
     CU_ASSERT_PTR_NOT_NULL_FATAL(pinned);
+    CU_ASSERT_EQUAL(dao_host_register(0, pinned, 1), DAO_ERR_BUSY); /* it is as good as registered */
+    CU_ASSERT_EQUAL(dao_host_register(0, pinned - 1, 2), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(dao_host_register(2, memory, sizeof(memory)), DAO_OK);
     unsigned char *const hosts[] = {pinned, memory};
     for (size_t i = 0; i < 2; i++) {

@@ -8,6 +8,7 @@
 #include "tools/scheme.h"
 #include "tools/step_problem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -232,7 +233,11 @@ static void no_scheme_is_below_the_bound(void)
             dao_scheme_run_t run;
             dao_status_t status = scheme->run(scheme, &input, &run);
             if (status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED) {
-                continue; /* moving feature maps alone is not enough; the scripts know no such step */
+                /* Moving feature maps alone is not enough, and the scripts do not know every step. */
+                CU_ASSERT_PTR_NOT_NULL_FATAL(strstr(scheme->name, "sync"));
+                (void)printf("    skipped: %s with %" PRIu64 " bytes: %s\n", scheme->name, capacity,
+                             dao_last_message());
+                continue;
             }
             if (status != DAO_OK) {
                 (void)printf("    %s: %s\n", scheme->name, dao_last_message());
@@ -266,6 +271,26 @@ static void a_plan_takes_the_time_that_it_says(void)
         dao_simulation_finish(&result);
         dao_swap_plan_destroy(plan);
     }
+}
+
+/* The executor comes to the plan by itself, with times that it has measured, and then takes the same time in every step. */
+static void what_is_learnt_is_the_plan(void)
+{
+    dao_swap_plan_config_t whole = {.grain = DAO_SWAP_GRAIN_WHOLE};
+    dao_simulate_config_t config = {.policy = DAO_POLICY_BELADY, .learns = true, .step_count = 8};
+    dao_swap_plan_t *plan = NULL;
+    dao_simulation_t result;
+    recorded.problem.capacity_bytes = peak_bytes / 2;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&recorded.problem, &whole, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_simulate(&recorded.problem, &config, &result), DAO_OK);
+    CU_ASSERT_EQUAL(result.stats.plan_count, 1);
+    CU_ASSERT_EQUAL(result.stats.plan_hit_count, 7); /* all but the first two, and the one behind */
+    CU_ASSERT_EQUAL(result.stats.deviation_count, 0);
+    CU_ASSERT_EQUAL(result.stats.replan_count, 0);
+    CU_ASSERT_EQUAL(result.stats.save_count, 0);
+    CU_ASSERT_TRUE((double)result.step_ns <= 1.05 * (double)dao_swap_plan_schedule(plan)->step_ns);
+    dao_simulation_finish(&result);
+    dao_swap_plan_destroy(plan);
 }
 
 static void a_plan_without_memory_leaves_nothing_behind(void)
@@ -325,6 +350,7 @@ static CU_TestInfo with_a_recorded_step[] = {
     {"every run is the same", every_run_is_the_same},
     {"no scheme is below the bound", no_scheme_is_below_the_bound},
     {"a plan takes the time that it says", a_plan_takes_the_time_that_it_says},
+    {"what is learnt is the plan", what_is_learnt_is_the_plan},
     {"a plan without memory leaves nothing behind", a_plan_without_memory_leaves_nothing_behind},
     {"zero-sized tensors are left out", zero_sized_tensors_are_left_out},
     {"schemes are found by their names", schemes_are_found_by_their_names},

@@ -3,6 +3,8 @@
        setting   steps                          device            link each way    copy
        ours      swap-traces (all .tr files)    90 .. 20 % of peak  50 GB/s         10 us
        g10       steps of G10 (MICRO'23)        40 GiB              15.754 GB/s     10 us
+       upstream  HeuristicAllocator's profiles  what its scripts    390.3 MB/s,     none
+                                                need                one at a time
 
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all that counts;
    `placed` is the plan itself with its static addresses within the capacity; `noise` and `link` are that plan played with
@@ -11,8 +13,10 @@
 #include "base/measure.h"
 #include "tools/json_rows.h"
 #include "tools/options.h"
+#include "tools/random.h"
 #include "tools/read_step.h"
 #include "tools/step_problem.h"
+#include "tools/swap_maps.h"
 
 #include "base/host.h"
 
@@ -40,9 +44,9 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"set", "S", offsetof(settings_t, set), "ours, g10, or all (the default)"},
+    {"set", "S", offsetof(settings_t, set), "ours, g10, upstream, or all (the default)"},
     {"data", "DIR", offsetof(settings_t, data), "folder of recorded steps (default: ../shared/data)"},
-    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit"},
+    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit, or none is there"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
     {NULL, NULL, 0, NULL},
 };
@@ -51,35 +55,78 @@ static const dao_option_t options[] = {
 typedef struct subject {
     const char *file;
     double published;
+    const char *batch; /* NULL: the file has one */
 } subject_t;
 
 static const subject_t our_subjects[] = {
-    {"swap-traces/gpt6.7b.tr", 0},
-    {"swap-traces/infer30b.tr", 0},
-    {"swap-traces/resnet101.tr", 0},
-    {"swap-traces/resnet101slow.tr", 0},
+    {.file = "swap-traces/gpt6.7b.tr"},
+    {.file = "swap-traces/infer30b.tr"},
+    {.file = "swap-traces/resnet101.tr"},
+    {.file = "swap-traces/resnet101slow.tr"},
 };
 
 /* Times that G10 published, over those of a device that holds everything. */
 static const subject_t g10_subjects[] = {
-    {"g10/g10_BERT-256.tr", 1.004},         {"g10/g10_BERT-768.tr", 1.571},
-    {"g10/g10_BERT-1024.tr", 2.249},        {"g10/g10_VIT-1024.tr", 1.358},
-    {"g10/g10_Inceptionv3-1536.tr", 1.023}, {"g10/g10_Inceptionv3-1792.tr", 1.179},
-    {"g10/g10_ResNet152-1024.tr", 1.001},   {"g10/g10_ResNet152-1280.tr", 1.016},
-    {"g10/g10_SENet154-768.tr", 1.002},     {"g10/g10_SENet154-1024.tr", 1.071},
+    {.file = "g10/g10_BERT-256.tr", .published = 1.004},
+    {.file = "g10/g10_BERT-768.tr", .published = 1.571},
+    {.file = "g10/g10_BERT-1024.tr", .published = 2.249},
+    {.file = "g10/g10_VIT-1024.tr", .published = 1.358},
+    {.file = "g10/g10_Inceptionv3-1536.tr", .published = 1.023},
+    {.file = "g10/g10_Inceptionv3-1792.tr", .published = 1.179},
+    {.file = "g10/g10_ResNet152-1024.tr", .published = 1.001},
+    {.file = "g10/g10_ResNet152-1280.tr", .published = 1.016},
+    {.file = "g10/g10_SENet154-768.tr", .published = 1.002},
+    {.file = "g10/g10_SENet154-1024.tr", .published = 1.071},
 };
+
+static const subject_t upstream_subjects[] = {
+    {.file = "heuristic-allocator/MobilenetV2.io_info.json.gz", .batch = "4"},
+    {.file = "heuristic-allocator/MobilenetV2.io_info.json.gz", .batch = "16"},
+};
+
+/* HeuristicAllocator's scripts, and the least gain over each of them. They say themselves what memory they need. */
+typedef struct script {
+    const char *name;
+    dao_swap_maps_mode_t mode;
+    double least_gain;
+} script_t;
+
+static const script_t scripts[] = {
+    {"async", DAO_SWAP_MAPS_ASYNC, 1.2},
+    {"half-sync", DAO_SWAP_MAPS_HALF_SYNC, 1.6},
+    {"sync", DAO_SWAP_MAPS_SYNC, 1.6},
+};
+
+#define SCRIPT_COUNT (sizeof(scripts) / sizeof(scripts[0]))
+
+/* Where the capacities of a group come from. */
+typedef enum capacity_kind { CAPACITY_FRACTIONS, CAPACITY_FIXED, CAPACITY_OF_SCRIPTS } capacity_kind_t;
 
 typedef struct group {
     const char *name;
     const subject_t *subjects;
     size_t subject_count;
-    uint64_t capacity_bytes; /* 0: fractions of the peak */
-    uint64_t bytes_per_s;
+    capacity_kind_t kind;
+    uint64_t capacity_bytes; /* if it is fixed */
+    dao_swap_tier_t link;
 } group_t;
 
 static const group_t groups[] = {
-    {"ours", our_subjects, sizeof(our_subjects) / sizeof(our_subjects[0]), 0, 50000000000u},
-    {"g10", g10_subjects, sizeof(g10_subjects) / sizeof(g10_subjects[0]), (uint64_t)40 << 30, 15754000000u},
+    {.name = "ours",
+     .subjects = our_subjects,
+     .subject_count = sizeof(our_subjects) / sizeof(our_subjects[0]),
+     .link = {.in_bytes_per_s = 50000000000u, .latency_ns = LINK_LATENCY_NS}},
+    {.name = "g10",
+     .subjects = g10_subjects,
+     .subject_count = sizeof(g10_subjects) / sizeof(g10_subjects[0]),
+     .kind = CAPACITY_FIXED,
+     .capacity_bytes = (uint64_t)40 << 30,
+     .link = {.in_bytes_per_s = 15754000000u, .latency_ns = LINK_LATENCY_NS}},
+    {.name = "upstream",
+     .subjects = upstream_subjects,
+     .subject_count = sizeof(upstream_subjects) / sizeof(upstream_subjects[0]),
+     .kind = CAPACITY_OF_SCRIPTS,
+     .link = {.in_bytes_per_s = 390300836u, .duplex = DAO_SWAP_DUPLEX_HALF}},
 };
 
 #define GROUP_COUNT (sizeof(groups) / sizeof(groups[0]))
@@ -93,13 +140,14 @@ static const group_t groups[] = {
     X(link, "the same, a link that is 10 % slower")
 
 typedef struct row {
-    const char *file;
-    uint32_t percent; /* of the peak; 0: a capacity of its own */
+    const subject_t *subject;
+    const script_t *script; /* whose memory it has; NULL: nobody's */
+    uint32_t percent;       /* of the peak; 0: a capacity of its own */
     uint32_t kernel_count;
     uint64_t capacity_bytes;
     dao_swap_bound_t bound;
     double parts, whole, placed, noise, link;
-    double gain;    /* published time over ours; 0: none is known */
+    double gain;    /* published time, or the script's, over ours; 0: none is known */
     double bound_s; /* processor time of the bound */
     double plan_s;  /* of a plan of one grain with its addresses */
 } row_t;
@@ -120,6 +168,7 @@ typedef struct bench {
     const char *data;
     const group_t *group;
     sum_t sums[SUM_COUNT]; /* of the group at hand */
+    size_t row_count;
     size_t breach_count;
     dao_json_rows_t json;
 } bench_t;
@@ -131,25 +180,14 @@ static double seconds_since(uint64_t start_ns)
     return (double)(dao_measure_thread_ns() - start_ns) / NS_PER_S;
 }
 
-/* A number from 0 to 1, by splitmix64. */
-static double draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) / 9007199254740992.0;
-}
-
 /* Multiplies kernel times by lognormal numbers of mean 1. */
 static void disturb(const dao_swap_problem_t *problem, dao_swap_kernel_t *kernels)
 {
-    static const double pi = 3.14159265358979323846;
     uint64_t state = NOISE_SEED;
     for (uint32_t k = 0; k < problem->kernel_count; k++) {
-        double a = draw(&state), b = draw(&state), normal = sqrt(-2 * log(a)) * cos(2 * pi * b);
+        double factor = dao_random_log_normal(&state, -NOISE_SIGMA * NOISE_SIGMA / 2, NOISE_SIGMA);
         kernels[k] = problem->kernels[k];
-        kernels[k].time_ns = (uint64_t)((double)kernels[k].time_ns *
-                                        exp(NOISE_SIGMA * normal - NOISE_SIGMA * NOISE_SIGMA / 2));
+        kernels[k].time_ns = (uint64_t)((double)kernels[k].time_ns * factor);
     }
 }
 
@@ -219,6 +257,7 @@ static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_grain
     return status;
 }
 
+/* `published`: what others need, over the kernels' time. */
 static dao_status_t take_row(const dao_swap_problem_t *problem, double published, row_t *row)
 {
     uint64_t start_ns = dao_measure_thread_ns();
@@ -236,11 +275,35 @@ static dao_status_t take_row(const dao_swap_problem_t *problem, double published
 
 /* ---- output ---- */
 
+enum { NAME_BYTES = 64, CAPACITY_BYTES = 32 };
+
+static const char *name_of(const row_t *row, char text[NAME_BYTES])
+{
+    const char *slash = row->subject != NULL ? strrchr(row->subject->file, '/') : NULL;
+    (void)snprintf(text, NAME_BYTES, "%.*s%s%s%s%s", slash != NULL ? (int)strcspn(slash + 1, ".") : 4,
+                   slash != NULL ? slash + 1 : "mean",
+                   slash != NULL && row->subject->batch != NULL ? "." : "",
+                   slash != NULL && row->subject->batch != NULL ? row->subject->batch : "",
+                   row->script != NULL ? " " : "", row->script != NULL ? row->script->name : "");
+    return text;
+}
+
+static const char *capacity_of(const row_t *row, char text[CAPACITY_BYTES])
+{
+    if (row->percent != 0) {
+        (void)snprintf(text, CAPACITY_BYTES, "%u%%", row->percent);
+    } else {
+        (void)snprintf(text, CAPACITY_BYTES, "%.3f GB", (double)row->capacity_bytes / 1e9);
+    }
+    return text;
+}
+
 static void hold(bench_t *bench, const row_t *row, const char *what, double figure, double most)
 {
+    char name[NAME_BYTES], capacity[CAPACITY_BYTES];
     if (bench->settings->is_checked && figure > most) {
-        (void)fprintf(stderr, "%s %u%%: %s is %.4f, at most %.4f\n", row->file, row->percent, what, figure,
-                      most);
+        (void)fprintf(stderr, "%s %s: %s is %.4f, at most %.4f\n", name_of(row, name),
+                      capacity_of(row, capacity), what, figure, most);
         bench->breach_count++;
     }
 }
@@ -267,10 +330,15 @@ static void print_head(const bench_t *bench)
 
 static void print_row(bench_t *bench, const row_t *row)
 {
-    const char *name = strrchr(row->file, '/') + 1;
     if (bench->settings->is_json) {
         dao_json_rows_begin(&bench->json);
-        dao_json_rows_text(&bench->json, "step", row->file);
+        dao_json_rows_text(&bench->json, "step", row->subject->file);
+        if (row->subject->batch != NULL) {
+            dao_json_rows_text(&bench->json, "batch", row->subject->batch);
+        }
+        if (row->script != NULL) {
+            dao_json_rows_text(&bench->json, "script", row->script->name);
+        }
         dao_json_rows_count(&bench->json, "capacity_bytes", row->capacity_bytes);
         dao_json_rows_count(&bench->json, "kernels", row->kernel_count);
         dao_json_rows_decimal(&bench->json, "compute_s", (double)row->bound.compute_ns / NS_PER_S, 6);
@@ -287,15 +355,13 @@ static void print_row(bench_t *bench, const row_t *row)
         dao_json_rows_decimal(&bench->json, "plan_cpu_s", row->plan_s, 4);
         return;
     }
-    char capacity[16], gain[16] = "-";
-    (void)snprintf(capacity, sizeof(capacity), row->percent != 0 ? "%.0f%%" : "%.1f GB",
-                   row->percent != 0 ? row->percent : (double)row->capacity_bytes / 1e9);
+    char name[NAME_BYTES], capacity[CAPACITY_BYTES], gain[16] = "-";
     if (row->gain != 0) {
         (void)snprintf(gain, sizeof(gain), "%.3f", row->gain);
     }
-    printf("%-24s %8s %7.4fs %7.4f %7.4f %7.4f %7.4f %7.4f %7s %7.4f %7.3f\n", name, capacity,
-           (double)row->bound.step_ns / NS_PER_S, row->parts, row->whole, row->placed, row->noise, row->link,
-           gain, row->bound_s, row->plan_s);
+    printf("%-24s %8s %7.4fs %7.4f %7.4f %7.4f %7.4f %7.4f %7s %7.4f %7.3f\n", name_of(row, name),
+           capacity_of(row, capacity), (double)row->bound.step_ns / NS_PER_S, row->parts, row->whole,
+           row->placed, row->noise, row->link, gain, row->bound_s, row->plan_s);
     dao_output_flush();
 }
 
@@ -317,22 +383,23 @@ static void print_sum(const bench_t *bench, const char *name, const sum_t *sum)
 static void hold_row(bench_t *bench, const row_t *row)
 {
     bool is_ours = row->percent != 0;
-    hold(bench, row, "parts", row->parts, is_ours ? 1.06 : 1.03);
+    hold(bench, row, "parts", row->parts, is_ours ? 1.06 : row->script != NULL ? 1.10 : 1.03);
     hold(bench, row, "whole", row->whole, 1.10);
     hold(bench, row, "bound's processor time in s", row->bound_s, 0.05);
     if (row->bound.step_ns == row->bound.compute_ns && is_ours) {
         hold(bench, row, "parts of a compute-bound step", row->parts, 1.005);
     }
     if (row->gain != 0) {
-        hold(bench, row, "time over the published one", 1 / row->gain, 1);
+        hold(bench, row, "time over that of others", 1 / row->gain,
+             row->script != NULL ? 1 / row->script->least_gain : 1);
     }
 }
 
 static void hold_sums(bench_t *bench)
 {
     const sum_t *all = &bench->sums[SUM_ALL];
-    const row_t mean = {.file = bench->group->name};
-    if (all->count == 0 || bench->group->capacity_bytes != 0) {
+    const row_t mean = {.percent = 0};
+    if (all->count == 0 || bench->group->kind != CAPACITY_FRACTIONS) {
         return;
     }
     hold(bench, &mean, "mean of parts", exp(all->log_parts / (double)all->count), 1.02);
@@ -347,19 +414,19 @@ static void hold_sums(bench_t *bench)
          exp((all->log_link - all->log_placed) / (double)all->count), 1.05);
 }
 
-static dao_status_t run_cell(bench_t *bench, const subject_t *subject, dao_swap_problem_t *problem,
-                             uint32_t percent)
+/* A row, of which the subject, the script and the percentage are given. */
+static dao_status_t run_cell(bench_t *bench, const dao_swap_problem_t *problem, double published, row_t row)
 {
-    row_t row = {.file = subject->file, .percent = percent};
-    dao_status_t status = take_row(problem, subject->published, &row);
+    dao_status_t status = take_row(problem, published, &row);
     if (status != DAO_OK) {
         return status;
     }
+    bench->row_count++;
     print_row(bench, &row);
     hold_row(bench, &row);
     add_to_sum(&bench->sums[SUM_ALL], &row);
-    if (percent == 80 || percent == 50) {
-        add_to_sum(&bench->sums[percent == 80 ? SUM_80 : SUM_50], &row);
+    if (row.percent == 80 || row.percent == 50) {
+        add_to_sum(&bench->sums[row.percent == 80 ? SUM_80 : SUM_50], &row);
     }
     if (row.bound.step_ns == row.bound.compute_ns) {
         add_to_sum(&bench->sums[SUM_COMPUTE], &row);
@@ -367,23 +434,55 @@ static dao_status_t run_cell(bench_t *bench, const subject_t *subject, dao_swap_
     return DAO_OK;
 }
 
-static dao_status_t run_problem(bench_t *bench, const subject_t *subject, dao_swap_problem_t *problem)
+static dao_status_t run_fractions(bench_t *bench, const subject_t *subject, dao_swap_problem_t *problem)
 {
-    problem->host =
-        (dao_swap_tier_t){.in_bytes_per_s = bench->group->bytes_per_s, .latency_ns = LINK_LATENCY_NS};
-    problem->capacity_bytes = bench->group->capacity_bytes;
-    if (problem->capacity_bytes != 0) {
-        return run_cell(bench, subject, problem, 0);
-    }
     dao_swap_bound_t bound;
     problem->capacity_bytes = ALL_BYTES;
     dao_status_t status = dao_swap_find_bound(problem, &bound);
     for (uint32_t percent = FRACTION_FIRST; percent >= FRACTION_LAST && status == DAO_OK;
          percent -= FRACTION_STEP) {
         problem->capacity_bytes = bound.peak_bytes / 100 * percent;
-        status = run_cell(bench, subject, problem, percent);
+        status =
+            run_cell(bench, problem, subject->published, (row_t){.subject = subject, .percent = percent});
     }
     return status;
+}
+
+/* In the memory of each script, over its link. */
+static dao_status_t run_scripts(bench_t *bench, const subject_t *subject, const dao_step_trace_t *trace,
+                                dao_swap_problem_t *problem)
+{
+    dao_swap_maps_config_t config = {.in_bytes_per_s = problem->host.in_bytes_per_s,
+                                     .out_bytes_per_s = problem->host.in_bytes_per_s,
+                                     .capacity_bytes = UINT64_MAX};
+    dao_status_t status = dao_swap_maps_find_threshold(trace, &config.threshold);
+    for (size_t i = 0; i < SCRIPT_COUNT && status == DAO_OK; i++) {
+        dao_swap_maps_result_t result;
+        config.mode = scripts[i].mode;
+        status = dao_swap_maps_by_script(trace, &config, &result);
+        if (status == DAO_OK) {
+            problem->capacity_bytes = result.pool_bytes;
+            status = run_cell(bench, problem, (double)result.step_ns / (double)result.compute_ns,
+                              (row_t){.subject = subject, .script = &scripts[i]});
+        }
+    }
+    return status;
+}
+
+static dao_status_t run_problem(bench_t *bench, const subject_t *subject, const dao_step_trace_t *trace,
+                                dao_swap_problem_t *problem)
+{
+    problem->host = bench->group->link;
+    problem->capacity_bytes = bench->group->capacity_bytes;
+    switch (bench->group->kind) {
+    case CAPACITY_FRACTIONS:
+        return run_fractions(bench, subject, problem);
+    case CAPACITY_FIXED:
+        return run_cell(bench, problem, subject->published, (row_t){.subject = subject});
+    case CAPACITY_OF_SCRIPTS:
+        break;
+    }
+    return run_scripts(bench, subject, trace, problem);
 }
 
 static dao_status_t run_subject(bench_t *bench, const subject_t *subject)
@@ -399,13 +498,13 @@ static dao_status_t run_subject(bench_t *bench, const subject_t *subject)
         (void)fprintf(stderr, "%s: not there, left out\n", path);
         return DAO_OK;
     }
-    dao_status_t status = dao_read_step(path, NULL, &trace);
+    dao_status_t status = dao_read_step(path, subject->batch, &trace);
     if (status != DAO_OK) {
         return status;
     }
     status = dao_step_problem_make(&trace, &step);
     if (status == DAO_OK) {
-        status = run_problem(bench, subject, &step.problem);
+        status = run_problem(bench, subject, &trace, &step.problem);
         dao_step_problem_finish(&step);
     }
     dao_step_trace_finish(&trace);
@@ -438,6 +537,10 @@ static int finish(bench_t *bench, dao_status_t status)
     if (status != DAO_OK || !is_printed) {
         return dao_failure(dao_command_bench_swap.name);
     }
+    if (bench->settings->is_checked && bench->row_count == 0) {
+        (void)fprintf(stderr, "no step is there: nothing was checked\n");
+        return DAO_EXIT_FAILED;
+    }
     return bench->breach_count > 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
 }
 
@@ -456,7 +559,7 @@ static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
         is_known = is_known || strcmp(set, groups[i].name) == 0;
     }
     if (!is_known) {
-        return dao_usage_error(command->name, "--set: \"%.40s\" is none of ours, g10 and all", set);
+        return dao_usage_error(command->name, "--set: \"%.40s\" is none of ours, g10, upstream and all", set);
     }
     bench.data = settings.data != NULL ? settings.data : DATA_DEFAULT;
     if (settings.is_json) {
@@ -483,7 +586,9 @@ const dao_command_t dao_command_bench_swap = {
         "  noise   that plan with kernel times that are lognormal with 0.3\n"
         "  link    that plan with a link that is 10 % slower\n"
         "  gain    published time over that of the plan\n"
-        "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s.",
+        "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s;\n"
+        "upstream, HeuristicAllocator's profiles in the memory that its scripts need, one link of 390.3 "
+        "MB/s.",
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,

@@ -7,6 +7,7 @@
 #include "tools/run_plan.h"
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/math.h"
 #include "tools/pattern.h"
 #include "tools/play_plan.h"
@@ -174,23 +175,43 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
     return status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
 }
 
-/* Times of the steps behind the first one: theirs, and the means of their kernels, which the problem gets. */
+/* Times of the last half of the steps: theirs, and the means of their kernels, which the problem gets. */
 static void measure_steps(planned_run_t *planned, uint32_t step_count)
 {
     const run_kernel_t *kernels = planned->run.kernels;
     size_t count = planned->trace->operator_count;
-    uint64_t begin_ns = kernels[count - 1].end_ns;
-    planned->result->step_ns = (kernels[step_count * count - 1].end_ns - begin_ns) / (step_count - 1);
+    uint32_t first = step_count / 2, measured = step_count - first;
+    uint64_t begin_ns = kernels[first * count - 1].end_ns;
+    planned->result->step_ns = (kernels[step_count * count - 1].end_ns - begin_ns) / measured;
     planned->result->compute_ns = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t sum_ns = 0;
-        for (uint32_t step = 1; step < step_count; step++) {
+        for (uint32_t step = first; step < step_count; step++) {
             const run_kernel_t *kernel = &kernels[step * count + i];
             sum_ns += kernel->end_ns - kernel->begin_ns;
         }
-        planned->step.kernels[i].time_ns = sum_ns / (step_count - 1);
+        planned->step.kernels[i].time_ns = sum_ns / measured;
         planned->result->compute_ns += planned->step.kernels[i].time_ns;
     }
+}
+
+/* What the plan says of these steps, given how long their kernels ran: the model alone, whatever else the host did meanwhile. */
+static dao_status_t replay_steps(planned_run_t *planned, const dao_swap_plan_t *plan, uint32_t step_count)
+{
+    size_t count = step_count * planned->trace->operator_count;
+    uint64_t *times_ns = dao_host_calloc(count, sizeof(*times_ns));
+    if (times_ns == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the times of %zu kernels", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        times_ns[i] = planned->run.kernels[i].end_ns - planned->run.kernels[i].begin_ns;
+    }
+    const dao_swap_replay_config_t config = {.step_count = step_count, .kernel_times_ns = times_ns};
+    dao_swap_replay_t replay = {0};
+    dao_status_t status = dao_swap_plan_replay(plan, &config, &replay);
+    planned->result->replayed_ns = replay.step_ns;
+    dao_host_free(times_ns);
+    return status;
 }
 
 static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
@@ -214,6 +235,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
         measure_steps(planned, step_count);
+        status = replay_steps(planned, plan, step_count);
         result->verified_count = planned->run.verified_count;
         if (result->mismatch_count == 0) {
             memcpy(result->first_mismatch, planned->run.first_mismatch, sizeof(result->first_mismatch));
@@ -281,8 +303,7 @@ dao_status_t dao_run_plan(const dao_run_plan_config_t *config, const dao_step_tr
     };
     planned_run_t planned = {.config = config, .trace = trace, .result = &result, .progress = &progress};
     if (result.step_count < 2) {
-        return dao_error(DAO_ERR_INVALID,
-                         "a planned step is measured from the second one on: at least 2 steps");
+        return dao_error(DAO_ERR_INVALID, "of planned steps the last half is measured: at least 2 steps");
     }
     dao_status_t status = dao_step_trace_figures(trace, &result.figures);
     if (status != DAO_OK) {

@@ -23,10 +23,12 @@ typedef struct dao_run_plan_result {
     dao_step_figures_t figures;
     uint64_t capacity_bytes;
     uint32_t step_count;
-    dao_swap_tier_t link;         /* as measured */
-    uint64_t plan_ns;             /* to plan, with measured times */
-    uint64_t forecast_ns;         /* of a step, by the plan */
-    uint64_t step_ns;             /* measured: the mean of all steps but the first */
+    dao_swap_tier_t link; /* as measured */
+    uint64_t plan_ns;     /* to plan, with measured times */
+    uint64_t forecast_ns; /* of a step, by the plan, with the times that kernels had before */
+    uint64_t
+        replayed_ns;  /* of the same steps as step_ns, by the plan, with the times that kernels had in them */
+    uint64_t step_ns; /* measured: the mean of the last half of the steps */
     uint64_t compute_ns;          /* of its kernels, as they ran in these steps */
     dao_swap_bound_t bound;       /* with these times and this link */
     uint64_t in_bytes, out_bytes; /* of a step */

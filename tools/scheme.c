@@ -26,6 +26,18 @@ static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_inpu
     return simulate((dao_policy_t)scheme->choice, false, input, out_run);
 }
 
+/* The same, told where steps end: it plans them by itself. */
+static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                              dao_scheme_run_t *out_run)
+{
+    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+                                    .learns = true,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels};
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
 /* The executor fetches what a kernel needs when that is next. */
 static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
                                   dao_scheme_run_t *out_run)

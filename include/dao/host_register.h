@@ -18,9 +18,9 @@ DAO_BEGIN_DECLS
  * @param address       Stays allocated, at this address, until dao_host_unregister().
  * @param size_bytes    At least 1. The range shares no byte with one that is registered, or with pinned memory.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 bytes, or a range that does not end in the address space; DAO_ERR_BUSY if a part
- *         of it is registered already, here or by others, which the message says; DAO_ERR_NO_HOST_MEMORY if the system locks
- *         no more memory (`ulimit -l`); DAO_ERR_UNSUPPORTED; DAO_ERR_NO_DEVICE; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND;
- *         DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
+ *         of it is registered already, here or by others, or is of a pinned place, which the message says;
+ *         DAO_ERR_NO_HOST_MEMORY if the system locks no more memory (`ulimit -l`); DAO_ERR_UNSUPPORTED; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: for the driver. Cost: a backend call, which touches every page; O(registered ranges).
  */

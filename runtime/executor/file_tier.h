@@ -49,7 +49,7 @@ typedef struct dao_file_tier {
     size_t staging_bytes; /* of each */
     uint32_t next_staging;
     dao_file_operation_t
-        *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_DEPTH */
+        *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
 } dao_file_tier_t;
 

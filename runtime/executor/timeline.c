@@ -14,11 +14,11 @@
 
 #include <string.h>
 
-static_assert((DAO_TIMELINE_DEPTH & (DAO_TIMELINE_DEPTH - 1)) == 0, "slots are found with a mask");
+static_assert((DAO_TIMELINE_SLOTS & (DAO_TIMELINE_SLOTS - 1)) == 0, "slots are found with a mask");
 
 static dao_backend_event_t **event_slot(dao_lane_t *lane, uint64_t sequence)
 {
-    return &lane->events[sequence & (DAO_TIMELINE_DEPTH - 1)];
+    return &lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)];
 }
 
 void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, dao_backend_device_t *device,
@@ -41,7 +41,7 @@ void dao_timeline_add_lane(dao_timeline_t *timeline, dao_stream_role_t lane, dao
 void dao_timeline_finish(dao_timeline_t *timeline)
 {
     for (int i = 0; i < DAO_LANE_COUNT; i++) {
-        for (uint32_t slot = 0; slot < DAO_TIMELINE_DEPTH; slot++) {
+        for (uint32_t slot = 0; slot < DAO_TIMELINE_SLOTS; slot++) {
             if (timeline->lanes[i].events[slot] != NULL) {
                 timeline->ops->event_destroy(timeline->lanes[i].events[slot]);
             }

@@ -5,8 +5,12 @@
 #include "backends/backend.h"
 #include "runtime/executor/fence.h"
 
-/* Most operations of a lane in flight; beyond it the host waits for the oldest. A power of two. */
-#define DAO_TIMELINE_DEPTH 1024u
+/* Events of a lane: those of its latest operations. A power of two. */
+#define DAO_TIMELINE_SLOTS 1024u
+
+/* Most operations of a lane in flight; beyond it the host waits for the oldest. Fewer than events, so that when an operation
+   is seen to finish, the event of the one before it is still its own: meter.c measures from it. */
+#define DAO_TIMELINE_DEPTH (DAO_TIMELINE_SLOTS - 2u)
 
 typedef struct dao_lane {
     dao_backend_stream_t *stream;    /* NULL: the lane is not there, and nothing is queued on it */
@@ -15,7 +19,7 @@ typedef struct dao_lane {
     uint64_t completed;              /* all up to this number have finished */
     uint64_t waited[DAO_LANE_COUNT]; /* this lane already waits for these numbers of the others */
     dao_backend_event_t
-        *events[DAO_TIMELINE_DEPTH]; /* of operation n: slot n mod depth; made when first needed */
+        *events[DAO_TIMELINE_SLOTS]; /* of operation n: slot n mod SLOTS; made when first needed */
 } dao_lane_t;
 
 typedef struct dao_timeline {
