@@ -5,10 +5,10 @@
 static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t to)
 {
     const dao_lane_t *lane = &timeline->lanes[DAO_STREAM_ROLE_COMPUTE];
-    dao_backend_event_t *begin = lane->events[from & (DAO_TIMELINE_DEPTH - 1)];
-    dao_backend_event_t *end = lane->events[to & (DAO_TIMELINE_DEPTH - 1)];
+    dao_backend_event_t *begin = lane->events[from & (DAO_TIMELINE_SLOTS - 1)];
+    dao_backend_event_t *end = lane->events[to & (DAO_TIMELINE_SLOTS - 1)];
     int64_t ns = 0;
-    bool is_known = from > 0 && lane->issued - from < DAO_TIMELINE_DEPTH && begin != NULL && end != NULL &&
+    bool is_known = from > 0 && lane->issued - from < DAO_TIMELINE_SLOTS && begin != NULL && end != NULL &&
                     timeline->ops->event_elapsed(begin, end, &ns) == DAO_OK;
     return is_known && ns > 0 ? (double)ns : 0;
 }
@@ -32,6 +32,5 @@ bool dao_pace_is_ahead(const dao_pace_t *pace, const dao_timeline_t *timeline, u
 {
     const dao_lane_t *lane = &timeline->lanes[DAO_STREAM_ROLE_COMPUTE];
     uint64_t in_flight = lane->issued - lane->completed;
-    return in_flight >= DAO_TIMELINE_DEPTH - 1 ||
-           (in_flight >= 2 && (double)in_flight * pace->kernel_ns > (double)ahead_ns);
+    return in_flight >= 2 && (double)in_flight * pace->kernel_ns > (double)ahead_ns;
 }

@@ -16,8 +16,7 @@ typedef struct dao_pace {
    ones already, learns nothing. */
 void dao_pace_look(dao_pace_t *pace, const dao_timeline_t *timeline);
 
-/* Tells whether the host is ahead of the device by more than `ahead_ns`, with at least two kernels in flight, or by so many
-   kernels that the next one would take the event that is looked at next. */
+/* Tells whether the host is ahead of the device by more than `ahead_ns`, with at least two kernels in flight. */
 bool dao_pace_is_ahead(const dao_pace_t *pace, const dao_timeline_t *timeline, uint64_t ahead_ns);
 
 #endif
