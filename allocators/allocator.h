@@ -50,9 +50,20 @@ typedef struct dao_block_lease_stats {
 /* Addresses for blocks whose place the caller says. */
 typedef struct dao_window {
     char *address;
-    size_t size_bytes; /* of addresses; 0: there is no window */
-    uint32_t number;   /* the allocator's own */
+    size_t size_bytes;          /* of addresses; 0: there is no window */
+    uint32_t number;            /* the allocator's own */
+    uint64_t waste_limit_bytes; /* the caller's to change; no limit at first: see alloc_at */
 } dao_window_t;
+
+/* A part of a window that is free, with memory behind all of it. */
+typedef struct dao_idle {
+    uint64_t offset_bytes; /* in the window */
+    uint64_t size_bytes;
+    dao_hold_t hold; /* what has to be done before anybody may have it */
+} dao_idle_t;
+
+/* Sees one; false: no more. It must not call the allocator. */
+typedef bool (*dao_idle_visit_t)(const dao_idle_t *idle, void *user);
 
 /* Sees one block. Called with the allocator's lock held: it must not call the allocator. */
 typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
@@ -124,13 +135,19 @@ typedef struct dao_allocator_ops {
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
-    /* Optional, both or neither: a window of addresses for blocks whose place the caller says. It takes memory only where
+    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory only where
        blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_LIMIT,
        DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
-       else DAO_ERR_LIMIT without a message, which counts as no failure. Such a block is freed like any other. */
+       else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
+       waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away: else DAO_ERR_BUSY,
+       without a message as well. Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
+    /* Goes with these: shows idle parts of a window of at least a size, those in small holes first. */
+    void (*window_walk)(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
+                        dao_idle_visit_t visit, void *user);
 } dao_allocator_ops_t;
 
 struct dao_ledger;

@@ -114,16 +114,11 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
     return NULL;
 }
 
-static inline void dao_arena_count_taken(arena_t *arena)
-{
-    atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
-}
-
 /* Takes a certain arena's lock. */
 static inline void dao_arena_lock(arena_t *arena)
 {
     if (!__builtin_expect(dao_spin_try(&arena->lock), true)) {
-        dao_arena_count_taken(arena);
+        atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
         dao_spin_lock(&arena->lock);
     }
 }
@@ -146,6 +141,9 @@ void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block
 dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window);
 dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                                 const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
+void dao_paged_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
+                           dao_idle_visit_t visit, void *user);
 
 /* ---- what is asked of all arenas, with all locks held: paged_arena.c ---- */
 

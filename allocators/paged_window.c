@@ -4,11 +4,20 @@
        window   [ block ][ free  ][ block ]     -     [ block ]        addresses
                 [ mapped ][   -   ][ mapped ]   -     [ mapped ]       pages; free ones stay mapped until others need them
 
-   The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas. */
+   The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas.
+
+   Pages that are used in part cannot go anywhere. So a block may be refused the pages that it lacks (waste_limit_bytes), and
+   what is idle in such pages is shown to the window's owner (window_walk). */
 #include "allocators/paged_internal.h"
 
 #include "base/error.h"
 #include "base/math.h"
+
+/* Pages whose waste is no block's fault: where what lives begins and where it ends. */
+#define EDGE_PAGE_COUNT 2u
+
+/* Holes that a walk looks at. */
+#define HOLE_LOOK_MAX 1024u
 
 static paged_t *paged_of(dao_allocator_t *allocator)
 {
@@ -28,7 +37,8 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
         const arena_t *arena = paged->arenas[dao_paged_arena_count(paged) - 1];
         *out_window = (dao_window_t){.address = arena->segment.address,
                                      .size_bytes = arena->segment.size_bytes,
-                                     .number = arena->window};
+                                     .number = arena->window,
+                                     .waste_limit_bytes = UINT64_MAX};
     }
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);
@@ -47,6 +57,23 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
     return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
 }
 
+/* Tells whether more than so many bytes lie idle in pages that are used in part, but for some at the edges. */
+static bool wastes_more(paged_t *paged, uint64_t limit_bytes)
+{
+    if (limit_bytes == UINT64_MAX) {
+        return false;
+    }
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    uint64_t page_count = dao_pages_count(paged->pages) - dao_pages_free_count(paged->pages, &ranges);
+    uint64_t used_bytes = 0;
+    for (uint32_t i = 0; i < ranges.count; i++) {
+        used_bytes += ranges.stays[i] ? dao_pages_mapped_count(paged->pages, i) * paged->page_bytes
+                                      : dao_range_used(ranges.ranges[i]);
+    }
+    uint64_t waste_bytes = page_count * paged->page_bytes - used_bytes;
+    return waste_bytes > limit_bytes && waste_bytes - limit_bytes > EDGE_PAGE_COUNT * paged->page_bytes;
+}
+
 /* Takes it and brings the pages that it lacks, with all locks held. */
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {
@@ -58,7 +85,7 @@ static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t o
 }
 
 static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset_bytes,
-                             dao_block_grant_t *out_grant)
+                             uint64_t waste_limit_bytes, dao_block_grant_t *out_grant)
 {
     arena_t *arena = placing->arena;
     dao_arena_lock(arena);
@@ -74,8 +101,12 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
     if (is_mapped || (status != DAO_OK && !may_settle)) {
         return status;
     }
+    if (waste_limit_bytes == 0) {
+        return DAO_ERR_BUSY;
+    }
     dao_paged_lock(paged);
-    status = take_and_back(paged, placing, offset_bytes);
+    status =
+        wastes_more(paged, waste_limit_bytes) ? DAO_ERR_BUSY : take_and_back(paged, placing, offset_bytes);
     if (status == DAO_OK) {
         dao_paged_finish(placing, out_grant);
     }
@@ -99,9 +130,68 @@ dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *
     if (dao_ledger_charge(&paged->ledger, request, placing.block_bytes) != DAO_OK) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = place_at(paged, &placing, dao_arena_offset(placing.arena, address), out_grant);
+    dao_status_t status = place_at(paged, &placing, dao_arena_offset(placing.arena, address),
+                                   window->waste_limit_bytes, out_grant);
     if (status != DAO_OK) {
         dao_ledger_refund(&paged->ledger, request, placing.block_bytes);
     }
     return status;
+}
+
+/* ---- what is idle ---- */
+
+typedef struct idle_walk {
+    const arena_t *arena;
+    uint64_t page_bytes;
+    uint64_t least_bytes;
+    uint32_t looks_left;
+    dao_idle_visit_t visit;
+    void *user;
+} idle_walk_t;
+
+/* Shows [begin, end) of a hole, if it is large enough. */
+static bool show_part(const idle_walk_t *walk, const dao_range_block_t *hole, uint64_t begin, uint64_t end)
+{
+    if (begin >= end || end - begin < walk->least_bytes) {
+        return true;
+    }
+    dao_idle_t idle = {.offset_bytes = begin, .size_bytes = end - begin, .hold = hole->hold};
+    return walk->visit(&idle, walk->user);
+}
+
+/* Shows what is mapped at both ends of a hole; of much no more than a block is sure to find its place in. */
+static bool show_ends(const dao_range_block_t *hole, void *user)
+{
+    idle_walk_t *walk = user;
+    uint64_t begin = hole->offset_bytes, end = begin + hole->size_bytes;
+    uint64_t most_bytes = walk->least_bytes + walk->page_bytes; /* of a part: more would take time */
+    uint64_t low_end = begin, high_begin = end;
+    while (low_end < end && low_end - begin < most_bytes && dao_paged_is_mapped(walk->arena, low_end, 1)) {
+        low_end = dao_round_up(low_end + 1, walk->page_bytes);
+    }
+    while (high_begin > low_end && end - high_begin < most_bytes &&
+           dao_paged_is_mapped(walk->arena, high_begin - 1, 1)) {
+        high_begin = (high_begin - 1) / walk->page_bytes * walk->page_bytes;
+    }
+    low_end = low_end < end ? low_end : end;
+    high_begin = high_begin > low_end ? high_begin : low_end;
+    walk->looks_left--;
+    return show_part(walk, hole, begin, low_end) && show_part(walk, hole, high_begin, end) &&
+           walk->looks_left > 0;
+}
+
+void dao_paged_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
+                           dao_idle_visit_t visit, void *user)
+{
+    paged_t *paged = paged_of(allocator);
+    arena_t *arena = paged->arenas[window->number];
+    idle_walk_t walk = {.arena = arena,
+                        .page_bytes = paged->page_bytes,
+                        .least_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE),
+                        .looks_left = HOLE_LOOK_MAX,
+                        .visit = visit,
+                        .user = user};
+    dao_arena_lock(arena);
+    dao_range_walk_holes_from(arena->segment.range, walk.least_bytes, show_ends, &walk);
+    dao_spin_unlock(&arena->lock);
 }

@@ -10,9 +10,9 @@
                              |   than it ever had to be                                             |
                              +-- beside the arena --------------------------------------------------+
 
-   Where the inner allocator has windows, the arena is one, and what is no hit goes to the inner allocator at once: what is idle
-   in a window it has, too. Else the arena is a block of it with a range over it. So no two blocks ever share a byte, whatever a
-   plan says. Blocks of iterations are tracked by their address, wherever they lie, so that their frees end their lifetimes.
+   Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
+   the inner allocator has, too. Else the arena is a block of it with a range over it. So no two blocks ever share a byte,
+   whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie, so that their frees end their lifetimes.
 
    What holds between calls:
 
@@ -34,10 +34,6 @@
 
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
 #define BESIDE_PART 1024u
-
-/* An iteration has strayed once as many requests as this part of the script, and so many, were no hits. */
-#define STRAY_PART 16u
-#define STRAY_MIN  16u
 
 /* A request that is in no plan is taken to live for this part of the script, at least so many allocations. */
 #define UNPLANNED_LIFE_PART 16u
@@ -93,7 +89,7 @@ static void item_end(dao_planned_t *planned, uint64_t word)
 }
 
 /* Adds a block to those of iterations. Without memory for it, it is a block like any other, whose end nobody learns. */
-static void track(dao_planned_t *planned, const ask_t *ask, void *address, bool is_beside)
+static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
     size_t size_bytes = ask->request->size_bytes;
     if (!dao_block_map_reserve(&planned->tracked, 1)) {
@@ -102,7 +98,7 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address, bool 
     dao_block_entry_t entry = {.address = address,
                                .word = item_word(ask->serial, ask->index),
                                .piece = {.address = address, .size_bytes = size_bytes}};
-    uint64_t beside_bytes = is_beside ? dao_planned_rounded(size_bytes) : 0;
+    uint64_t beside_bytes = dao_planned_in_arena(planned, address) ? 0 : dao_planned_rounded(size_bytes);
     dao_block_map_insert(&planned->tracked, &entry);
     atomic_store_explicit(&planned->tracked_count, planned->tracked.count, memory_order_relaxed);
     planned->live_bytes += size_bytes;
@@ -121,8 +117,8 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address, bool 
 static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 {
     size_t size_bytes = entry->piece.size_bytes;
-    bool is_beside = !dao_planned_in_arena(planned, entry->address);
-    uint64_t beside_bytes = is_beside ? dao_planned_rounded(size_bytes) : 0;
+    uint64_t beside_bytes =
+        dao_planned_in_arena(planned, entry->address) ? 0 : dao_planned_rounded(size_bytes);
     item_end(planned, entry->word);
     DAO_ASSERT(planned->live_bytes >= size_bytes && planned->beside_bytes >= beside_bytes);
     planned->live_bytes -= size_bytes;
@@ -252,7 +248,8 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
     if (is_guest) {
         status = dao_planned_take_quiet(planned, until, 0, ask->request, out_grant);
     }
-    if (status != DAO_ERR_LIMIT || may_go_beside(planned, size_bytes, ALLOWANCE_PART)) {
+    if (status != DAO_ERR_LIMIT || dao_planned_has_window(planned) ||
+        may_go_beside(planned, size_bytes, ALLOWANCE_PART)) {
         return status;
     }
     if (entry == NULL) { /* nobody knows how long it lives */
@@ -266,15 +263,6 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
                                                   : status;
 }
 
-/* Tells whether an iteration has strayed so far that its places in a window would only keep pages from others. */
-static bool has_strayed(const dao_planned_t *planned)
-{
-    const dao_iteration_stats_t *counts = &planned->counts;
-    return dao_planned_has_window(planned) && planned->served.bins == NULL &&
-           counts->missed_count + counts->unplanned_count >
-               STRAY_MIN + planned->served.script->count / STRAY_PART;
-}
-
 /* Serves from the arena: DAO_ERR_LIMIT where it does not. */
 static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
@@ -282,19 +270,14 @@ static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_
         return DAO_ERR_LIMIT;
     }
     bool has_bins = planned->served.bins != NULL;
-    if (has_strayed(planned)) {
-        planned->counts.unplanned_count++;
-        return DAO_ERR_LIMIT;
-    }
     dao_status_t status = has_bins ? take_bin(planned, ask, out_grant) : take_offset(planned, ask, out_grant);
-    if (status != DAO_OK && !has_bins && !dao_planned_has_window(planned) &&
-        !is_better_beside(planned, ask)) {
+    if (status != DAO_OK && !has_bins && !is_better_beside(planned, ask)) {
         status = borrow(planned, ask, out_grant);
         planned->counts.borrowed_count += status == DAO_OK;
     }
     if (status == DAO_OK) {
         planned->counts.served_bytes += ask->request->size_bytes;
-        track(planned, ask, out_grant->address, false);
+        track(planned, ask, out_grant->address);
     }
     return status;
 }
@@ -313,7 +296,7 @@ static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_bl
         planned->counts.served_bytes += ask->request->size_bytes;
     }
     if (status == DAO_OK || is_cured) {
-        track(planned, ask, out_grant->address, !is_cured);
+        track(planned, ask, out_grant->address);
     }
     dao_spin_unlock(&planned->lock);
     if (is_cured) {

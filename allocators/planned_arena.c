@@ -21,6 +21,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at most this part of
+   the arena times the share of requests that have no place in the plan; so many requests more count as kept places. Parts
+   above 1 / WASTE_PART_LEAST are no limit. */
+#define WASTE_PART       224u
+#define WASTE_PART_LEAST 4u
+#define WASTE_KEPT_COUNT 16u
+
+/* Requests that do not ask again after a refusal, at most. */
+#define REFUSAL_GAP_MAX 64u
+
 /* Holes that a search for a quiet one looks at. */
 #define QUIET_HOLE_COUNT_MAX 64u
 
@@ -186,6 +196,46 @@ static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, cons
     return DAO_OK;
 }
 
+/* Gives how much of the place's memory may lie idle where it cannot be moved, for a block to bring memory into the window: the
+   less, the more requests deviate, as then nobody will come for what the plan has beside the block. */
+static uint64_t waste_limit(dao_planned_t *planned)
+{
+    const dao_iteration_stats_t *counts = &planned->counts;
+    uint64_t other_count = counts->missed_count + counts->unplanned_count;
+    other_count = other_count > planned->refusals.count ? other_count - planned->refusals.count : 0;
+    uint64_t part = WASTE_PART * other_count / (counts->request_count + WASTE_KEPT_COUNT);
+    if (part < WASTE_PART_LEAST) {
+        return UINT64_MAX;
+    }
+    if (planned->refusals.left > 0) {
+        planned->refusals.left--;
+        return 0;
+    }
+    return planned->arena.segment.size_bytes / part;
+}
+
+/* Takes a place in the window, if it is free and need not bring memory that others could have. */
+static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes,
+                                   const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_arena_t *arena = &planned->arena;
+    dao_planned_refusals_t *refusals = &planned->refusals;
+    arena->window.waste_limit_bytes = waste_limit(planned);
+    dao_status_t status = planned->inner->ops->alloc_at(
+        planned->inner, &arena->window, arena->segment.address + offset_bytes, request, out_grant);
+    if (status != DAO_ERR_BUSY) {
+        return status;
+    }
+    refusals->count++;
+    if (arena->window.waste_limit_bytes > 0) { /* it was looked at, which takes time */
+        refusals->gap = refusals->gap == 0                ? 1
+                        : refusals->gap < REFUSAL_GAP_MAX ? 2 * refusals->gap
+                                                          : REFUSAL_GAP_MAX;
+        refusals->left = refusals->gap;
+    }
+    return DAO_ERR_LIMIT;
+}
+
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
                                  const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
@@ -194,8 +244,7 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
     dao_hold_t hold;
     uintptr_t address = (uintptr_t)arena->segment.address + offset_bytes;
     if (dao_planned_has_window(planned)) {
-        return planned->inner->ops->alloc_at(planned->inner, &arena->window,
-                                             arena->segment.address + offset_bytes, request, out_grant);
+        return take_in_window(planned, offset_bytes, request, out_grant);
     }
     if (request->alignment_bytes > 0 && address % request->alignment_bytes != 0) {
         return DAO_ERR_LIMIT;
@@ -228,8 +277,8 @@ static void look_at_place(quiet_search_t *search, uint64_t offset_bytes)
     }
 }
 
-/* Looks at both ends of a hole. */
-static bool look_at_hole(const dao_range_block_t *hole, void *user)
+/* Looks at both ends of an idle part. */
+static bool look_at_idle(const dao_idle_t *idle, void *user)
 {
     quiet_search_t *search = user;
     const dao_block_request_t *request = search->request;
@@ -237,9 +286,9 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
         request->alignment_bytes > DAO_RANGE_GRANULE ? request->alignment_bytes : DAO_RANGE_GRANULE;
     uint64_t base = (uint64_t)(uintptr_t)search->planned->arena.segment.address;
     uint64_t size_bytes = dao_planned_rounded(request->size_bytes);
-    uint64_t low = dao_round_up(base + hole->offset_bytes, alignment_bytes) - base;
-    uint64_t end = hole->offset_bytes + hole->size_bytes;
-    bool is_held = !dao_hold_is_empty(&hole->hold) && !dao_hold_is_own(&hole->hold, request->stream);
+    uint64_t low = dao_round_up(base + idle->offset_bytes, alignment_bytes) - base;
+    uint64_t end = idle->offset_bytes + idle->size_bytes;
+    bool is_held = !dao_hold_is_empty(&idle->hold) && !dao_hold_is_own(&idle->hold, request->stream);
     if (!is_held && low <= end && end - low >= size_bytes) {
         look_at_place(search, low);
         look_at_place(search, ((base + end - size_bytes) & ~(alignment_bytes - 1)) - base);
@@ -247,11 +296,24 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     return search->harm > 0 && ++search->hole_count < QUIET_HOLE_COUNT_MAX;
 }
 
+static bool look_at_hole(const dao_range_block_t *hole, void *user)
+{
+    dao_idle_t idle = {
+        .offset_bytes = hole->offset_bytes, .size_bytes = hole->size_bytes, .hold = hole->hold};
+    return look_at_idle(&idle, user);
+}
+
 dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
                                     const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
     quiet_search_t search = {.planned = planned, .request = request, .until = until, .harm = UINT64_MAX};
-    dao_range_walk_holes_from(planned->arena.segment.range, request->size_bytes, look_at_hole, &search);
+    dao_arena_t *arena = &planned->arena;
+    if (dao_planned_has_window(planned)) {
+        planned->inner->ops->window_walk(planned->inner, &arena->window, request->size_bytes, look_at_idle,
+                                         &search);
+    } else {
+        dao_range_walk_holes_from(arena->segment.range, request->size_bytes, look_at_hole, &search);
+    }
     return search.harm <= most_harm && search.harm < UINT64_MAX
                ? dao_planned_take_at(planned, search.offset_bytes, request, out_grant)
                : DAO_ERR_LIMIT;

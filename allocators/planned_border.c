@@ -338,6 +338,7 @@ static void iteration_open(dao_planned_t *planned)
     planned->now = 0;
     planned->counts = (dao_iteration_stats_t){0};
     planned->own = (dao_planned_own_t){0};
+    planned->refusals = (dao_planned_refusals_t){0};
     atomic_store_explicit(&planned->small_count, 0, memory_order_relaxed);
     atomic_store_explicit(&planned->is_open, planned->is_enabled, memory_order_relaxed);
     dao_spin_unlock(&planned->lock);

@@ -67,6 +67,13 @@ typedef struct dao_planned_own {
     uint64_t peak_beside_bytes;
 } dao_planned_own_t;
 
+/* Places in a window that were free, but would have kept memory from others. */
+typedef struct dao_planned_refusals {
+    uint64_t count; /* in this iteration */
+    uint32_t gap;   /* after a refusal so many requests do not ask for more memory */
+    uint32_t left;  /* of these */
+} dao_planned_refusals_t;
+
 typedef struct dao_planned {
     dao_allocator_t base;
     dao_allocator_ops_t ops; /* without what the inner allocator cannot do */
@@ -115,6 +122,7 @@ typedef struct dao_planned {
     uint64_t peak_live_bytes; /* ever */
     uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
     dao_planned_own_t own;
+    dao_planned_refusals_t refusals;
     dao_iteration_stats_t counts; /* of this iteration */
 } dao_planned_t;
 

@@ -654,6 +654,13 @@ static dao_status_t slab_alloc_at(dao_allocator_t *allocator, const dao_window_t
     return inner->ops->alloc_at(inner, window, address, request, out_grant);
 }
 
+static void slab_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
+                             dao_idle_visit_t visit, void *user)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    inner->ops->window_walk(inner, window, size_bytes, visit, user);
+}
+
 static dao_status_t slab_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
@@ -772,6 +779,7 @@ static const dao_allocator_ops_t slab_ops = {
     .lease_stats = slab_lease_stats,
     .window_begin = slab_window_begin,
     .alloc_at = slab_alloc_at,
+    .window_walk = slab_window_walk,
 };
 
 dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)

@@ -27,6 +27,16 @@ void dao_virtual_memory_finish(dao_virtual_memory_t *memory)
     dao_mutex_finish(&memory->lock);
 }
 
+/* Under the lock, or where nobody else has the memory. */
+static bool is_valid(const dao_virtual_memory_t *memory)
+{
+    uint64_t block_bytes = 0;
+    for (const dao_virtual_block_t *block = memory->device_blocks; block != NULL; block = block->next) {
+        block_bytes += block->size_bytes;
+    }
+    return block_bytes <= memory->used_bytes && memory->used_bytes <= memory->capacity_bytes;
+}
+
 /* ---- capacity ---- */
 
 dao_status_t dao_virtual_memory_take(dao_virtual_memory_t *memory, size_t size_bytes)
@@ -48,6 +58,7 @@ void dao_virtual_memory_give(dao_virtual_memory_t *memory, size_t size_bytes)
     dao_mutex_lock(&memory->lock);
     DAO_ASSERT(memory->used_bytes >= size_bytes);
     memory->used_bytes -= size_bytes;
+    DAO_ASSERT_HEAVY(is_valid(memory));
     dao_mutex_unlock(&memory->lock);
 }
 
@@ -79,6 +90,7 @@ static dao_status_t map_block(dao_virtual_memory_t *memory, dao_virtual_block_t 
     dao_mutex_lock(&memory->lock);
     *block = (dao_virtual_block_t){*list, address, size_bytes};
     *list = block;
+    DAO_ASSERT_HEAVY(is_valid(memory));
     dao_mutex_unlock(&memory->lock);
     *out_address = address;
     return DAO_OK;

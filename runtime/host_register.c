@@ -42,36 +42,63 @@ static dao_registration_t *find_locked(const dao_core_t *core, const char *addre
     return registration;
 }
 
+static bool is_valid_locked(const dao_core_t *core)
+{
+    for (const dao_registration_t *one = core->first_registration; one != NULL; one = one->next) {
+        bool is_whole = one->size_bytes > 0 && one->runtime != NULL;
+        for (const dao_registration_t *other = one->next; other != NULL; other = other->next) {
+            is_whole = is_whole && (other->address >= one->address + one->size_bytes ||
+                                    one->address >= other->address + other->size_bytes);
+        }
+        if (!is_whole) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void lock(dao_core_t *core)
+{
+    dao_mutex_lock(&core->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(core));
+}
+
+static void unlock(dao_core_t *core)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(core));
+    dao_mutex_unlock(&core->lock);
+}
+
 /* Enters a registration, COMING. False if it overlaps another one. */
 static bool enter(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     bool is_free = find_locked(core, registration->address, registration->size_bytes) == NULL;
     if (is_free) {
         registration->next = core->first_registration;
         core->first_registration = registration;
     }
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     return is_free;
 }
 
 static void settle(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     registration->state = THERE;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
 }
 
 /* Takes a registration out of the list, and ends it. */
 static void discard(dao_core_t *core, dao_registration_t *registration)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     dao_registration_t **link = &core->first_registration;
     while (*link != registration) {
         link = &(*link)->next;
     }
     *link = registration->next;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     dao_runtime_release(registration->runtime);
     dao_host_free(registration);
 }
@@ -201,7 +228,7 @@ static dao_status_t give_up(dao_core_t *core, dao_registration_t *registration)
 static dao_status_t take(dao_core_t *core, const char *address, dao_registration_t **out_registration)
 {
     dao_status_t status = DAO_OK;
-    dao_mutex_lock(&core->lock);
+    lock(core);
     dao_registration_t *registration = find_locked(core, address, 1);
     const char *begin = registration != NULL ? registration->address : NULL;
     if (begin == NULL) {
@@ -213,7 +240,7 @@ static dao_status_t take(dao_core_t *core, const char *address, dao_registration
     } else {
         registration->state = LEAVING;
     }
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     *out_registration = registration;
     switch (status) {
     case DAO_ERR_FOREIGN_POINTER:
@@ -270,10 +297,10 @@ void dao_registrations_end(dao_core_t *core)
 
 static bool is_registered(dao_core_t *core, const char *address)
 {
-    dao_mutex_lock(&core->lock);
+    lock(core);
     const dao_registration_t *registration = find_locked(core, address, 1);
     bool is_there = registration != NULL && registration->state == THERE;
-    dao_mutex_unlock(&core->lock);
+    unlock(core);
     return is_there;
 }
 

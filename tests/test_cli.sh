@@ -71,7 +71,7 @@ expect 2 "does not fit 64 bits" run "$trace" --link-in 99999999TiB/s
 for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
     expect 2 "such as 50% or 180MiB" run "$trace" --capacity "$capacity"
 done
-expect 2 '"best" is no scheme: there are online and plan' run "$trace" --scheme best
+expect 2 '"best" is no scheme: there are online, learn and plan' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "TRACE is empty" run ""
 expect 2 "TRACE is empty" info ""
@@ -222,6 +222,9 @@ expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
 expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
+expect 2 "--ahead:" simulate "$gpt" --ahead soon
+expect 2 "need --host" simulate "$gpt" --file-in 5GB/s
+expect 2 "--file-out needs --file-in" simulate "$gpt" --host 1GB --file-out 5GB/s
 expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 20%..90%
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20

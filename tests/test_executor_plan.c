@@ -14,6 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Slow builds run fewer seeds and let fewer calls fail. */
+#if defined(__SANITIZE_THREAD__)
+enum { VIRTUAL_SEEDS = 2, THREAD_SEEDS = 2, FAIL_EVERY = 24 };
+#else
+enum { VIRTUAL_SEEDS = 12, THREAD_SEEDS = 6, FAIL_EVERY = 3 };
+#endif
+
 enum {
     LAYERS = 6,
     UNIT = 4096, /* of sizes */
@@ -370,7 +377,7 @@ static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int st
 static void random_edits_in_virtual_time(void)
 {
     uint64_t seed = dao_test_seed("random edits", 400);
-    for (uint64_t i = 0; i < 12; i++) {
+    for (uint64_t i = 0; i < VIRTUAL_SEEDS; i++) {
         state = seed + i;
         run_random_steps(&dao_sim_bytes_backend_ops, true, 30);
         if (program.mismatch_count != 0) {
@@ -383,7 +390,7 @@ static void random_edits_in_virtual_time(void)
 static void random_edits_on_threads(void)
 {
     uint64_t seed = dao_test_seed("random edits on threads", 500);
-    for (uint64_t i = 0; i < 6; i++) {
+    for (uint64_t i = 0; i < THREAD_SEEDS; i++) {
         fault_config_t delays = {
             .seed = seed + i, .delay_ns_max = i % 2 == 0 ? 0 : 20000, .not_ready_max = 2};
         state = seed + i;
@@ -419,7 +426,7 @@ static void refused_calls_lose_nothing(void)
     begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &faults), true, &tight);
     run_until_planned(&usual, 2);
     for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-        for (uint64_t n = 0; n < 40; n += 3) {
+        for (uint64_t n = 0; n < 40; n += FAIL_EVERY) {
             fault_backend_arm(calls[c], n, n % 2 == 0);
             dao_status_t status = run_network(&usual);
             (void)fault_backend_disarm();
@@ -459,7 +466,7 @@ static void a_plan_that_cannot_be_made_harms_nothing(void)
 {
     uint64_t n = 0;
     while (plan_with_failure(n)) {
-        n += n < 40 ? 1 : n / 16;
+        n += n < 40 ? (FAIL_EVERY + 2) / 3 : n * FAIL_EVERY / 48;
     }
     (void)printf("    %" PRIu64 " allocations\n", n);
 }

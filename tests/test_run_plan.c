@@ -11,6 +11,11 @@
 #include <stdio.h>
 
 /* A part of the example, with small tensors: every structure of the planner is checked in most builds. */
+#if defined(__SANITIZE_THREAD__)
+enum { LEARNT_COUNT = 1 };
+#else
+enum { LEARNT_COUNT = 2 };
+#endif
 enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4 };
 
 static dao_step_trace_t trace;
@@ -85,6 +90,28 @@ static void no_word_is_wrong_when_commands_are_held_back(void)
     }
 }
 
+/* The executor comes to a plan by itself, on threads: how soon is not said. */
+static void no_word_is_wrong_in_steps_that_are_learnt(void)
+{
+    uint64_t least_bytes = figures.largest_work_bytes;
+    for (uint64_t part = 0; part < LEARNT_COUNT; part++) {
+        dao_run_config_t config = {.capacity_bytes =
+                                       least_bytes + (figures.rounded_bytes - least_bytes) / 3 * part,
+                                   .mode = DAO_RUN_MODE_LEARN,
+                                   .policy = DAO_POLICY_BELADY,
+                                   .is_walked = part == 1,
+                                   .is_without_comparison = true};
+        dao_run_result_t result = {0};
+        CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);
+        CU_ASSERT_EQUAL(result.mismatch_count, 0);
+        CU_ASSERT_EQUAL(result.stats.plan_count, 1);
+        CU_ASSERT_EQUAL(result.stats.plan_hit_count, DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS);
+        CU_ASSERT_EQUAL(result.stats.deviation_count, 0);
+        CU_ASSERT_EQUAL(result.stats.kernel_count, OPERATORS_HERE);
+        CU_ASSERT_TRUE(result.stats.bound_ns > 0);
+    }
+}
+
 static void what_cannot_be_planned_is_refused(void)
 {
     dao_run_plan_config_t config = {.capacity_bytes = figures.largest_work_bytes - 256};
@@ -98,6 +125,7 @@ static CU_TestInfo tests[] = {
     {"no word is wrong on threads", no_word_is_wrong_on_threads},
     {"no word is wrong in virtual time", no_word_is_wrong_in_virtual_time},
     {"no word is wrong when commands are held back", no_word_is_wrong_when_commands_are_held_back},
+    {"no word is wrong in steps that are learnt", no_word_is_wrong_in_steps_that_are_learnt},
     {"what cannot be planned is refused", what_cannot_be_planned_is_refused},
     CU_TEST_INFO_NULL,
 };

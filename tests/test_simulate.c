@@ -65,6 +65,24 @@ static void what_fits_is_fetched_once(void)
     dao_simulation_finish(&result);
 }
 
+/* A host without room: both tensors are in the file. What is read from it runs beside the copy and the kernel before. */
+static void what_the_host_has_no_room_for_comes_from_the_file(void)
+{
+    dao_swap_problem_t problem = two_kernels(R, SIZE);
+    problem.host.limit_bytes = 10;
+    problem.file = link;
+    dao_simulation_t result = simulate(&problem, DAO_POLICY_BELADY);
+    CU_ASSERT_EQUAL(result.step_ns, 2 * (IN_NS + KERNEL_NS));
+    CU_ASSERT_EQUAL(result.in_bytes, 2 * SIZE);
+    CU_ASSERT_EQUAL(result.out_bytes, 0);
+    CU_ASSERT_EQUAL(result.stats.file_out_bytes, 2 * SIZE); /* once each, in all steps */
+    dao_simulation_finish(&result);
+    problem.file.in_bytes_per_s /= 2;
+    result = simulate(&problem, DAO_POLICY_BELADY);
+    CU_ASSERT_EQUAL(result.step_ns, 2 * (2 * SIZE + 10));
+    dao_simulation_finish(&result);
+}
+
 static void what_was_only_read_is_not_copied_out(void)
 {
     dao_swap_problem_t problem = two_kernels(R, SIZE);
@@ -255,6 +273,26 @@ static void a_plan_takes_the_time_that_it_says(void)
     }
 }
 
+/* The executor comes to the plan by itself, with times that it has measured, and then takes the same time in every step. */
+static void what_is_learnt_is_the_plan(void)
+{
+    dao_swap_plan_config_t whole = {.grain = DAO_SWAP_GRAIN_WHOLE};
+    dao_simulate_config_t config = {.policy = DAO_POLICY_BELADY, .learns = true, .step_count = 8};
+    dao_swap_plan_t *plan = NULL;
+    dao_simulation_t result;
+    recorded.problem.capacity_bytes = peak_bytes / 2;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&recorded.problem, &whole, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_simulate(&recorded.problem, &config, &result), DAO_OK);
+    CU_ASSERT_EQUAL(result.stats.plan_count, 1);
+    CU_ASSERT_EQUAL(result.stats.plan_hit_count, 7); /* all but the first two, and the one behind */
+    CU_ASSERT_EQUAL(result.stats.deviation_count, 0);
+    CU_ASSERT_EQUAL(result.stats.replan_count, 0);
+    CU_ASSERT_EQUAL(result.stats.save_count, 0);
+    CU_ASSERT_TRUE((double)result.step_ns <= 1.05 * (double)dao_swap_plan_schedule(plan)->step_ns);
+    dao_simulation_finish(&result);
+    dao_swap_plan_destroy(plan);
+}
+
 static void a_plan_without_memory_leaves_nothing_behind(void)
 {
     dao_swap_plan_t *plan = NULL;
@@ -299,6 +337,7 @@ static void schemes_are_found_by_their_names(void)
 static CU_TestInfo by_hand[] = {
     {"what fits is fetched once", what_fits_is_fetched_once},
     {"what was only read is not copied out", what_was_only_read_is_not_copied_out},
+    {"what the host has no room for comes from the file", what_the_host_has_no_room_for_comes_from_the_file},
     {"what was written is copied out before its room is used",
      what_was_written_is_copied_out_before_its_room_is_used},
     {"stalls say what the links do", stalls_say_what_the_links_do},
@@ -311,6 +350,7 @@ static CU_TestInfo with_a_recorded_step[] = {
     {"every run is the same", every_run_is_the_same},
     {"no scheme is below the bound", no_scheme_is_below_the_bound},
     {"a plan takes the time that it says", a_plan_takes_the_time_that_it_says},
+    {"what is learnt is the plan", what_is_learnt_is_the_plan},
     {"a plan without memory leaves nothing behind", a_plan_without_memory_leaves_nothing_behind},
     {"zero-sized tensors are left out", zero_sized_tensors_are_left_out},
     {"schemes are found by their names", schemes_are_found_by_their_names},

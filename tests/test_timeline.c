@@ -138,7 +138,7 @@ static void any_number_of_operations_goes_through_the_depth(void)
         CU_ASSERT_EQUAL(queue(lane, &fence, do_nothing, NULL), (i + 1) / 2);
         CU_ASSERT_TRUE_FATAL(dao_timeline_is_valid(&timeline));
     }
-    CU_ASSERT_TRUE(fault_backend_calls(FAULT_CALL_EVENT_CREATE) <= 2 * DAO_TIMELINE_DEPTH);
+    CU_ASSERT_TRUE(fault_backend_calls(FAULT_CALL_EVENT_CREATE) <= 2 * DAO_TIMELINE_SLOTS);
     finish();
 }
 

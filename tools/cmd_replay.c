@@ -233,15 +233,6 @@ static dao_status_t peak_get(const replay_t *replay, uint64_t *out_bytes)
     return status;
 }
 
-/* The same over what it took without plans. */
-static dao_status_t reserved_ratio_get(const replay_t *replay, uint64_t step, double *out_ratio)
-{
-    uint64_t bytes = 0, alone_bytes = replay->alone_bytes[step];
-    dao_status_t status = peak_get(replay, &bytes);
-    *out_ratio = alone_bytes > 0 ? (double)bytes / (double)alone_bytes : 1;
-    return status;
-}
-
 static dao_status_t print_step(replay_t *replay, uint64_t step)
 {
     dao_serving_stats_t stats;
@@ -253,11 +244,13 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     double request_count = counts->request_count > 0 ? (double)counts->request_count : 1;
     double served = (double)(counts->hit_count + counts->borrowed_count) / request_count;
     double ratio = stats.bound_bytes > 0 ? (double)stats.total_bytes / (double)stats.bound_bytes : 1;
-    double reserved_ratio = 0;
-    status = replay->alone_bytes != NULL ? reserved_ratio_get(replay, step, &reserved_ratio) : DAO_OK;
+    uint64_t reserved_bytes;
+    status = peak_get(replay, &reserved_bytes);
     if (status != DAO_OK) {
         return status;
     }
+    uint64_t alone_bytes = replay->alone_bytes != NULL ? replay->alone_bytes[step] : 0;
+    double reserved_ratio = alone_bytes > 0 ? (double)reserved_bytes / (double)alone_bytes : 1;
     if (!replay->is_json) {
         (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64, step,
                      served, counts->hit_count, counts->missed_count,
@@ -278,6 +271,8 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
     dao_report_number(&row, "total_ratio", ratio);
     dao_report_count(&row, "minor_faults", NULL, counts->minor_fault_count);
     if (replay->alone_bytes != NULL) {
+        dao_report_count(&row, "reserved_bytes", NULL, reserved_bytes);
+        dao_report_count(&row, "alone_bytes", NULL, alone_bytes);
         dao_report_number(&row, "reserved_ratio", reserved_ratio);
     }
     if (row.has_failed || json_object_array_add(replay->rows, row.object) != 0) {

@@ -54,7 +54,8 @@ static const dao_option_t options[] = {
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
     {"scheme", "NAME", offsetof(settings_t, scheme),
-     "online (default): the executor decides; plan: a plan of the whole step is replayed"},
+     "online (default): the executor decides; plan: a plan of the whole step is replayed;\n"
+     "learn: steps in a row, which the executor plans by itself"},
     {"verify", NULL, offsetof(settings_t, is_verified),
      "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
@@ -136,12 +137,22 @@ static bool is_planned(const settings_t *settings)
     return settings->scheme != NULL && strcmp(settings->scheme, "plan") == 0;
 }
 
+static bool is_learning(const settings_t *settings)
+{
+    return settings->scheme != NULL && strcmp(settings->scheme, "learn") == 0;
+}
+
 /* With a plan nobody decides who leaves, and every step is verified. */
 static bool check_scheme(const settings_t *settings, int *out_exit)
 {
-    if (settings->scheme != NULL && !is_planned(settings) && strcmp(settings->scheme, "online") != 0) {
-        *out_exit = dao_usage_error("run", "--scheme: \"%.40s\" is no scheme: there are online and plan",
-                                    settings->scheme);
+    if (settings->scheme != NULL && !is_planned(settings) && !is_learning(settings) &&
+        strcmp(settings->scheme, "online") != 0) {
+        *out_exit = dao_usage_error(
+            "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
+        return false;
+    }
+    if (is_learning(settings) && (settings->mode != NULL || settings->file != NULL)) {
+        *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
         return false;
     }
     if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
@@ -183,6 +194,7 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     config->is_read_back = settings->is_verified;
     config->is_walked = settings->is_verified;
     config->is_warmed_up = true;
+    config->mode = is_learning(settings) ? DAO_RUN_MODE_LEARN : DAO_RUN_MODE_STEP;
     config->shows_progress = true;
     const char *policy = settings->policy;
     if (!parse_file(settings, &config->file, out_exit)) {
@@ -200,6 +212,11 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
         (settings->host != NULL &&
          is_bad(parse_host(settings->host, &config->host_bytes), "host", out_exit)) ||
         (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+}
+
+static const char *mode_text(dao_run_mode_t mode)
+{
+    return mode == DAO_RUN_MODE_STEP ? "step" : mode == DAO_RUN_MODE_QUEUE ? "queue" : "learn";
 }
 
 static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
@@ -220,7 +237,7 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
                        dao_report_size(config->capacity_bytes, capacity), percent);
     }
     dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
-    dao_report_text(report, "mode", "mode", config->mode == DAO_RUN_MODE_STEP ? "step" : "queue");
+    dao_report_text(report, "mode", "mode", mode_text(config->mode));
 }
 
 /* ---- a planned step ---- */
@@ -310,6 +327,22 @@ static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
     dao_report_bytes(report, "peak_file_bytes", "peak in the file", stats->peak_file_used_bytes);
 }
 
+/* What the executor has learnt, and what it lost against the bound in the steps that it measured. */
+static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "plans", "plans", stats->plan_count);
+    dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
+    dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
+    dao_report_count(report, "replans", "  made anew", stats->replan_count);
+    dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
+    dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
+    dao_report_ms(report, "stall_in_ms", "  waited for data", stats->stall_in_ns);
+    dao_report_ms(report, "stall_out_ms", "  waited for room", stats->stall_out_ns);
+    dao_report_ms(report, "stall_host_ms", "  waited for the host", stats->stall_host_ns);
+    dao_report_ms(report, "bound_ms", "  bound of those planned", stats->bound_ns);
+    dao_report_ms(report, "lost_ms", "  lost against it", stats->lost_ns);
+}
+
 static void report_result(dao_report_t *report, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
@@ -324,6 +357,9 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
     dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
     if (config->file.directory != NULL) {
         report_file(report, stats);
+    }
+    if (config->mode == DAO_RUN_MODE_LEARN) {
+        report_learnt(report, stats);
     }
     dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
                      stats->compaction_count);

@@ -50,6 +50,8 @@ struct run {
     uint64_t salt;           /* of this pass: added to every base */
     bool is_warming_up;      /* kernels do not wait for their recorded time; set while nothing runs */
     dao_step_t *step;        /* NULL in queue mode */
+    size_t first_kernel;     /* of the step that is being pushed */
+    bool keeps_inputs;       /* what no operator produces is not released: more steps follow */
     void *host_buffer;       /* largest_bytes */
     uint64_t verified_count; /* these four belong to the compute stream, and after a sync to the caller */
     uint64_t temporary_count;

@@ -22,6 +22,12 @@
 
 enum { PAGE_BYTES = 2 << 20, HUGE_ALIGNMENT = 4096 };
 
+enum { LEARN_ALL_STEPS = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS };
+
+/* How long a plan is waited for, and how often it is looked for. */
+#define PLAN_WAIT_NS (UINT64_C(60) * 1000000000)
+#define PLAN_LOOK_NS (UINT64_C(5) * 1000000)
+
 /* Makes the content of the measured pass differ from what the pass before left behind. */
 #define MEASURED_SALT UINT64_C(0x5851f42d4c957f2d)
 
@@ -57,6 +63,11 @@ static dao_status_t start_context(const run_plan_t *plan)
     return plan->config->ops != NULL ? dao_context_start(&settings, plan->config->ops) : dao_init(&settings);
 }
 
+static bool is_learning(const run_plan_t *plan)
+{
+    return plan->config->mode == DAO_RUN_MODE_LEARN && !plan->is_unlimited;
+}
+
 static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
 {
     dao_executor_config_t settings = {
@@ -64,6 +75,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .host_bytes = plan->is_unlimited ? 0 : plan->config->host_bytes,
         .file = plan->is_unlimited ? (dao_file_config_t){0} : plan->config->file,
         .policy = plan->config->policy,
+        .without_plans = !is_learning(plan),
         .check = plan->config->is_walked && !plan->is_unlimited,
     };
     return dao_executor_create(&settings, &run->executor);
@@ -89,18 +101,14 @@ static dao_status_t create_buffers(const run_plan_t *plan, run_t *run)
     return status;
 }
 
-static dao_status_t create_tensors(run_t *run)
+/* Those that are not there. */
+static dao_status_t create_missing_tensors(run_t *run)
 {
     const dao_step_trace_t *trace = run->trace;
-    run->tensors = dao_host_calloc(trace->tensor_count + 1, sizeof(dao_managed_t *));
-    run->operands = dao_host_calloc(DAO_OPERAND_COUNT_MAX, sizeof(*run->operands));
-    if (run->tensors == NULL || run->operands == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu tensors", trace->tensor_count);
-    }
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
         dao_managed_config_t settings = {.name = dao_trace_tensor_id(trace, i),
                                          .size_bytes = trace->tensors[i].size_bytes};
-        if (settings.size_bytes == 0) {
+        if (settings.size_bytes == 0 || run->tensors[i] != NULL) {
             continue;
         }
         dao_status_t status = dao_managed_create(run->executor, &settings, &run->tensors[i]);
@@ -109,6 +117,17 @@ static dao_status_t create_tensors(run_t *run)
         }
     }
     return DAO_OK;
+}
+
+static dao_status_t create_tensors(run_t *run)
+{
+    const dao_step_trace_t *trace = run->trace;
+    run->tensors = dao_host_calloc(trace->tensor_count + 1, sizeof(dao_managed_t *));
+    run->operands = dao_host_calloc(DAO_OPERAND_COUNT_MAX, sizeof(*run->operands));
+    if (run->tensors == NULL || run->operands == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu tensors", trace->tensor_count);
+    }
+    return create_missing_tensors(run);
 }
 
 static dao_status_t write_persistent_tensors(run_t *run, const dao_step_figures_t *figures)
@@ -152,7 +171,7 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
     dao_kernel_t kernel = {
         .name = dao_trace_operator_name(run->trace, index),
         .launch = run->staging != NULL ? dao_run_launch_staged : dao_run_launch_direct,
-        .user = &run->kernels[index],
+        .user = &run->kernels[run->first_kernel + index],
         .operands = run->operands,
         .operand_count = fill_operands(run, op),
         .workspace_bytes = op->workspace_bytes,
@@ -166,7 +185,8 @@ static dao_status_t push_releases(run_t *run, uint32_t index)
     dao_status_t status = DAO_OK;
     for (size_t i = 0; status == DAO_OK && i < op->releases.count; i++) {
         uint32_t tensor = run->trace->releases[op->releases.begin + i];
-        if (run->tensors[tensor] == NULL) {
+        bool is_input = run->trace->tensors[tensor].producer == DAO_TRACE_NONE;
+        if (run->tensors[tensor] == NULL || (is_input && run->keeps_inputs)) {
             continue;
         }
         if (run->step != NULL) {
@@ -215,6 +235,63 @@ static dao_status_t execute(const run_plan_t *plan, run_t *run, uint64_t *out_el
     dao_status_t sync_status = dao_executor_sync(run->executor);
     *out_elapsed_ns = dao_clock_ns() - begin_ns;
     return sync_status != DAO_OK ? sync_status : status;
+}
+
+/* ---- steps in a row ---- */
+
+static dao_status_t push_steps(run_t *run, uint32_t first, uint32_t count)
+{
+    dao_status_t status =
+        dao_executor_mark(run->executor); /* what was pushed before is no part of the step */
+    for (uint32_t i = 0; status == DAO_OK && i < count; i++) {
+        run->first_kernel = (first + i) * run->trace->operator_count;
+        status = create_missing_tensors(run);
+        status = status == DAO_OK ? push_all(run) : status;
+        status = status == DAO_OK ? dao_executor_mark(run->executor) : status;
+    }
+    dao_status_t sync_status = dao_executor_sync(run->executor);
+    return sync_status != DAO_OK ? sync_status : status;
+}
+
+/* The plan is made meanwhile, by a thread of the executor's. What fits needs none. */
+static dao_status_t wait_for_plan(run_t *run)
+{
+    uint64_t deadline_ns = dao_clock_ns() + PLAN_WAIT_NS;
+    dao_executor_stats_t stats;
+    dao_status_t status = dao_executor_stats_get(run->executor, &stats);
+    while (status == DAO_OK && stats.plan_count == 0 && stats.eviction_count > 0 &&
+           dao_clock_ns() < deadline_ns) {
+        dao_sleep_until(dao_clock_ns() + PLAN_LOOK_NS);
+        status = dao_executor_sync(run->executor);
+        status = status == DAO_OK ? dao_executor_stats_get(run->executor, &stats) : status;
+    }
+    return status;
+}
+
+/* Runs steps until they follow a plan, then those that are measured. */
+static dao_status_t execute_learning(run_t *run, dao_executor_stats_t *out_before, uint64_t *out_elapsed_ns)
+{
+    uint32_t first = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS;
+    dao_progress_phase(run->progress, "running steps", LEARN_ALL_STEPS * run->trace->operator_count);
+    run->keeps_inputs = true;
+    dao_status_t status = push_steps(run, 0, DAO_RUN_LEARN_STEPS);
+    status = status == DAO_OK ? wait_for_plan(run) : status;
+    status = status == DAO_OK ? push_steps(run, DAO_RUN_LEARN_STEPS, DAO_RUN_ENTER_STEPS) : status;
+    status = status == DAO_OK ? dao_executor_stats_get(run->executor, out_before) : status;
+    uint64_t begin_ns = dao_clock_ns();
+    status = status == DAO_OK ? push_steps(run, first, DAO_RUN_FOLLOW_STEPS) : status;
+    *out_elapsed_ns = (dao_clock_ns() - begin_ns) / DAO_RUN_FOLLOW_STEPS;
+    return status;
+}
+
+static void divide(dao_executor_stats_t *stats, uint32_t step_count)
+{
+    stats->kernel_count /= step_count;
+    stats->eviction_count /= step_count;
+    stats->clean_eviction_count /= step_count;
+    stats->fetch_count /= step_count;
+    stats->in_bytes /= step_count;
+    stats->out_bytes /= step_count;
 }
 
 static bool is_alive_at_end(const dao_step_trace_t *trace, uint32_t tensor)
@@ -292,13 +369,15 @@ static dao_status_t run_pass(const run_plan_t *plan, run_t *run, dao_executor_st
         status = dao_executor_stats_get(run->executor, &before);
     }
     if (status == DAO_OK) {
-        status = execute(plan, run, out_elapsed_ns);
+        status = is_learning(plan) ? execute_learning(run, &before, out_elapsed_ns)
+                                   : execute(plan, run, out_elapsed_ns);
     }
     if (status == DAO_OK) {
         status = dao_executor_stats_get(run->executor, out_stats);
     }
     if (status == DAO_OK) {
         take_off(out_stats, &before);
+        divide(out_stats, is_learning(plan) ? DAO_RUN_FOLLOW_STEPS : 1);
         status = plan->config->is_read_back ? read_back(run) : DAO_OK;
     }
     return status;
@@ -311,7 +390,7 @@ static dao_status_t run_in_context(const run_plan_t *plan, run_t *run, dao_execu
     if (status == DAO_OK) {
         status = create_executor(plan, run);
     }
-    if (status == DAO_OK && plan->config->is_warmed_up) {
+    if (status == DAO_OK && plan->config->is_warmed_up && !is_learning(plan)) {
         run->is_warming_up = true;
         status = run_pass(plan, run, out_stats, out_elapsed_ns);
         run->is_warming_up = false;
@@ -339,7 +418,8 @@ static void finish_run(run_t *run)
 static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_stats_t *out_stats,
                              uint64_t *out_elapsed_ns)
 {
-    dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale, 1);
+    dao_status_t status =
+        dao_run_prepare_kernels(run, plan->config->time_scale, is_learning(plan) ? LEARN_ALL_STEPS : 1);
     if (status == DAO_OK) {
         status = start_context(plan);
     }

@@ -8,7 +8,13 @@
 typedef enum dao_run_mode {
     DAO_RUN_MODE_STEP = 0,  /* the step is registered first: every later access is known */
     DAO_RUN_MODE_QUEUE = 1, /* kernels are pushed one by one: the queue is all that is known */
+    DAO_RUN_MODE_LEARN =
+        2, /* the same, step after step with marks between: the executor plans them by itself */
 } dao_run_mode_t;
+
+/* Steps of DAO_RUN_MODE_LEARN: until the executor has a plan, at least; one that takes tensors to where the plan has them; and
+   those that are measured. */
+enum { DAO_RUN_LEARN_STEPS = 3, DAO_RUN_ENTER_STEPS = 1, DAO_RUN_FOLLOW_STEPS = 5 };
 
 /* All zero but capacity_bytes means defaults. */
 typedef struct dao_run_config {
@@ -24,7 +30,7 @@ typedef struct dao_run_config {
     bool is_walked;    /* the executor checks all of its structures after every kernel: slow */
     bool is_staged;    /* contents go through pinned memory, as on a device that the host cannot touch */
     bool is_without_comparison; /* no second run with unlimited memory */
-    bool is_warmed_up;          /* every run is made twice and the second one measured */
+    bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
     bool shows_progress;
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
 } dao_run_config_t;
@@ -35,7 +41,9 @@ enum { DAO_RUN_MISMATCH_BYTES = 224 };
 typedef struct dao_run_result {
     dao_step_figures_t figures;
     uint64_t capacity_bytes;
-    dao_executor_stats_t stats;                  /* counters of the step alone; peaks and levels at its end */
+    dao_executor_stats_t
+        stats; /* counters of the step alone, or the mean of steps; peaks and levels at its end; of plans
+                                   and stalls: of all that was run */
     uint64_t verified_count;                     /* tensors read, and found right or not */
     uint64_t temporary_count;                    /* temporaries looked at again before they went */
     uint64_t mismatch_count;                     /* 8-byte words that were not as they had to be */

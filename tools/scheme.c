@@ -13,7 +13,8 @@ static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_sche
     dao_simulate_config_t config = {.policy = policy,
                                     .on_demand = on_demand,
                                     .step_count = input->step_count,
-                                    .window_kernels = input->window_kernels};
+                                    .window_kernels = input->window_kernels,
+                                    .ahead_ns = input->ahead_ns};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
 }
@@ -23,6 +24,18 @@ static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_inpu
                                dao_scheme_run_t *out_run)
 {
     return simulate((dao_policy_t)scheme->choice, false, input, out_run);
+}
+
+/* The same, told where steps end: it plans them by itself. */
+static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                              dao_scheme_run_t *out_run)
+{
+    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+                                    .learns = true,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels};
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    return dao_simulate(input->problem, &config, &out_run->simulation);
 }
 
 /* The executor fetches what a kernel needs when that is next. */

@@ -12,6 +12,7 @@ typedef struct dao_scheme_input {
     bool moves_all; /* schemes that move feature maps: all of them, whatever the capacity */
     uint32_t step_count;
     uint32_t window_kernels; /* 0: the scheme's own */
+    uint64_t ahead_ns;       /* 0: the executor's own */
 } dao_scheme_input_t;
 
 /* What it takes. */
@@ -32,6 +33,8 @@ typedef struct dao_scheme {
 #define DAO_SCHEME_LIST(X)                                                                                   \
     X("plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan)         \
     X("plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan)                 \
+    X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
+      run_learn)                                                                                             \
     X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \
     X("lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand)                          \
     X("belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand)                      \

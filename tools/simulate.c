@@ -25,6 +25,8 @@
 typedef struct simulator {
     const dao_swap_problem_t *problem;
     uint32_t step_count;
+    uint32_t warm_up_count;
+    bool learns;
     uint64_t begin_ns; /* of the first step */
     dao_executor_t *executor;
     dao_managed_t **tensors; /* those that are alive */
@@ -127,16 +129,31 @@ static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
 
 static dao_status_t run_steps(simulator_t *simulator)
 {
-    dao_status_t status = create_persistent_tensors(simulator);
+    dao_status_t status = simulator->learns ? dao_executor_mark(simulator->executor) : DAO_OK;
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
             status = push_kernel(simulator, i);
             status = status == DAO_OK ? release_last_used(simulator, i) : status;
         }
+        if (status == DAO_OK && simulator->learns) {
+            status = dao_executor_mark(simulator->executor);
+        }
     }
     dao_status_t sync_status = dao_executor_sync(simulator->executor);
     status = sync_status != DAO_OK ? sync_status : status;
     return status == DAO_OK ? simulator->watch_status : status;
+}
+
+/* What is there before the first step gets to where it is; with a file tier that takes time. */
+static dao_status_t begin_steps(simulator_t *simulator, dao_backend_device_t *device)
+{
+    dao_status_t status = create_persistent_tensors(simulator);
+    if (status == DAO_OK) {
+        status = dao_executor_sync(simulator->executor);
+    }
+    simulator->begin_ns = dao_sim_now_ns(device);
+    dao_sim_watch(device, keep_span, simulator);
+    return status;
 }
 
 /* ---- what comes out ---- */
@@ -152,7 +169,7 @@ static void sum_up(simulator_t *simulator)
     dao_simulation_t *result = simulator->result;
     uint32_t count = problem->kernel_count;
     uint32_t steps = simulator->step_count;
-    uint32_t warm = steps > DAO_SIMULATE_WARM_UP_COUNT ? DAO_SIMULATE_WARM_UP_COUNT : steps - 1;
+    uint32_t warm = steps > simulator->warm_up_count ? simulator->warm_up_count : steps - 1;
     uint64_t begin_ns = warm > 0 ? end_of_step(result, count, warm - 1) : 0;
     uint64_t end_ns = end_of_step(result, count, steps - 1);
     result->step_count = steps;
@@ -209,6 +226,17 @@ static dao_status_t create_parts(simulator_t *simulator)
     return DAO_OK;
 }
 
+/* In virtual time nothing is written, wherever the file is said to be. */
+static dao_file_config_t file_of(const dao_swap_tier_t *file)
+{
+    bool is_there = file->in_bytes_per_s != 0;
+    return (dao_file_config_t){.directory = is_there ? "virtual time" : NULL,
+                               .limit_bytes = file->limit_bytes,
+                               .in_bytes_per_second = file->in_bytes_per_s,
+                               .out_bytes_per_second = is_there ? dao_swap_out_speed(file) : 0,
+                               .latency_ns = file->latency_ns};
+}
+
 static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_config_t *config)
 {
     const dao_swap_problem_t *problem = simulator->problem;
@@ -216,21 +244,27 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
     dao_executor_config_t settings = {
         .capacity_bytes = problem->capacity_bytes,
         .host_bytes = problem->host.limit_bytes,
+        .file = file_of(&problem->file),
         .policy = config->policy,
         .on_demand = config->on_demand,
+        .ahead_ns = config->ahead_ns,
+        .without_plans = !config->learns,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);
     if (status != DAO_OK) {
         return status;
     }
-    dao_sim_watch(simulator->executor->runtime->device, keep_span, simulator);
-    status = run_steps(simulator);
+    dao_backend_device_t *device = simulator->executor->runtime->device;
+    status = begin_steps(simulator, device);
+    if (status == DAO_OK) {
+        status = run_steps(simulator);
+    }
     if (status == DAO_OK) {
         sum_up(simulator);
         status = dao_executor_stats_get(simulator->executor, &simulator->result->stats);
     }
-    dao_sim_watch(simulator->executor->runtime->device, NULL, NULL);
+    dao_sim_watch(device, NULL, NULL);
     return status;
 }
 
@@ -253,8 +287,9 @@ static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count
                          "most %u kernels",
                          step_count, problem->kernel_count, DAO_SIMULATE_KERNEL_COUNT_MAX);
     }
-    if (problem->host.shared_bytes_per_s != 0 || problem->file.in_bytes_per_s != 0) {
-        return dao_error(DAO_ERR_INVALID, "links that share a speed and file tiers cannot be simulated");
+    if (problem->host.shared_bytes_per_s != 0 || problem->file.duplex != DAO_SWAP_DUPLEX_FULL) {
+        return dao_error(DAO_ERR_INVALID,
+                         "links that share a speed, and half-duplex files, cannot be simulated");
     }
     return DAO_OK;
 }
@@ -279,7 +314,13 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
                           dao_simulation_t *out_simulation)
 {
     dao_simulation_t result = {.kernels = NULL};
-    simulator_t simulator = {.problem = problem, .step_count = config->step_count, .result = &result};
+    simulator_t simulator = {
+        .problem = problem,
+        .step_count = config->step_count,
+        .warm_up_count = config->learns ? DAO_SIMULATE_LEARN_COUNT : DAO_SIMULATE_WARM_UP_COUNT,
+        .learns = config->learns,
+        .result = &result,
+    };
     dao_status_t status = check(problem, config->step_count);
     if (status == DAO_OK) {
         status = start_context(problem);
@@ -345,7 +386,10 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
                                uint32_t step_count, dao_simulation_t *out_simulation)
 {
     dao_simulation_t result = {.kernels = NULL};
-    simulator_t simulator = {.problem = problem, .step_count = step_count, .result = &result};
+    simulator_t simulator = {.problem = problem,
+                             .step_count = step_count,
+                             .warm_up_count = DAO_SIMULATE_WARM_UP_COUNT,
+                             .result = &result};
     planned_t planned = {.problem = problem};
     dao_status_t status = check(problem, step_count);
     if (status == DAO_OK) {

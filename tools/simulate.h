@@ -9,14 +9,19 @@
 /* Steps at the beginning that do not count for the long run, if there are more. */
 #define DAO_SIMULATE_WARM_UP_COUNT 2u
 
+/* The same where the executor learns: one is new, one is measured, one takes tensors to where the plan has them. */
+#define DAO_SIMULATE_LEARN_COUNT 3u
+
 /* Most kernels of all steps together: their times are kept. */
 #define DAO_SIMULATE_KERNEL_COUNT_MAX (1u << 24)
 
 typedef struct dao_simulate_config {
     dao_policy_t policy;
     bool on_demand;      /* as in dao_executor_config_t */
+    bool learns;         /* steps are marked, so that the executor plans them by itself */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
     uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
+    uint64_t ahead_ns;       /* as in dao_executor_config_t */
 } dao_simulate_config_t;
 
 /* Times are from the first step's begin. Kernels and copies are in the order of their ends; the kernels of step s are
@@ -28,7 +33,7 @@ typedef struct dao_simulation {
     size_t copy_count, copy_capacity;
     uint32_t step_count; /* without the one behind */
     uint64_t first_step_ns;
-    uint64_t step_ns; /* in the long run: the mean of the steps after the first DAO_SIMULATE_WARM_UP_COUNT */
+    uint64_t step_ns;    /* in the long run: the mean of the steps behind those at the beginning */
     uint64_t compute_ns; /* kernels of a step */
     uint64_t in_bytes;   /* of a step in the long run */
     uint64_t out_bytes;

@@ -49,6 +49,18 @@ dao_status_t dao_vendor_address_release(dao_backend_device_t *device, void *addr
 
 /* ---- who reaches what is mapped ---- */
 
+static bool is_valid_locked(const dao_backend_device_t *device)
+{
+    const dao_backend_pages_t *previous = NULL;
+    for (const dao_backend_pages_t *pages = device->mapped; pages != NULL; pages = pages->next) {
+        if (pages->address == NULL || pages->previous != previous) {
+            return false;
+        }
+        previous = pages;
+    }
+    return (device->reachers >> device->index & 1) != 0;
+}
+
 /* Enters pages into the list. Gives the devices that are to reach them. */
 static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
 {
@@ -61,6 +73,7 @@ static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, 
     }
     device->mapped = pages;
     uint64_t reachers = device->reachers;
+    DAO_ASSERT_HEAVY(is_valid_locked(device));
     dao_mutex_unlock(&device->lock);
     return reachers;
 }
@@ -88,6 +101,7 @@ static void leave(dao_backend_device_t *device, dao_backend_pages_t *pages)
     if (pages->address != NULL) {
         take_out_locked(device, pages);
     }
+    DAO_ASSERT_HEAVY(is_valid_locked(device));
     dao_mutex_unlock(&device->lock);
 }
 

@@ -298,6 +298,8 @@ static void deliver(dao_adopt_t *adopt, dao_desk_job_t *job)
             shape->measure_steps = DAO_ADOPT_MEASURE_STEPS_MAX;
         }
         *(is_first ? &shape->course : &shape->new_course) = job->course;
+        adopt->next_measure_step =
+            adopt->step_count + 2; /* the first step that follows it moves more than it says */
         job->course = NULL;
     }
     dao_desk_job_destroy(job);
@@ -360,7 +362,7 @@ void dao_adopt_break(dao_adopt_t *adopt)
 
 void dao_adopt_measure(dao_engine_t *engine, const dao_fence_t *fence)
 {
-    if (engine->meter.state == DAO_METER_RUNNING) {
+    if (engine->meter.state != DAO_METER_IDLE) {
         dao_meter_before_kernel(&engine->meter, engine->adopt->log.kernel_count - 1, fence);
     }
 }
@@ -383,14 +385,11 @@ void dao_adopt_forecast(dao_adopt_t *adopt, const dao_item_t *item)
 /* ---- marks ---- */
 
 /* Which contents live on after the step. */
-static void note_persistence(dao_adopt_t *adopt, dao_step_log_t *log)
+static void note_persistence(dao_adopt_t *adopt)
 {
-    for (uint32_t i = 0; i < log->role_count; i++) {
-        log->roles[i].is_persistent = false;
-    }
     for (const dao_managed_t *tensor = adopt->engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->log_epoch == adopt->log.epoch && tensor->residence != DAO_RESIDENCE_EMPTY) {
-            log->roles[tensor->log_role].is_persistent = true;
+            adopt->log.roles[tensor->log_role].is_persistent = true;
         }
     }
 }
@@ -431,7 +430,7 @@ static dao_shape_t *learn(dao_adopt_t *adopt)
     if (shape == NULL) {
         return NULL;
     }
-    note_persistence(adopt, &adopt->log);
+    note_persistence(adopt);
     shape->log = adopt->log;
     dao_step_log_init(&adopt->log);
     adopt->log.epoch = shape->log.epoch;
@@ -452,8 +451,9 @@ static dao_shape_t *recognize(dao_adopt_t *adopt)
         shape = NULL;
     }
     shape = shape != NULL ? shape : find_alike(adopt, true);
-    if (shape != NULL && shape->course == NULL) {
-        note_persistence(adopt, &shape->log);
+    if (shape != NULL && shape->course == NULL && shape != adopt->at_desk) {
+        note_persistence(adopt);
+        dao_step_log_take_over(&shape->log, &adopt->log);
     }
     return shape != NULL ? shape : learn(adopt);
 }
@@ -463,8 +463,7 @@ static void end_step(dao_adopt_t *adopt, dao_shape_t *shape)
     dao_engine_t *engine = adopt->engine;
     shape->seen_count++;
     shape->seen_at = adopt->step_count;
-    shape->has_evicted =
-        shape->has_evicted || (shape->seen_count > 1 && engine->stats.eviction_count > adopt->eviction_count);
+    shape->has_evicted = shape->has_evicted || engine->stats.eviction_count > adopt->eviction_count;
     if (adopt->before != NULL) {
         adopt->before->after = shape;
     }

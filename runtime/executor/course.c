@@ -20,6 +20,9 @@
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 
+/* Times that all residents who are not in their places are looked at. */
+#define MOVE_ROUND_MAX 16
+
 static const dao_fence_t no_fence;
 
 /* All that was queued so far, on all lanes. */
@@ -395,17 +398,63 @@ static void give_up_roles(dao_engine_t *engine, dao_course_t *course)
     }
 }
 
-/* Whoever is not where the step begins with him leaves the device. */
-static dao_status_t evict_strangers(dao_engine_t *engine)
+static bool is_in_place(const dao_managed_t *tensor)
+{
+    return tensor->course_role != NULL && tensor->device_offset_bytes == tensor->course_role->start_address;
+}
+
+/* Whoever is on the device and does not begin the step where he is leaves; with `keeps_residents` those stay for now that
+   begin it somewhere else on the device. */
+static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 {
     dao_status_t status = DAO_OK;
     for (dao_managed_t *tensor = engine->table; status == DAO_OK && tensor != NULL;
          tensor = tensor->table_next) {
-        bool is_in_place =
-            tensor->course_role != NULL && tensor->device_offset_bytes == tensor->course_role->start_address;
-        if (tensor->has_device && !is_in_place) {
+        bool is_resident =
+            tensor->course_role != NULL && tensor->course_role->start_address != DAO_COURSE_NOWHERE;
+        if (tensor->has_device && !is_in_place(tensor) && !(keeps_residents && is_resident)) {
             status = dao_residence_evict(engine, tensor);
         }
+    }
+    return status;
+}
+
+/* Moves a tensor on the device to where the step begins with him, if nobody is there; tells whether that was so. */
+static bool move(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    uint64_t address = tensor->course_role->start_address;
+    if (dao_arena_take_at(&engine->arena, address, dao_round_up(tensor->size_bytes, DAO_RANGE_GRANULE),
+                          (uint64_t)(uintptr_t)tensor) != DAO_OK) {
+        return false;
+    }
+    if (dao_residence_move(engine, tensor, address) != DAO_OK) {
+        dao_arena_forget(&engine->arena, address); /* nothing was queued there */
+        return false;
+    }
+    return true;
+}
+
+/* Residents move on the device as long as one more finds his place free. */
+static void move_residents(dao_engine_t *engine, const dao_course_t *course)
+{
+    bool has_moved = true;
+    for (int round = 0; has_moved && round < MOVE_ROUND_MAX; round++) {
+        has_moved = false;
+        for (uint32_t i = 0; !engine->is_lost && i < course->role_count; i++) {
+            dao_managed_t *tensor = course->roles[i].tensor;
+            bool is_elsewhere = tensor != NULL && tensor->has_device && !is_in_place(tensor);
+            has_moved = (is_elsewhere && move(engine, tensor)) || has_moved;
+        }
+    }
+}
+
+/* Leaves on the device who is in his place there; everybody else goes. */
+static dao_status_t clear_arena(dao_engine_t *engine, const dao_course_t *course)
+{
+    dao_status_t status = evict_others(engine, true);
+    if (status == DAO_OK) {
+        move_residents(engine, course);
+        status = engine->is_lost ? engine->failure.status : evict_others(engine, false);
     }
     return status;
 }
@@ -473,7 +522,7 @@ dao_status_t dao_course_enter(dao_engine_t *engine, dao_course_t *course, const 
 {
     DAO_ASSERT(engine->course == NULL && course->role_count == shape->role_count);
     bind_all(engine, course, shape);
-    dao_status_t status = evict_strangers(engine);
+    dao_status_t status = clear_arena(engine, course);
     status = status == DAO_OK ? take_slots(engine, course, shape) : status;
     status = status == DAO_OK ? hand_over_arena(engine, course) : status;
     if (status != DAO_OK) {

@@ -30,7 +30,7 @@
 static dao_file_operation_t *operation_slot(const dao_file_tier_t *tier, dao_file_direction_t direction,
                                             uint64_t sequence)
 {
-    return &tier->operations[direction][sequence & (DAO_TIMELINE_DEPTH - 1)];
+    return &tier->operations[direction][sequence & (DAO_TIMELINE_SLOTS - 1)];
 }
 
 static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
@@ -88,7 +88,7 @@ static dao_status_t create_staging(dao_file_tier_t *tier)
 static dao_status_t create_rings(dao_file_tier_t *tier)
 {
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
-        tier->operations[i] = dao_host_calloc(DAO_TIMELINE_DEPTH, sizeof(*tier->operations[i]));
+        tier->operations[i] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(*tier->operations[i]));
         if (tier->operations[i] == NULL) {
             return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the operations of a file tier");
         }

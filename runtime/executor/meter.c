@@ -5,7 +5,7 @@
 
    Ends are the timeline's events, begins are the meter's own, recorded behind the waits. A gap is put down to the copy that
    the kernel waited for and that ended last, or to the host if that was before the gap. Events are used again after
-   DAO_TIMELINE_DEPTH operations: what is looked at later than that spoils the measurement. */
+   DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement. */
 #include "runtime/executor/meter.h"
 
 #include "base/assert.h"
@@ -26,7 +26,7 @@ void dao_meter_init(dao_meter_t *meter, dao_timeline_t *timeline)
 void dao_meter_finish(dao_meter_t *meter)
 {
     for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
-        for (uint32_t i = 0; meter->slots[lane] != NULL && i < DAO_TIMELINE_DEPTH; i++) {
+        for (uint32_t i = 0; meter->slots[lane] != NULL && i < DAO_TIMELINE_SLOTS; i++) {
             if (meter->slots[lane][i].begin != NULL) {
                 meter->timeline->ops->event_destroy(meter->slots[lane][i].begin);
             }
@@ -42,7 +42,7 @@ static bool has_slots(dao_meter_t *meter)
     bool has_all = true;
     for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
         if (meter->slots[lane] == NULL) {
-            meter->slots[lane] = dao_host_calloc(DAO_TIMELINE_DEPTH, sizeof(dao_meter_slot_t));
+            meter->slots[lane] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(dao_meter_slot_t));
         }
         has_all = has_all && meter->slots[lane] != NULL;
     }
@@ -82,7 +82,7 @@ void dao_meter_reset(dao_meter_t *meter)
 
 static dao_meter_slot_t *slot_of(const dao_meter_t *meter, int lane, uint64_t sequence)
 {
-    return &meter->slots[lane][sequence & (DAO_TIMELINE_DEPTH - 1)];
+    return &meter->slots[lane][sequence & (DAO_TIMELINE_SLOTS - 1)];
 }
 
 /* Records the begin of the operation that is queued next on a lane; NULL: it is not measured. */
@@ -90,10 +90,13 @@ static dao_meter_slot_t *begin(dao_meter_t *meter, dao_stream_role_t lane_index)
 {
     const dao_timeline_t *timeline = meter->timeline;
     const dao_lane_t *lane = &timeline->lanes[lane_index];
+    if (meter->state != DAO_METER_IDLE && lane->issued - meter->next[lane_index] >= DAO_TIMELINE_DEPTH / 2) {
+        dao_meter_collect(meter); /* before events are used again */
+    }
     if (meter->state != DAO_METER_RUNNING) {
         return NULL;
     }
-    dao_meter_slot_t *slot = slot_of(meter, lane_index, lane->issued + 1);
+    dao_meter_slot_t *slot = slot_of(meter, (int)lane_index, lane->issued + 1);
     slot->sequence = 0;
     if ((slot->begin == NULL && timeline->ops->event_create(timeline->device, &slot->begin) != DAO_OK) ||
         timeline->ops->event_record(slot->begin, lane->stream) != DAO_OK) {
@@ -126,7 +129,7 @@ void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane_index)
     const dao_lane_t *lane = &meter->timeline->lanes[lane_index];
     if (meter->state == DAO_METER_RUNNING && lane->recorded != lane->issued) {
         meter->is_spoilt = true; /* there is no event behind it */
-        slot_of(meter, lane_index, lane->issued)->sequence = 0;
+        slot_of(meter, (int)lane_index, lane->issued)->sequence = 0;
     }
 }
 
@@ -134,8 +137,8 @@ void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane_index)
 static dao_backend_event_t *event_of(const dao_meter_t *meter, int lane_index, uint64_t sequence)
 {
     const dao_lane_t *lane = &meter->timeline->lanes[lane_index];
-    bool is_kept = sequence > 0 && sequence <= lane->issued && lane->issued - sequence < DAO_TIMELINE_DEPTH;
-    return is_kept ? lane->events[sequence & (DAO_TIMELINE_DEPTH - 1)] : NULL;
+    bool is_kept = sequence > 0 && sequence <= lane->issued && lane->issued - sequence < DAO_TIMELINE_SLOTS;
+    return is_kept ? lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)] : NULL;
 }
 
 /* Nanoseconds between two events; 0 if the backend cannot tell, or they came the other way round. */
@@ -157,7 +160,8 @@ static void note_gap(dao_meter_t *meter, const dao_meter_slot_t *slot, uint64_t 
     dao_stall_cause_t cause = DAO_STALL_CAUSE_HOST;
     uint64_t least_ns = gap_ns;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        dao_backend_event_t *event = event_of(meter, others[i].lane, slot->fence.sequence[others[i].lane]);
+        dao_backend_event_t *event =
+            event_of(meter, (int)others[i].lane, slot->fence.sequence[others[i].lane]);
         int64_t since_ns = 0;
         if (event != NULL && meter->timeline->ops->event_elapsed(event, slot->begin, &since_ns) == DAO_OK &&
             since_ns >= 0 && (uint64_t)since_ns < least_ns) {

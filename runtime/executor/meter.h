@@ -20,7 +20,7 @@ typedef struct dao_meter_link {
     double bytes_bytes, bytes_ns; /* sums of squares and products: for the line through them */
 } dao_meter_link_t;
 
-/* Of a lane's operation; its number modulo DAO_TIMELINE_DEPTH finds it. */
+/* Of a lane's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
 typedef struct dao_meter_slot {
     uint64_t sequence; /* 0: it is not measured */
     dao_backend_event_t *begin;

@@ -211,6 +211,34 @@ dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
+dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor, uint64_t offset_bytes)
+{
+    dao_stream_role_t lane = DAO_STREAM_ROLE_COMPUTE;
+    dao_fence_t fence = tensor->device_written;
+    uint64_t sequence = 0;
+    dao_arena_fence(&engine->arena, offset_bytes, tensor->size_bytes, &fence);
+    dao_status_t status = dao_timeline_before(&engine->timeline, lane, &fence);
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+        return status;
+    }
+    status = engine->config.ops->copy(engine->config.streams[lane], DAO_COPY_KIND_D2D,
+                                      engine->arena.address + offset_bytes, device_address(engine, tensor),
+                                      tensor->size_bytes);
+    if (status != DAO_OK) {
+        dao_error_prefix("tensor \"%s\": moving it on the device: ", tensor->name);
+        return status;
+    }
+    status = dao_timeline_after(&engine->timeline, lane, &sequence);
+    lose_unless_ok(engine, status);
+    dao_fence_add(&tensor->device_busy, lane, sequence);
+    give_device(engine, tensor);
+    dao_residence_land(tensor, offset_bytes);
+    dao_fence_add(&tensor->device_written, lane, sequence);
+    dao_fence_add(&tensor->device_busy, lane, sequence);
+    return status;
+}
+
 /* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier, for which others
    may go on to the file. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
 static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,

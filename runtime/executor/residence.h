@@ -32,6 +32,11 @@ DAO_NODISCARD dao_status_t dao_residence_fetch(dao_engine_t *engine, dao_managed
 /* EMPTY with a part -> DEVICE: queues a fill with zeros. On an error nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* DEVICE or BOTH, as it was: moves to another part of the arena that was taken for it, which its own does not overlap. On an error
+   nothing has changed. */
+DAO_NODISCARD dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor,
+                                              uint64_t offset_bytes);
+
 /* DEVICE -> BOTH: queues the copy out. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor);
 

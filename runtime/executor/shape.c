@@ -133,6 +133,7 @@ static void sift_down(dao_step_log_t *log, uint32_t root, uint32_t count)
 
 static void sort_readers(dao_step_log_t *log)
 {
+    log->reader_count = 0;
     for (uint32_t role = 0; role < log->role_count; role++) {
         if (!log->roles[role].begins_anew) {
             log->readers[log->reader_count++] = role;
@@ -165,6 +166,18 @@ bool dao_step_log_close(dao_step_log_t *log)
     return true;
 }
 
+void dao_step_log_take_over(dao_step_log_t *shape, const dao_step_log_t *log)
+{
+    DAO_ASSERT_HEAVY(dao_step_log_is_same(log, shape));
+    for (uint32_t i = 0; i < shape->role_count; i++) {
+        dao_shape_role_t *role = &shape->roles[i];
+        role->is_persistent = log->roles[i].is_persistent;
+        role->begins_anew = role->begins_anew && log->roles[i].begins_anew;
+        role->tensor_id = log->roles[i].tensor_id;
+    }
+    sort_readers(shape);
+}
+
 uint32_t dao_step_log_find_reader(const dao_step_log_t *shape, uint64_t tensor_id)
 {
     uint32_t low = 0;
@@ -190,11 +203,11 @@ void dao_step_log_restart(dao_step_log_t *log)
     log->role_count = 0;
 }
 
-/* A role that does not begin anew has the content, and so the tensor, of the step before. */
+/* Unless it begins anew in both, a role has the content, and so the tensor, of the step before. */
 static bool is_role_same(const dao_shape_role_t *a, const dao_shape_role_t *b)
 {
-    return a->size_bytes == b->size_bytes && a->begins_anew == b->begins_anew &&
-           (a->begins_anew || a->tensor_id == b->tensor_id);
+    return a->size_bytes == b->size_bytes &&
+           (a->tensor_id == b->tensor_id || (a->begins_anew && b->begins_anew));
 }
 
 bool dao_step_log_is_kernel_same(const dao_step_log_t *log, const dao_step_log_t *other, uint32_t index)

@@ -5,8 +5,12 @@
 #include "backends/backend.h"
 #include "runtime/executor/fence.h"
 
-/* Most operations of a lane in flight; beyond it the host waits for the oldest. A power of two. */
-#define DAO_TIMELINE_DEPTH 1024u
+/* Events of a lane: those of its latest operations. A power of two. */
+#define DAO_TIMELINE_SLOTS 1024u
+
+/* Most operations of a lane in flight; beyond it the host waits for the oldest. Fewer than events, so that when an operation
+   is seen to finish, the event of the one before it is still its own: meter.c measures from it. */
+#define DAO_TIMELINE_DEPTH (DAO_TIMELINE_SLOTS - 2u)
 
 typedef struct dao_lane {
     dao_backend_stream_t *stream;    /* NULL: the lane is not there, and nothing is queued on it */
@@ -15,7 +19,7 @@ typedef struct dao_lane {
     uint64_t completed;              /* all up to this number have finished */
     uint64_t waited[DAO_LANE_COUNT]; /* this lane already waits for these numbers of the others */
     dao_backend_event_t
-        *events[DAO_TIMELINE_DEPTH]; /* of operation n: slot n mod depth; made when first needed */
+        *events[DAO_TIMELINE_SLOTS]; /* of operation n: slot n mod SLOTS; made when first needed */
 } dao_lane_t;
 
 typedef struct dao_timeline {
@@ -30,7 +34,7 @@ void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, d
                        dao_backend_stream_t *const streams[DAO_STREAM_ROLE_COUNT]);
 
 /* Adds a lane of the file tier; the stream is borrowed as the others are. */
-void dao_timeline_add_lane(dao_timeline_t *timeline, int lane, dao_backend_stream_t *stream);
+void dao_timeline_add_lane(dao_timeline_t *timeline, dao_stream_role_t lane, dao_backend_stream_t *stream);
 
 /* Gives up the events; nothing is in flight. */
 void dao_timeline_finish(dao_timeline_t *timeline);
@@ -38,11 +42,13 @@ void dao_timeline_finish(dao_timeline_t *timeline);
 /* Before an operation is queued on a lane: makes its later work wait for a fence, on the device, and makes sure that the
    operation can get a number. On an error nothing was queued. The host waits only if DAO_TIMELINE_DEPTH operations are in
    flight or the device cannot wait by itself. */
-DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane, const dao_fence_t *fence);
+DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lane,
+                                               const dao_fence_t *fence);
 
 /* After an operation was queued on a lane: gives it the lane's next number. If no event can be recorded, the host waits for
    the lane instead; an error means that this failed too and the device has to be given up. */
-DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane, uint64_t *out_sequence);
+DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane,
+                                              uint64_t *out_sequence);
 
 /* Looks which operations have finished, on all lanes, without waiting. The first error of the work, if there is one. */
 DAO_NODISCARD dao_status_t dao_timeline_poll(dao_timeline_t *timeline);

@@ -1,0 +1,160 @@
+/* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with them, and what is
+   idle in pages that are used in part is shown and can be had. */
+#include "allocators/buddy.h"
+#include "allocators/caching.h"
+#include "tests/support/heap_backend.h"
+#include "tests/support/suite.h"
+
+#define PAGE           ((size_t)DAO_PAGE_BYTES)
+#define CAPACITY_BYTES (32 * PAGE)
+
+static heap_backend_t *heap;
+static dao_allocator_t *allocator;
+static dao_window_t window;
+
+static void begin(void)
+{
+    heap = heap_backend_create(CAPACITY_BYTES, PAGE);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
+    dao_caching_config_t config = {
+        .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
+    CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->window_begin(allocator, &window), DAO_OK);
+    CU_ASSERT_EQUAL(window.waste_limit_bytes, UINT64_MAX);
+}
+
+static void end(void)
+{
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    allocator->ops->destroy(allocator);
+    CU_ASSERT_TRUE(heap_backend_destroy(heap));
+}
+
+/* Takes bytes of the window under a limit. */
+static dao_status_t take(uint64_t offset_bytes, size_t size_bytes, uint64_t waste_limit_bytes)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes};
+    dao_block_grant_t grant = {0};
+    window.waste_limit_bytes = waste_limit_bytes;
+    dao_status_t status =
+        allocator->ops->alloc_at(allocator, &window, window.address + offset_bytes, &request, &grant);
+    CU_ASSERT(status != DAO_OK || grant.address == window.address + offset_bytes);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    return status;
+}
+
+static void give(uint64_t offset_bytes)
+{
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + offset_bytes, NULL), DAO_OK);
+}
+
+static uint64_t reserved_now(void)
+{
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    return stats.reserved_bytes;
+}
+
+/* ---- sentences ---- */
+
+static void a_block_lies_where_it_is_asked_for(void)
+{
+    CU_ASSERT_EQUAL(take(5 * PAGE, PAGE, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(take(5 * PAGE + PAGE / 2, PAGE, UINT64_MAX), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(reserved_now(), PAGE);
+    give(5 * PAGE);
+    CU_ASSERT_EQUAL(take(PAGE, PAGE, UINT64_MAX), DAO_OK); /* with the page that is free now */
+    CU_ASSERT_EQUAL(reserved_now(), PAGE);
+    give(PAGE);
+}
+
+static void without_a_limit_only_what_is_there_is_had(void)
+{
+    CU_ASSERT_EQUAL(take(0, PAGE / 4, 0), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(reserved_now(), 0);
+    CU_ASSERT_EQUAL(take(0, PAGE / 4, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(take(PAGE / 4, PAGE / 4, 0), DAO_OK);
+    CU_ASSERT_EQUAL(take(PAGE / 2, PAGE, 0), DAO_ERR_BUSY); /* half of it lacks its page */
+    CU_ASSERT_EQUAL(reserved_now(), PAGE);
+    give(0);
+    give(PAGE / 4);
+}
+
+/* Every fourth page gets a sixteenth of a page, so that most of each is wasted; then the same with whole pages. */
+static void waste_is_limited_and_whole_pages_are_none(void)
+{
+    uint64_t limit_bytes = 3 * PAGE;
+    uint32_t count = 0;
+    while (count < 20 && take(4 * count * PAGE, PAGE / 16, limit_bytes) == DAO_OK) {
+        count++;
+    }
+    CU_ASSERT(count > 3 && count < 8); /* beside the limit, some at the edges */
+    CU_ASSERT_EQUAL(take(4 * count * PAGE, PAGE / 16, limit_bytes), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(take(PAGE / 16, PAGE / 16, limit_bytes), DAO_OK); /* that wastes less, not more */
+    give(PAGE / 16);
+    for (uint32_t i = 0; i < count; i++) {
+        give(4 * i * PAGE);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        CU_ASSERT_EQUAL(take(4 * i * PAGE, PAGE, 1), DAO_OK);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        give(4 * i * PAGE);
+    }
+}
+
+typedef struct seen {
+    uint32_t count;
+    uint32_t most; /* to be shown */
+    uint64_t offsets[8];
+    uint64_t sizes[8];
+} seen_t;
+
+static bool see(const dao_idle_t *idle, void *user)
+{
+    seen_t *seen = user;
+    seen->offsets[seen->count] = idle->offset_bytes;
+    seen->sizes[seen->count] = idle->size_bytes;
+    return ++seen->count < seen->most;
+}
+
+static void idle_parts_are_shown_and_can_be_had(void)
+{
+    seen_t seen = {.most = 8};
+    CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 4, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(take(9 * PAGE + PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
+    allocator->ops->window_walk(allocator, &window, PAGE / 4, see, &seen);
+    CU_ASSERT_EQUAL(seen.count, 3); /* below and above the first, below the second */
+    uint64_t sum_bytes = 0;
+    for (uint32_t i = 0; i < seen.count; i++) {
+        sum_bytes += seen.sizes[i];
+        CU_ASSERT_EQUAL(take(seen.offsets[i], seen.sizes[i], 0), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(sum_bytes, 2 * PAGE - PAGE / 4 - PAGE / 2);
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    for (uint32_t i = 0; i < seen.count; i++) {
+        give(seen.offsets[i]);
+    }
+    seen = (seen_t){.most = 8};
+    allocator->ops->window_walk(allocator, &window, PAGE, see, &seen);
+    CU_ASSERT_EQUAL(seen.count, 0); /* no page is idle as a whole */
+    seen = (seen_t){.most = 1};
+    allocator->ops->window_walk(allocator, &window, 1, see, &seen);
+    CU_ASSERT_EQUAL(seen.count, 1);
+    give(PAGE / 2);
+    give(9 * PAGE + PAGE / 2);
+}
+
+static CU_TestInfo tests[] = {
+    {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
+    {"without a limit only what is there is had", without_a_limit_only_what_is_there_is_had},
+    {"waste is limited, and whole pages are none", waste_is_limited_and_whole_pages_are_none},
+    {"idle parts are shown and can be had", idle_parts_are_shown_and_can_be_had},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"window", NULL, NULL, begin, end, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
