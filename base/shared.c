@@ -33,7 +33,8 @@ int dao_shared_create(size_t size_bytes)
 bool dao_shared_size(int descriptor, size_t *out_size_bytes)
 {
     struct stat file;
-    if (fcntl(descriptor, F_GET_SEALS) != SEALS || fstat(descriptor, &file) != 0) {
+    int seals = fcntl(descriptor, F_GET_SEALS); /* a kernel may add some of its own */
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(descriptor, &file) != 0) {
         return false;
     }
     *out_size_bytes = (size_t)file.st_size;

@@ -222,6 +222,9 @@ expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
 expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
+expect 2 "--ahead:" simulate "$gpt" --ahead soon
+expect 2 "need --host" simulate "$gpt" --file-in 5GB/s
+expect 2 "--file-out needs --file-in" simulate "$gpt" --host 1GB --file-out 5GB/s
 expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 20%..90%
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20

@@ -3,6 +3,10 @@
 
 #include <CUnit/CUnit.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <list>
 #include <map>
@@ -398,6 +402,35 @@ void count_deleted(void *, std::size_t, void *)
     deleted_count++;
 }
 
+/* Another process is what test_share.c has. */
+void a_share_is_closed_with_its_owner()
+{
+    int sockets[2];
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    int descriptor = -1;
+    {
+        dao::memory memory = dao::memory::create_shared(device, 1000);
+        dao::memory_share first = memory.export_share();
+        dao::memory_share second = std::move(first);
+        CU_ASSERT_EQUAL(first.get().descriptor, -1); // NOLINT: as above
+        descriptor = second.get().descriptor;
+        CU_ASSERT_TRUE(descriptor >= 0);
+        second.send(sockets[0]);
+        dao::memory_share third = dao::memory_share::receive(sockets[1]);
+        CU_ASSERT_NOT_EQUAL(third.get().descriptor, descriptor);
+        dao_status_t status = DAO_OK;
+        try {
+            dao::memory own = dao::memory::import_from(device, third);
+        } catch (const dao::error &error) {
+            status = error.status();
+        }
+        CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
+    }
+    CU_ASSERT_EQUAL(fcntl(descriptor, F_GETFD), -1);
+    close(sockets[0]);
+    close(sockets[1]);
+}
+
 void a_copied_handle_retains_and_a_moved_one_does_not()
 {
     std::size_t before_bytes = dao::used(device);
@@ -613,6 +646,7 @@ CU_TestInfo tests[] = {
     {"a container without memory gets a bad_alloc", a_container_without_memory_gets_a_bad_alloc},
     {"alignments beyond the place's own are kept", alignments_beyond_the_places_own_are_kept},
     {"polymorphic containers live at a place", polymorphic_containers_live_at_a_place},
+    {"a share is closed with its owner", a_share_is_closed_with_its_owner},
     {"a copied handle retains and a moved one does not", a_copied_handle_retains_and_a_moved_one_does_not},
     {"views of a tensor keep its memory", views_of_a_tensor_keep_its_memory},
     {"devices reach peers and host memory", devices_reach_peers_and_host_memory},

@@ -21,6 +21,7 @@ typedef struct world {
     void *elsewhere; /* at device 0 */
     void *pinned;
     dao_memory_t *handle;
+    dao_memory_t *shared; /* of several processes */
     dao_stream_t *stream;
     dao_event_t *event;
 } world_t;
@@ -41,6 +42,7 @@ static void begin(world_t *world)
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(1, &world->stream), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_event_create(1, &world->event), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(dao_place_of(lost), SIZE_BYTES, NULL, &world->handle), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(dao_place_of(lost), SIZE_BYTES, &world->shared), DAO_OK);
     world->ordered = dao_alloc_async(lost, SIZE_BYTES, world->stream);
     CU_ASSERT_TRUE_FATAL(world->small != NULL && world->large != NULL && world->ordered != NULL &&
                          world->elsewhere != NULL && world->pinned != NULL);
@@ -64,6 +66,7 @@ static void end(const world_t *world)
     CU_ASSERT_EQUAL(dao_free(other, world->elsewhere), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(dao_pinned_place(1), world->pinned), DAO_OK);
     dao_memory_release(world->handle);
+    dao_memory_release(world->shared);
     dao_event_destroy(world->event);
     dao_stream_destroy(world->stream);
     dao_status_t status = dao_device_synchronize(1); /* where it works the handle's memory waits for it */
@@ -98,11 +101,14 @@ static void what_needs_the_device_is_refused_and_the_driver_not_asked(void)
     uint64_t calls = loopback_call_count();
     void *address = NULL;
     dao_peer_info_t peer;
+    dao_share_t share;
     dao_memory_t *memory = NULL;
     dao_stream_t *stream = NULL;
     dao_event_t *event = NULL;
     dao_device_info_t info;
     is_refused(dao_device_health(1));
+    is_refused(dao_memory_create_shared(dao_place_of(lost), 1, &memory));
+    is_refused(dao_memory_export(world.shared, &share));
     CU_ASSERT_PTR_NULL(dao_alloc(lost, 100));
     is_refused(dao_last_status());
     CU_ASSERT_PTR_NULL(dao_alloc(lost, SIZE_BYTES));

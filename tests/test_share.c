@@ -270,12 +270,29 @@ static bool create_and_send_often(int socket)
     return true;
 }
 
+/* Whichever allocation of the host fails: nothing is left, and the next try succeeds. */
+static bool imports_survive_failures(const dao_share_t *share)
+{
+    uint64_t fired_count = 1;
+    for (uint64_t n = 0; fired_count > 0; n++) {
+        dao_memory_t *memory = NULL;
+        dao_fault_arm(DAO_FAULT_ANY, n, false);
+        dao_status_t status = dao_memory_import(device_1, share, &memory);
+        fired_count = dao_fault_disarm();
+        HOLDS((status == DAO_OK) == (fired_count == 0));
+        HOLDS((memory != NULL) == (status == DAO_OK));
+        HOLDS(dao_memory_release(memory) == DAO_OK);
+    }
+    return true;
+}
+
 static bool refuse_what_is_wrong(int socket)
 {
     dao_share_t share;
     dao_share_t wrong;
     dao_memory_t *none = NULL;
     HOLDS(dao_share_receive(socket, &share) == DAO_OK);
+    HOLDS(imports_survive_failures(&share));
     HOLDS(dao_share_receive(socket, &wrong) == DAO_ERR_INVALID);
     HOLDS(dao_share_receive(-1, &wrong) == DAO_ERR_IO);
     for (size_t i = 0; i < 100; i += 9) { /* any byte */

@@ -65,6 +65,24 @@ static void what_fits_is_fetched_once(void)
     dao_simulation_finish(&result);
 }
 
+/* A host without room: both tensors are in the file. What is read from it runs beside the copy and the kernel before. */
+static void what_the_host_has_no_room_for_comes_from_the_file(void)
+{
+    dao_swap_problem_t problem = two_kernels(R, SIZE);
+    problem.host.limit_bytes = 10;
+    problem.file = link;
+    dao_simulation_t result = simulate(&problem, DAO_POLICY_BELADY);
+    CU_ASSERT_EQUAL(result.step_ns, 2 * (IN_NS + KERNEL_NS));
+    CU_ASSERT_EQUAL(result.in_bytes, 2 * SIZE);
+    CU_ASSERT_EQUAL(result.out_bytes, 0);
+    CU_ASSERT_EQUAL(result.stats.file_out_bytes, 2 * SIZE); /* once each, in all steps */
+    dao_simulation_finish(&result);
+    problem.file.in_bytes_per_s /= 2;
+    result = simulate(&problem, DAO_POLICY_BELADY);
+    CU_ASSERT_EQUAL(result.step_ns, 2 * (2 * SIZE + 10));
+    dao_simulation_finish(&result);
+}
+
 static void what_was_only_read_is_not_copied_out(void)
 {
     dao_swap_problem_t problem = two_kernels(R, SIZE);
@@ -319,6 +337,7 @@ static void schemes_are_found_by_their_names(void)
 static CU_TestInfo by_hand[] = {
     {"what fits is fetched once", what_fits_is_fetched_once},
     {"what was only read is not copied out", what_was_only_read_is_not_copied_out},
+    {"what the host has no room for comes from the file", what_the_host_has_no_room_for_comes_from_the_file},
     {"what was written is copied out before its room is used",
      what_was_written_is_copied_out_before_its_room_is_used},
     {"stalls say what the links do", stalls_say_what_the_links_do},

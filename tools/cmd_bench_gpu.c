@@ -5,7 +5,7 @@
        copies of registered memory the same
        copies queued as a batch    the same copies, queued one by one
        copies to a peer            the same copies, before the peer may be reached
-       dao_alloc() and dao_free()  the driver's own allocation and free
+       dao_alloc() and dao_free()  the driver's own allocation and free, also from a pool of its in stream order
        a page that is moved        a page that is taken new
        host time a kernel          (none: it has to be small against the kernels)
 
@@ -440,6 +440,23 @@ static dao_status_t time_driver_pairs(const bench_t *bench, size_t size_bytes, d
     return status;
 }
 
+/* The same from a pool of the driver's, in stream order, each waited for. */
+static dao_status_t time_pool_pairs(const bench_t *bench, dao_backend_pool_t *pool, size_t size_bytes,
+                                    double *out_ns)
+{
+    dao_status_t status = DAO_OK;
+    uint64_t begin_ns = dao_clock_ns();
+    for (int i = 0; i < DRIVER_PAIR_ROUNDS && status == DAO_OK; i++) {
+        void *address = NULL;
+        status = bench->ops->pool_alloc(bench->device, pool, size_bytes, &address);
+        if (status == DAO_OK) {
+            status = bench->ops->pool_free(bench->device, pool, address);
+        }
+    }
+    *out_ns = (double)(dao_clock_ns() - begin_ns) / DRIVER_PAIR_ROUNDS;
+    return status;
+}
+
 static dao_status_t time_pairs(const bench_t *bench, size_t size_bytes, bool is_async, double *out_ns)
 {
     dao_device_place_t place = dao_device_place(bench->device_index);
@@ -458,19 +475,51 @@ static dao_status_t time_pairs(const bench_t *bench, size_t size_bytes, bool is_
     return status;
 }
 
+static const struct {
+    size_t size_bytes;
+    const char *plain;
+    const char *async;
+} sizes[] = {
+    {(size_t)4 << 10, "alloc + free, 4 KiB", "alloc + free async, 4 KiB"},
+    {1 * MIB, "alloc + free, 1 MiB", "alloc + free async, 1 MiB"},
+    {64 * MIB, "alloc + free, 64 MiB", "alloc + free async, 64 MiB"},
+};
+
+#define SIZE_COUNT (sizeof(sizes) / sizeof(sizes[0]))
+
+/* Beside a pool of the driver's, where the device has such. */
+static dao_status_t measure_pool(bench_t *bench)
+{
+    dao_device_info_t info;
+    dao_backend_pool_t *pool = NULL;
+    dao_status_t status = bench->ops->device_query(bench->device, &info);
+    if (status == DAO_OK && info.memory_pools) {
+        status = bench->ops->pool_create(bench->device, &pool);
+    }
+    if (status != DAO_OK || pool == NULL) {
+        return status;
+    }
+    for (size_t i = 0; i < SIZE_COUNT && status == DAO_OK; i++) {
+        row_t row = {
+            .figure = sizes[i].async, .unit = "ns", .reference = "the driver's pool, each waited for"};
+        status = time_pool_pairs(bench, pool, sizes[i].size_bytes, &row.reference_value);
+        if (status == DAO_OK) {
+            status = time_pairs(bench, sizes[i].size_bytes, true, &row.value);
+        }
+        if (status == DAO_OK) {
+            print_row(bench, &row);
+        }
+    }
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    bench->ops->pool_destroy(bench->device, pool);
+    return status == DAO_OK ? DAO_OK : dao_error_restore(&record);
+}
+
 static dao_status_t measure_allocation(bench_t *bench)
 {
-    static const struct {
-        size_t size_bytes;
-        const char *plain;
-        const char *async;
-    } sizes[] = {
-        {(size_t)4 << 10, "alloc + free, 4 KiB", "alloc + free async, 4 KiB"},
-        {1 * MIB, "alloc + free, 1 MiB", "alloc + free async, 1 MiB"},
-        {64 * MIB, "alloc + free, 64 MiB", "alloc + free async, 64 MiB"},
-    };
     dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && status == DAO_OK; i++) {
+    for (size_t i = 0; i < SIZE_COUNT && status == DAO_OK; i++) {
         row_t row = {.figure = sizes[i].plain, .unit = "ns", .reference = "the driver's alloc + free"};
         status = time_driver_pairs(bench, sizes[i].size_bytes, &row.reference_value);
         for (int is_async = 0; is_async < 2 && status == DAO_OK; is_async++) {
@@ -644,6 +693,7 @@ static dao_status_t measure(bench_t *bench)
     status = status == DAO_OK ? measure_batches(bench) : status;
     status = status == DAO_OK ? measure_peers(bench) : status;
     status = status == DAO_OK ? measure_allocation(bench) : status;
+    status = status == DAO_OK ? measure_pool(bench) : status;
     status = status == DAO_OK ? measure_pages(bench) : status;
     status = status == DAO_OK ? measure_kernels(bench) : status;
     dao_error_record_t record;

@@ -20,9 +20,13 @@ typedef struct settings {
     const char *link_in;
     const char *link_out;
     const char *latency;
+    const char *host;
+    const char *file_in;
+    const char *file_out;
     const char *scheme;
     const char *steps;
     const char *window;
+    const char *ahead;
     const char *sweep;
     const char *slow_down;
     const char *threshold;
@@ -44,6 +48,12 @@ static const dao_option_t options[] = {
     {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6; not for feature maps"},
     {"window", "N", offsetof(settings_t, window),
      "kernels that are known ahead, by the schemes without a plan; two steps"},
+    {"ahead", "TIME", offsetof(settings_t, ahead),
+     "device time of kernels that these queue ahead of the device, at most; 1s"},
+    {"host", "SIZE", offsetof(settings_t, host), "most host memory to move tensors to; no limit"},
+    {"file-in", "RATE", offsetof(settings_t, file_in),
+     "speed of reads from a file that takes what --host leaves over; 100us each; no file"},
+    {"file-out", "RATE", offsetof(settings_t, file_out), "speed of writes to it; as of reads"},
     {"sweep", "RANGE", offsetof(settings_t, sweep), "capacities 90%..20% in steps of 10% of the peak"},
     {"slow-down", "X", offsetof(settings_t, slow_down),
      "find the smallest capacity at which a step takes X times its kernels, 1.05"},
@@ -59,6 +69,7 @@ static const dao_option_t options[] = {
 
 #define DEFAULT_LINK_BYTES_PER_S UINT64_C(50000000000)
 #define DEFAULT_LATENCY_NS       UINT64_C(10000)
+#define FILE_LATENCY_NS          UINT64_C(100000)
 #define DEFAULT_CAPACITY         "50%"
 enum { DEFAULT_STEPS = 6, MOST_STEPS = 1000, SWEEP_MOST = 100, SWEEP_APART = 10 };
 
@@ -75,6 +86,7 @@ typedef struct request {
     dao_step_problem_t step;
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels, threshold;
+    uint64_t ahead_ns;
     double slow_down;                     /* 0: none is asked for */
     unsigned first_percent, last_percent; /* of a sweep; 0: none */
     dao_swap_bound_t whole;               /* the bound with memory for everything */
@@ -151,6 +163,29 @@ static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *o
               is_bad(dao_units_parse_time(settings->latency, &host->latency_ns), "latency", out_exit)));
 }
 
+/* The host's limit, and the file behind it. */
+static bool parse_tiers(const settings_t *settings, dao_swap_problem_t *problem, int *out_exit)
+{
+    dao_swap_tier_t *file = &problem->file;
+    if (settings->host == NULL && (settings->file_in != NULL || settings->file_out != NULL)) {
+        *out_exit =
+            dao_usage_error("simulate", "--file-in and --file-out need --host: the file takes what that "
+                                        "leaves over");
+        return false;
+    }
+    if (settings->file_in == NULL && settings->file_out != NULL) {
+        *out_exit = dao_usage_error("simulate", "--file-out needs --file-in");
+        return false;
+    }
+    file->latency_ns = settings->file_in != NULL ? FILE_LATENCY_NS : 0;
+    return !((settings->host != NULL &&
+              is_bad(dao_units_parse_bytes(settings->host, &problem->host.limit_bytes), "host", out_exit)) ||
+             (settings->file_in != NULL &&
+              is_bad(parse_rate(settings->file_in, &file->in_bytes_per_s), "file-in", out_exit)) ||
+             (settings->file_out != NULL &&
+              is_bad(parse_rate(settings->file_out, &file->out_bytes_per_s), "file-out", out_exit)));
+}
+
 static bool parse_settings(const settings_t *settings, request_t *request, int *out_exit)
 {
     const char *scheme = settings->scheme != NULL ? settings->scheme : "online";
@@ -175,6 +210,8 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
              (settings->window != NULL &&
               is_bad(parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels), "window",
                      out_exit)) ||
+             (settings->ahead != NULL &&
+              is_bad(dao_units_parse_time(settings->ahead, &request->ahead_ns), "ahead", out_exit)) ||
              (settings->threshold != NULL &&
               is_bad(parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
                      "threshold", out_exit)) ||
@@ -220,7 +257,8 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
                                 .threshold = request->threshold,
                                 .moves_all = request->settings->moves_all,
                                 .step_count = request->step_count,
-                                .window_kernels = request->window_kernels};
+                                .window_kernels = request->window_kernels,
+                                .ahead_ns = request->ahead_ns};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;
@@ -410,11 +448,13 @@ static dao_status_t run_schemes(request_t *request)
 static int run_trace(request_t *request)
 {
     dao_swap_tier_t host = request->step.problem.host;
+    dao_swap_tier_t file = request->step.problem.file;
     dao_status_t status = dao_step_problem_make(request->trace, &request->step);
     if (status != DAO_OK) {
         return dao_failure("simulate");
     }
     request->step.problem.host = host;
+    request->step.problem.file = file;
     dao_report_begin_list(&request->list, request->settings->is_json);
     status = run_schemes(request);
     dao_step_problem_finish(&request->step);
@@ -431,7 +471,8 @@ static int run_simulate(const dao_command_t *command, int argc, char **argv)
     int exit_code;
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
         !parse_settings(&settings, &request, &exit_code) ||
-        !parse_link(&settings, &request.step.problem.host, &exit_code)) {
+        !parse_link(&settings, &request.step.problem.host, &exit_code) ||
+        !parse_tiers(&settings, &request.step.problem, &exit_code)) {
         return exit_code;
     }
     if (settings.is_explained && settings.is_json) {

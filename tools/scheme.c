@@ -13,7 +13,8 @@ static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_sche
     dao_simulate_config_t config = {.policy = policy,
                                     .on_demand = on_demand,
                                     .step_count = input->step_count,
-                                    .window_kernels = input->window_kernels};
+                                    .window_kernels = input->window_kernels,
+                                    .ahead_ns = input->ahead_ns};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
 }

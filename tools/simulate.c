@@ -129,10 +129,7 @@ static dao_status_t release_last_used(simulator_t *simulator, uint32_t index)
 
 static dao_status_t run_steps(simulator_t *simulator)
 {
-    dao_status_t status = create_persistent_tensors(simulator);
-    if (status == DAO_OK && simulator->learns) {
-        status = dao_executor_mark(simulator->executor);
-    }
+    dao_status_t status = simulator->learns ? dao_executor_mark(simulator->executor) : DAO_OK;
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         for (uint32_t i = 0; status == DAO_OK && i < simulator->problem->kernel_count; i++) {
             status = push_kernel(simulator, i);
@@ -145,6 +142,18 @@ static dao_status_t run_steps(simulator_t *simulator)
     dao_status_t sync_status = dao_executor_sync(simulator->executor);
     status = sync_status != DAO_OK ? sync_status : status;
     return status == DAO_OK ? simulator->watch_status : status;
+}
+
+/* What is there before the first step gets to where it is; with a file tier that takes time. */
+static dao_status_t begin_steps(simulator_t *simulator, dao_backend_device_t *device)
+{
+    dao_status_t status = create_persistent_tensors(simulator);
+    if (status == DAO_OK) {
+        status = dao_executor_sync(simulator->executor);
+    }
+    simulator->begin_ns = dao_sim_now_ns(device);
+    dao_sim_watch(device, keep_span, simulator);
+    return status;
 }
 
 /* ---- what comes out ---- */
@@ -217,6 +226,17 @@ static dao_status_t create_parts(simulator_t *simulator)
     return DAO_OK;
 }
 
+/* In virtual time nothing is written, wherever the file is said to be. */
+static dao_file_config_t file_of(const dao_swap_tier_t *file)
+{
+    bool is_there = file->in_bytes_per_s != 0;
+    return (dao_file_config_t){.directory = is_there ? "virtual time" : NULL,
+                               .limit_bytes = file->limit_bytes,
+                               .in_bytes_per_second = file->in_bytes_per_s,
+                               .out_bytes_per_second = is_there ? dao_swap_out_speed(file) : 0,
+                               .latency_ns = file->latency_ns};
+}
+
 static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_config_t *config)
 {
     const dao_swap_problem_t *problem = simulator->problem;
@@ -224,8 +244,10 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
     dao_executor_config_t settings = {
         .capacity_bytes = problem->capacity_bytes,
         .host_bytes = problem->host.limit_bytes,
+        .file = file_of(&problem->file),
         .policy = config->policy,
         .on_demand = config->on_demand,
+        .ahead_ns = config->ahead_ns,
         .without_plans = !config->learns,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
     };
@@ -233,13 +255,16 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
     if (status != DAO_OK) {
         return status;
     }
-    dao_sim_watch(simulator->executor->runtime->device, keep_span, simulator);
-    status = run_steps(simulator);
+    dao_backend_device_t *device = simulator->executor->runtime->device;
+    status = begin_steps(simulator, device);
+    if (status == DAO_OK) {
+        status = run_steps(simulator);
+    }
     if (status == DAO_OK) {
         sum_up(simulator);
         status = dao_executor_stats_get(simulator->executor, &simulator->result->stats);
     }
-    dao_sim_watch(simulator->executor->runtime->device, NULL, NULL);
+    dao_sim_watch(device, NULL, NULL);
     return status;
 }
 
@@ -262,8 +287,9 @@ static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count
                          "most %u kernels",
                          step_count, problem->kernel_count, DAO_SIMULATE_KERNEL_COUNT_MAX);
     }
-    if (problem->host.shared_bytes_per_s != 0 || problem->file.in_bytes_per_s != 0) {
-        return dao_error(DAO_ERR_INVALID, "links that share a speed and file tiers cannot be simulated");
+    if (problem->host.shared_bytes_per_s != 0 || problem->file.duplex != DAO_SWAP_DUPLEX_FULL) {
+        return dao_error(DAO_ERR_INVALID,
+                         "links that share a speed, and half-duplex files, cannot be simulated");
     }
     return DAO_OK;
 }

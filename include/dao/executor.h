@@ -107,7 +107,10 @@ typedef struct dao_executor_config {
     dao_policy_score_t score; /**< for DAO_POLICY_USER */
     void *score_user;         /**< handed to score */
     dao_file_config_t
-        file;       /**< where tensors go on to when pinned host memory is full; all zero: they do not */
+        file; /**< where tensors go on to when pinned host memory is full; all zero: they do not */
+    uint64_t
+        ahead_ns; /**< most device time of kernels that are queued before the host waits, as far as events have told what
+                            they take; 0: DAO_EXECUTOR_AHEAD_NS_DEFAULT */
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
     bool
@@ -116,6 +119,10 @@ typedef struct dao_executor_config {
 
 /** Kernels that wait in the queue before push waits, by default. */
 #define DAO_EXECUTOR_QUEUE_DEFAULT 1024
+
+/** Device time of kernels that are queued before the host waits, by default: a second. Copies are queued about as far ahead as
+    kernels, so it should be no less than the time to move what a step moves, or what the device holds; docs/simulate.md. */
+#define DAO_EXECUTOR_AHEAD_NS_DEFAULT UINT64_C(1000000000)
 
 /**
  * Creates an executor, its device arena and its thread.
@@ -136,7 +143,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
  *
- * Threads: one, with no other call on this executor under way. Waits: until the queue is empty.
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty, and a plan that is being made is there.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
@@ -251,6 +258,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
     X(uint64_t, skipped_count, "kernels skipped after a failure")                                            \
     X(uint64_t, eviction_count, "tensors moved off the device")                                              \
     X(uint64_t, clean_eviction_count, "of these, without a copy")                                            \
+    X(uint64_t, clean_ahead_count, "tensors copied out before they had to leave")                            \
     X(uint64_t, fetch_count, "tensors brought back")                                                         \
     X(uint64_t, in_bytes, "bytes copied to the device")                                                      \
     X(uint64_t, out_bytes, "bytes copied to the host")                                                       \

@@ -367,6 +367,65 @@ template <typename Place> void record_stream(Place where, void *address, ::dao_s
     check(::dao_record_stream(place_of(where), address, on));
 }
 
+/** What another process needs to import memory; closed with it. Members that are not noexcept throw dao::error. */
+class memory_share
+{
+  public:
+    memory_share() noexcept = default;
+
+    /** Takes over what dao_memory_export() gave. */
+    explicit memory_share(const ::dao_share_t &share) noexcept : share_(share)
+    {
+    }
+
+    memory_share(memory_share &&other) noexcept : share_(std::exchange(other.share_, none()))
+    {
+    }
+
+    memory_share &operator=(memory_share &&other) noexcept
+    {
+        std::swap(share_, other.share_);
+        return *this;
+    }
+
+    memory_share(const memory_share &) = delete;
+    memory_share &operator=(const memory_share &) = delete;
+
+    ~memory_share()
+    {
+        ::dao_share_close(&share_);
+    }
+
+    /** As dao_share_receive(). */
+    [[nodiscard]] static memory_share receive(int socket)
+    {
+        ::dao_share_t share;
+        check(::dao_share_receive(socket, &share));
+        return memory_share(share);
+    }
+
+    /** As dao_share_send(). */
+    void send(int socket) const
+    {
+        check(::dao_share_send(&share_, socket));
+    }
+
+    [[nodiscard]] const ::dao_share_t &get() const noexcept
+    {
+        return share_;
+    }
+
+  private:
+    static ::dao_share_t none() noexcept
+    {
+        ::dao_share_t share{};
+        share.descriptor = -1;
+        return share;
+    }
+
+    ::dao_share_t share_ = none();
+};
+
 /** A counted handle to memory at a place. Members that are not noexcept throw dao::error. */
 class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao_memory_release>
 {
@@ -400,6 +459,30 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
         ::dao_memory_t *handle = nullptr;
         check(::dao_memory_from_pointer(place_of(where), address, size_bytes, deleter, user, &handle));
         return memory(handle);
+    }
+
+    /** As dao_memory_create_shared(). */
+    [[nodiscard]] static memory create_shared(device_place device, std::size_t size_bytes)
+    {
+        ::dao_memory_t *handle = nullptr;
+        check(::dao_memory_create_shared(place_of(device), size_bytes, &handle));
+        return memory(handle);
+    }
+
+    /** As dao_memory_import(). */
+    [[nodiscard]] static memory import_from(device_place device, const memory_share &share)
+    {
+        ::dao_memory_t *handle = nullptr;
+        check(::dao_memory_import(place_of(device), &share.get(), &handle));
+        return memory(handle);
+    }
+
+    /** As dao_memory_export(). */
+    [[nodiscard]] memory_share export_share() const
+    {
+        ::dao_share_t share;
+        check(::dao_memory_export(get(), &share));
+        return memory_share(share);
     }
 
     [[nodiscard]] memory sub_range(std::size_t offset_bytes, std::size_t size_bytes) const

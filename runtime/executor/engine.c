@@ -21,6 +21,7 @@
 #include "runtime/executor/access.h"
 #include "runtime/executor/adopt.h"
 #include "runtime/executor/ahead.h"
+#include "runtime/executor/clean.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 #include "runtime/executor/room.h"
@@ -480,6 +481,7 @@ static void look(dao_engine_t *engine)
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
     }
+    dao_pace_look(&engine->pace, &engine->timeline);
     dao_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
     dao_spill_settle(engine);
@@ -524,11 +526,31 @@ static void pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched
     }
     if (!engine->config.on_demand && engine->course == NULL) {
         dao_ahead_fetch(engine);
+        dao_clean_ahead(engine);
+    }
+}
+
+/* Waits while the device has more kernels in flight than the program wants. */
+static void keep_within_time(dao_engine_t *engine)
+{
+    const dao_lane_t *lane = &engine->timeline.lanes[DAO_STREAM_ROLE_COMPUTE];
+    while (!engine->is_lost && dao_pace_is_ahead(&engine->pace, &engine->timeline, engine->config.ahead_ns)) {
+        dao_fence_t fence = {{0}};
+        dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, lane->completed + 1);
+        engine->timeline.throttle_count++;
+        dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
+        if (status != DAO_OK) {
+            dao_engine_fail(engine, status, true);
+        }
+        look(engine);
     }
 }
 
 static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
 {
+    if (engine->course == NULL) {
+        keep_within_time(engine); /* a plan's copies are queued as far ahead as it wants */
+    }
     bool is_launched = try_kernel(engine, item);
     pass_kernel(engine, item, is_launched);
     dao_spill_ahead(engine);

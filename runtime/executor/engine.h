@@ -9,6 +9,7 @@
 #include "runtime/executor/host_tier.h"
 #include "runtime/executor/item.h"
 #include "runtime/executor/meter.h"
+#include "runtime/executor/pace.h"
 #include "runtime/executor/policy.h"
 #include "runtime/executor/timeline.h"
 
@@ -45,6 +46,7 @@ typedef struct dao_engine_config {
     dao_policy_score_t score;
     void *score_user;
     bool on_demand;
+    uint64_t ahead_ns; /* most device time of kernels in flight */
     bool check;
     bool learns;        /* steps, and makes plans for them */
     bool plans_at_once; /* not on a thread of their own */
@@ -53,6 +55,7 @@ typedef struct dao_engine_config {
 typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
+    dao_pace_t pace;
     dao_arena_t arena;
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;
@@ -66,9 +69,10 @@ typedef struct dao_engine {
     dao_item_t *first_retired, *last_retired; /* launched, their drop not yet called */
     const dao_item_t *frontier;               /* ahead.c: the first that is not admitted; NULL: all are */
     bool is_counted;                          /* ahead.c: the frontier counts, but not all of it is fetched */
-    dao_demand_t demand;                      /* of what is admitted */
-    uint64_t next_time;                       /* of the next kernel that is taken in */
-    uint64_t now;                             /* of the next kernel that is run */
+    bool is_cleaning;    /* clean.c: copies have begun and the second mark is not reached */
+    dao_demand_t demand; /* of what is admitted */
+    uint64_t next_time;  /* of the next kernel that is taken in */
+    uint64_t now;        /* of the next kernel that is run */
 
     dao_meter_t meter;
     dao_adopt_t *adopt;     /* NULL: it learns nothing */

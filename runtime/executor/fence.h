@@ -6,13 +6,15 @@
 #include <dao/stream.h>
 
 /* A lane is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and two of the file tier. */
-enum { DAO_LANE_FILE_OUT = DAO_STREAM_ROLE_COUNT, DAO_LANE_FILE_IN, DAO_LANE_COUNT };
+#define DAO_LANE_FILE_OUT ((dao_stream_role_t)DAO_STREAM_ROLE_COUNT)
+#define DAO_LANE_FILE_IN  ((dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1))
+#define DAO_LANE_COUNT    (DAO_STREAM_ROLE_COUNT + 2)
 
 typedef struct dao_fence {
     uint64_t sequence[DAO_LANE_COUNT]; /* 0: nothing to wait for */
 } dao_fence_t;
 
-static inline void dao_fence_add(dao_fence_t *fence, int lane, uint64_t sequence)
+static inline void dao_fence_add(dao_fence_t *fence, dao_stream_role_t lane, uint64_t sequence)
 {
     if (sequence > fence->sequence[lane]) {
         fence->sequence[lane] = sequence;
@@ -22,7 +24,7 @@ static inline void dao_fence_add(dao_fence_t *fence, int lane, uint64_t sequence
 static inline void dao_fence_join(dao_fence_t *fence, const dao_fence_t *other)
 {
     for (int lane = 0; lane < DAO_LANE_COUNT; lane++) {
-        dao_fence_add(fence, lane, other->sequence[lane]);
+        dao_fence_add(fence, (dao_stream_role_t)lane, other->sequence[lane]);
     }
 }
 

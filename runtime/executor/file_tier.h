@@ -12,7 +12,7 @@
 enum { DAO_FILE_STAGING_COUNT = 4 };
 
 /* Size of one, unless the arena is so small that a sixteenth of it is less. */
-#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)4 << 20)
+#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)16 << 20)
 #define DAO_FILE_STAGING_BYTES_MIN   ((uint64_t)4 << 10)
 #define DAO_FILE_STAGING_ARENA_SHARE 16
 
@@ -54,7 +54,7 @@ typedef struct dao_file_tier {
 } dao_file_tier_t;
 
 /* The lane of a direction. */
-static inline int dao_file_tier_lane(dao_file_direction_t direction)
+static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t direction)
 {
     return direction == DAO_FILE_READ ? DAO_LANE_FILE_IN : DAO_LANE_FILE_OUT;
 }

@@ -96,7 +96,7 @@ static dao_meter_slot_t *begin(dao_meter_t *meter, dao_stream_role_t lane_index)
     if (meter->state != DAO_METER_RUNNING) {
         return NULL;
     }
-    dao_meter_slot_t *slot = slot_of(meter, lane_index, lane->issued + 1);
+    dao_meter_slot_t *slot = slot_of(meter, (int)lane_index, lane->issued + 1);
     slot->sequence = 0;
     if ((slot->begin == NULL && timeline->ops->event_create(timeline->device, &slot->begin) != DAO_OK) ||
         timeline->ops->event_record(slot->begin, lane->stream) != DAO_OK) {
@@ -129,7 +129,7 @@ void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane_index)
     const dao_lane_t *lane = &meter->timeline->lanes[lane_index];
     if (meter->state == DAO_METER_RUNNING && lane->recorded != lane->issued) {
         meter->is_spoilt = true; /* there is no event behind it */
-        slot_of(meter, lane_index, lane->issued)->sequence = 0;
+        slot_of(meter, (int)lane_index, lane->issued)->sequence = 0;
     }
 }
 
@@ -160,7 +160,8 @@ static void note_gap(dao_meter_t *meter, const dao_meter_slot_t *slot, uint64_t 
     dao_stall_cause_t cause = DAO_STALL_CAUSE_HOST;
     uint64_t least_ns = gap_ns;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        dao_backend_event_t *event = event_of(meter, others[i].lane, slot->fence.sequence[others[i].lane]);
+        dao_backend_event_t *event =
+            event_of(meter, (int)others[i].lane, slot->fence.sequence[others[i].lane]);
         int64_t since_ns = 0;
         if (event != NULL && meter->timeline->ops->event_elapsed(event, slot->begin, &since_ns) == DAO_OK &&
             since_ns >= 0 && (uint64_t)since_ns < least_ns) {

@@ -367,8 +367,8 @@ static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, cons
                        .size_bytes = passage->size_bytes};
     dao_status_t status = dao_residence_copy(engine, tensor, &copy, fence, out_sequence);
     if (status == DAO_OK) {
-        dao_fence_add(&tensor->device_busy, (int)lane, *out_sequence);
-        dao_fence_add(&engine->file_tier.staging_busy[passage->piece], (int)lane, *out_sequence);
+        dao_fence_add(&tensor->device_busy, lane, *out_sequence);
+        dao_fence_add(&engine->file_tier.staging_busy[passage->piece], lane, *out_sequence);
     }
     return status;
 }

@@ -32,7 +32,7 @@ void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, d
     }
 }
 
-void dao_timeline_add_lane(dao_timeline_t *timeline, int lane, dao_backend_stream_t *stream)
+void dao_timeline_add_lane(dao_timeline_t *timeline, dao_stream_role_t lane, dao_backend_stream_t *stream)
 {
     DAO_ASSERT(timeline->lanes[lane].stream == NULL);
     timeline->lanes[lane].stream = stream;
@@ -65,7 +65,8 @@ static dao_status_t wait_on_host(dao_timeline_t *timeline, dao_lane_t *lane, uin
 }
 
 /* Makes `lane` wait for operation `sequence` of `other`; the host does it if the device cannot. */
-static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, int other, uint64_t sequence)
+static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, dao_stream_role_t other,
+                                   uint64_t sequence)
 {
     dao_lane_t *source = &timeline->lanes[other];
     if (lane == source || sequence <= source->completed || sequence <= lane->waited[other]) {
@@ -80,7 +81,8 @@ static dao_status_t wait_on_device(dao_timeline_t *timeline, dao_lane_t *lane, i
     return wait_on_host(timeline, source, sequence);
 }
 
-dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index, const dao_fence_t *fence)
+dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lane_index,
+                                 const dao_fence_t *fence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     if (lane->issued - lane->completed == DAO_TIMELINE_DEPTH) {
@@ -94,7 +96,8 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index, const
         }
     }
     for (int other = 0; other < DAO_LANE_COUNT; other++) {
-        dao_status_t status = wait_on_device(timeline, lane, other, fence->sequence[other]);
+        dao_status_t status =
+            wait_on_device(timeline, lane, (dao_stream_role_t)other, fence->sequence[other]);
         if (status != DAO_OK) {
             return status;
         }
@@ -102,7 +105,8 @@ dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane_index, const
     return DAO_OK;
 }
 
-dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane_index, uint64_t *out_sequence)
+dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane_index,
+                                uint64_t *out_sequence)
 {
     dao_lane_t *lane = &timeline->lanes[lane_index];
     DAO_ASSERT(lane->issued - lane->completed < DAO_TIMELINE_DEPTH);

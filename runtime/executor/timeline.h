@@ -34,7 +34,7 @@ void dao_timeline_init(dao_timeline_t *timeline, const dao_backend_ops_t *ops, d
                        dao_backend_stream_t *const streams[DAO_STREAM_ROLE_COUNT]);
 
 /* Adds a lane of the file tier; the stream is borrowed as the others are. */
-void dao_timeline_add_lane(dao_timeline_t *timeline, int lane, dao_backend_stream_t *stream);
+void dao_timeline_add_lane(dao_timeline_t *timeline, dao_stream_role_t lane, dao_backend_stream_t *stream);
 
 /* Gives up the events; nothing is in flight. */
 void dao_timeline_finish(dao_timeline_t *timeline);
@@ -42,11 +42,13 @@ void dao_timeline_finish(dao_timeline_t *timeline);
 /* Before an operation is queued on a lane: makes its later work wait for a fence, on the device, and makes sure that the
    operation can get a number. On an error nothing was queued. The host waits only if DAO_TIMELINE_DEPTH operations are in
    flight or the device cannot wait by itself. */
-DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, int lane, const dao_fence_t *fence);
+DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lane,
+                                               const dao_fence_t *fence);
 
 /* After an operation was queued on a lane: gives it the lane's next number. If no event can be recorded, the host waits for
    the lane instead; an error means that this failed too and the device has to be given up. */
-DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, int lane, uint64_t *out_sequence);
+DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane,
+                                              uint64_t *out_sequence);
 
 /* Looks which operations have finished, on all lanes, without waiting. The first error of the work, if there is one. */
 DAO_NODISCARD dao_status_t dao_timeline_poll(dao_timeline_t *timeline);
