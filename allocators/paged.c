@@ -188,8 +188,9 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 }
 
 /* Frees any block, or says why it cannot be freed. */
-static dao_status_t free_generally(paged_t *paged, const void *address, dao_hold_t *hold)
+static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
+    paged_t *paged = paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
@@ -200,7 +201,7 @@ static dao_status_t free_generally(paged_t *paged, const void *address, dao_hold
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
 }
 
-/* Frees a block that nobody holds and no tag is charged for: free_generally() for most blocks. False: nothing was done. */
+/* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was done. */
 static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
@@ -216,40 +217,49 @@ static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint
     return true;
 }
 
-/* Tries it in this thread's arena; false: nothing was done. Nothing waits here and no lock is taken under the arena's, so the
-   thread may hold others, as in a segment callback: that is a detour. */
-static DAO_ON_THE_PATH bool free_at_home(paged_t *paged, const void *address, bool minds_detours)
+/* Gives the unit of an arena that an address is the begin of; more than there are if it is none. */
+static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *address)
 {
-    arena_t *arena = dao_paged_home(paged);
     uint64_t offset_bytes = dao_arena_offset(arena, address);
-    uint64_t offset_units = offset_bytes >> UNIT_SHIFT | offset_bytes
-                                                             << (64 - UNIT_SHIFT); /* huge within a unit */
-    if (offset_units >= paged->window_units) {
-        return false;
-    }
-    if (!__builtin_expect(dao_spin_try_beside(&arena->lock), true)) {
-        dao_arena_count_taken(arena);
-        return false;
-    }
-    bool is_done =
-        !(minds_detours && dao_detours_are_needed()) && free_plain(arena, address, (uint32_t)offset_units);
+    return offset_bytes >> UNIT_SHIFT | offset_bytes << (64 - UNIT_SHIFT); /* huge within a unit */
+}
+
+/* free_plain() in an arena whose lock is held, which is where detours are looked at. */
+static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address, uint64_t offset_units)
+{
+    bool is_done = !dao_detours_are_needed() && free_plain(arena, address, (uint32_t)offset_units);
     DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
-    dao_spin_unlock_beside(&arena->lock);
     return is_done;
 }
 
-static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+/* paged_free_plain() where this thread's arena is taken, or the block lies in another one. The look at detours before the
+   lock is for segment callbacks, in which the thread holds it. */
+static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *address)
 {
-    paged_t *paged = paged_of(allocator);
-    return hold == NULL && free_at_home(paged, address, false) ? DAO_OK
-                                                               : free_generally(paged, address, hold);
+    arena_t *arena = dao_detours_are_needed() ? NULL : arena_around(paged, address);
+    uint64_t offset_units = arena != NULL ? unit_at(arena, address) : UINT64_MAX;
+    bool is_done = false;
+    if (offset_units < paged->window_units) {
+        dao_arena_lock(arena);
+        is_done = free_if_straight(arena, address, offset_units);
+        dao_spin_unlock(&arena->lock);
+    }
+    return is_done ? DAO_OK : dao_allocator_free_otherwise(&paged->base, address);
 }
 
+/* Looks in this thread's arena. Nothing waits here and no lock is taken under the arena's, so the thread may hold others, as in
+   a segment callback of another place. */
 static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
 {
-    return __builtin_expect(free_at_home(paged_of(allocator), address, true), true)
-               ? DAO_OK
-               : dao_allocator_free_otherwise(allocator, address);
+    paged_t *paged = paged_of(allocator);
+    arena_t *arena = dao_paged_home(paged);
+    uint64_t offset_units = unit_at(arena, address);
+    if (offset_units >= paged->window_units || !dao_spin_try_beside(&arena->lock)) {
+        return free_elsewhere(paged, address);
+    }
+    bool is_done = free_if_straight(arena, address, offset_units);
+    dao_spin_unlock_beside(&arena->lock);
+    return __builtin_expect(is_done, true) ? DAO_OK : dao_allocator_free_otherwise(allocator, address);
 }
 
 static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)

@@ -114,16 +114,11 @@ static inline arena_t *arena_around(const paged_t *paged, const void *address)
     return NULL;
 }
 
-static inline void dao_arena_count_taken(arena_t *arena)
-{
-    atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
-}
-
 /* Takes a certain arena's lock. */
 static inline void dao_arena_lock(arena_t *arena)
 {
     if (!__builtin_expect(dao_spin_try(&arena->lock), true)) {
-        dao_arena_count_taken(arena);
+        atomic_fetch_add_explicit(&arena->taken_count, 1, memory_order_relaxed);
         dao_spin_lock(&arena->lock);
     }
 }

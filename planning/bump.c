@@ -18,8 +18,9 @@
 
 #include <string.h>
 
-/* Steps without anything better after which it is tired: some twenty seconds. */
-#define PATIENCE_WORK (UINT64_C(1) << 30)
+/* Work without anything better after which it is tired: some twenty seconds, and less for few items, which have few orders. */
+#define PATIENCE_WORK      (UINT64_C(1) << 30)
+#define PATIENCE_PAIR_WORK (UINT64_C(1) << 14)
 
 /* Above it all weights are drawn together. */
 #define WEIGHT_MAX 1048576.0f
@@ -259,7 +260,9 @@ dao_status_t dao_plan_bump_step(dao_plan_bump_t *bump, dao_plan_meter_t *meter, 
 
 bool dao_plan_bump_is_tired(const dao_plan_bump_t *bump)
 {
-    return bump->idle_work > PATIENCE_WORK;
+    uint64_t pairs = (uint64_t)bump->instance->item_count * bump->instance->item_count;
+    bool are_few = pairs < PATIENCE_WORK / PATIENCE_PAIR_WORK;
+    return bump->idle_work > (are_few ? pairs * PATIENCE_PAIR_WORK : PATIENCE_WORK);
 }
 
 /* ---- start and end ---- */

@@ -151,22 +151,32 @@ static uint32_t guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *scrip
     return best < lane->guess_count ? lane->guesses[best].place - 1 : DAO_SCRIPT_NONE;
 }
 
-/* Drops the guesses that have come to the place of a better one, or are far behind. */
-static void guesses_drop(dao_follow_lane_t *lane)
+/* Makes one of guesses that have come to the same place, with the better score. */
+static void guesses_merge(dao_follow_lane_t *lane)
 {
     uint32_t kept = 1;
     for (uint32_t i = 1; i < lane->guess_count; i++) {
         dao_follow_guess_t guess = lane->guesses[i];
-        bool is_double = false;
-        for (uint32_t k = 0; k < kept; k++) {
-            if (lane->guesses[k].place == guess.place) {
-                is_double = true;
-                lane->guesses[k].score =
-                    guess.score > lane->guesses[k].score ? guess.score : lane->guesses[k].score;
-            }
+        uint32_t same = 0;
+        while (same < kept && lane->guesses[same].place != guess.place) {
+            same++;
         }
-        if (!is_double && guess.score >= lane->guesses[0].score - SCORE_LOST) {
+        if (same == kept) {
             lane->guesses[kept++] = guess;
+        } else if (guess.score > lane->guesses[same].score) {
+            lane->guesses[same].score = guess.score;
+        }
+    }
+    lane->guess_count = kept;
+}
+
+/* Drops the guesses that are far behind the leading one. */
+static void guesses_drop(dao_follow_lane_t *lane)
+{
+    uint32_t kept = 1;
+    for (uint32_t i = 1; i < lane->guess_count; i++) {
+        if (lane->guesses[i].score >= lane->guesses[0].score - SCORE_LOST) {
+            lane->guesses[kept++] = lane->guesses[i];
         }
     }
     lane->guess_count = kept;
@@ -274,6 +284,7 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
         guess_anew(lane, script, begin, end, before, units);
     }
     bool has_changed = lead_changes(lane);
+    guesses_merge(lane);
     guesses_drop(lane);
     if (has_changed) {
         uint32_t place = lane->guesses[0].place;

@@ -8,8 +8,8 @@
 
    The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom.
 
-   Where the pieces are few and most overlap most others, a shelf (shelf.h) has what is placed as well, and items without gaps
-   get their offsets from it, the same ones. */
+   Where the pieces are few and many overlap each other, a shelf (shelf.h) has what is placed as well, and long items without
+   gaps get their offsets from it, the same ones. */
 #include "planning/greedy.h"
 
 #include "base/assert.h"
@@ -25,7 +25,10 @@
 
 /* With a shelf, there are at most so many pieces, and one of so many pairs overlaps at least. */
 #define SHELF_PIECES_MAX 32768u
-#define SHELF_PAIRS      16u
+#define SHELF_PAIRS      64u
+
+/* One of so many placed pieces, at least, overlaps an item that is placed by the shelf. */
+#define SHELF_OVERLAP 8u
 
 /* So many entries of a shelf are looked at in the time of one piece that is found in the tree. */
 #define SHELF_WORK 8u
@@ -39,6 +42,7 @@ struct dao_plan_greedy {
     dao_plan_layout_t layout;
     dao_plan_tree_t tree;   /* at each placed piece: ~end, so that what ends late is small */
     dao_plan_shelf_t shelf; /* the same pieces; with a capacity of 0 there is none */
+    uint32_t mean_overlap;  /* pieces that overlap the begin of one, in the mean */
     uint32_t *first_pieces; /* of each time: the first piece that begins at or after it */
     uint32_t *turns;        /* for DAO_PLAN_ORDER_BREADTH: of each item, the smaller the sooner; else NULL */
     uint32_t *heap;         /* items that are not placed yet */
@@ -232,6 +236,14 @@ static bool is_whole(const dao_plan_instance_t *instance, uint32_t item, dao_pla
     return count <= 2 && first.high - first.low == size_bytes && last.high - last.low == size_bytes;
 }
 
+/* Tells whether so many pieces overlap a life that the shelf is quicker than the tree. */
+static bool is_long(const dao_plan_greedy_t *greedy, const dao_plan_shelf_life_t *life)
+{
+    uint32_t begins = greedy->first_pieces[life->end] - greedy->first_pieces[life->begin];
+    uint32_t others = greedy->first_pieces[life->second_end] - greedy->first_pieces[life->second_begin];
+    return (uint64_t)(begins + others + greedy->mean_overlap) * SHELF_OVERLAP >= greedy->shelf.count;
+}
+
 /* Finds an offset in a pool. */
 static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint32_t pool,
                                 dao_plan_meter_t *meter, uint64_t *out_offset)
@@ -239,7 +251,7 @@ static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint3
     const dao_plan_item_t *item = &greedy->instance->items[index];
     uint64_t alignment_bytes = (uint64_t)1 << item->alignment_log2;
     dao_plan_shelf_life_t life;
-    if (greedy->shelf.capacity > 0 && is_whole(greedy->instance, index, &life)) {
+    if (greedy->shelf.capacity > 0 && is_whole(greedy->instance, index, &life) && is_long(greedy, &life)) {
         *out_offset = dao_plan_shelf_find(&greedy->shelf, &life, item->size_bytes, alignment_bytes,
                                           greedy->config.is_best_fit);
         meter->used += greedy->shelf.count / SHELF_WORK;
@@ -369,8 +381,8 @@ static void fill_first_pieces(dao_plan_greedy_t *greedy)
     }
 }
 
-/* Tells whether a shelf pays: from the number of pairs that overlap. Clocks and pools are the tree's. */
-static bool is_dense(const dao_plan_greedy_t *greedy)
+/* Counts pairs that overlap, and tells whether a shelf pays. Clocks and pools are the tree's. */
+static bool count_overlaps(dao_plan_greedy_t *greedy)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint64_t count = instance->piece_count, pairs = 0;
@@ -380,6 +392,7 @@ static bool is_dense(const dao_plan_greedy_t *greedy)
     for (uint32_t i = 0; i < instance->piece_count; i++) {
         pairs += greedy->first_pieces[dao_plan_instance_piece(instance, i).end] - i - 1;
     }
+    greedy->mean_overlap = (uint32_t)(pairs / (count > 0 ? count : 1));
     return pairs * SHELF_PAIRS >= count * (count - 1) / 2 && count > 0;
 }
 
@@ -405,7 +418,7 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
     }
     fill_first_pieces(greedy);
     bool is_complete =
-        !is_dense(greedy) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
+        !count_overlaps(greedy) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
     if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy))) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);

@@ -212,10 +212,15 @@ static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
     return status;
 }
 
-/* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods. */
+/* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods, and so it
+   does where not everything can fit. */
 static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
 {
     uint64_t capacity_bytes = portfolio->instance.capacities[0];
+    if (capacity_bytes < portfolio->instance.bound_bytes) {
+        portfolio->does_search = false;
+        return DAO_OK;
+    }
     uint64_t below_bytes = capacity_bytes == UINT64_MAX ? capacity_bytes : capacity_bytes + 1;
     if (portfolio->has_best && portfolio->best.unplaced_count == 0 &&
         portfolio->best.peak_bytes < below_bytes) {

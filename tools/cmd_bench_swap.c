@@ -277,14 +277,18 @@ static dao_status_t take_row(const dao_swap_problem_t *problem, double published
 
 enum { NAME_BYTES = 64, CAPACITY_BYTES = 32 };
 
+/* The file's name without its endings, the batch and the script; "mean" for a row that is none of a step. */
 static const char *name_of(const row_t *row, char text[NAME_BYTES])
 {
-    const char *slash = row->subject != NULL ? strrchr(row->subject->file, '/') : NULL;
-    (void)snprintf(text, NAME_BYTES, "%.*s%s%s%s%s", slash != NULL ? (int)strcspn(slash + 1, ".") : 4,
-                   slash != NULL ? slash + 1 : "mean",
-                   slash != NULL && row->subject->batch != NULL ? "." : "",
-                   slash != NULL && row->subject->batch != NULL ? row->subject->batch : "",
-                   row->script != NULL ? " " : "", row->script != NULL ? row->script->name : "");
+    if (row->subject == NULL) {
+        return "mean";
+    }
+    const char *file = strrchr(row->subject->file, '/') + 1, *batch = row->subject->batch;
+    const char *end = strstr(file, ".io_info");
+    end = end != NULL ? end : strrchr(file, '.');
+    (void)snprintf(text, NAME_BYTES, "%.*s%s%s%s%s", (int)(end - file), file, batch != NULL ? "." : "",
+                   batch != NULL ? batch : "", row->script != NULL ? " " : "",
+                   row->script != NULL ? row->script->name : "");
     return text;
 }
 

@@ -540,6 +540,28 @@ typedef struct hammer {
     size_t failures;
 } hammer_t;
 
+/* Blocks that either thread may free. */
+static _Atomic(void *) passed[4];
+
+static void free_either_way(hammer_t *own, void *address)
+{
+    dao_status_t status = DAO_OK;
+    if (address != NULL) {
+        status = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->free_plain(allocator, address)
+                                                      : dao_allocator_free(allocator, address);
+    }
+    own->failures += status != DAO_OK;
+}
+
+static void *alloc_either_way(hammer_t *own)
+{
+    size_t size_bytes = random_size(&own->seed);
+    void *address = dao_test_random(&own->seed) % 2 == 0 ? allocator->ops->alloc_plain(allocator, size_bytes)
+                                                         : NULL; /* as where there is no shorter way */
+    own->failures += address == NULL && dao_allocator_alloc(allocator, size_bytes, &address) != DAO_OK;
+    return address;
+}
+
 static void *hammer(void *user)
 {
     enum { HELD = 16 };
@@ -547,11 +569,12 @@ static void *hammer(void *user)
     void *held[HELD] = {NULL};
     for (size_t i = 0; i < 1500; i++) {
         size_t slot = (size_t)(dao_test_random(&own->seed) % HELD);
-        if (held[slot] != NULL) {
-            own->failures += dao_allocator_free(allocator, held[slot]) != DAO_OK;
-            held[slot] = NULL;
+        if (held[slot] == NULL) {
+            held[slot] = alloc_either_way(own);
         } else {
-            own->failures += dao_allocator_alloc(allocator, random_size(&own->seed), &held[slot]) != DAO_OK;
+            bool is_passed = slot < sizeof(passed) / sizeof(passed[0]);
+            free_either_way(own, is_passed ? atomic_exchange(&passed[slot], held[slot]) : held[slot]);
+            held[slot] = NULL;
         }
         if (i % 256 == 0) {
             dao_stats_t stats;
@@ -562,7 +585,7 @@ static void *hammer(void *user)
         }
     }
     for (size_t slot = 0; slot < HELD; slot++) {
-        own->failures += held[slot] != NULL && dao_allocator_free(allocator, held[slot]) != DAO_OK;
+        free_either_way(own, held[slot]);
     }
     return NULL;
 }
@@ -578,6 +601,10 @@ static void two_threads_do_not_harm_each_other(void)
         dao_thread_join(&threads[i]);
         CU_ASSERT_EQUAL(hammers[i].failures, 0);
     }
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+        free_either_way(&hammers[0], atomic_exchange(&passed[i], NULL));
+    }
+    CU_ASSERT_EQUAL(hammers[0].failures, 0);
     check();
     CU_ASSERT_EQUAL(stats_now().live_count, 0);
 }

@@ -1,0 +1,259 @@
+/* The fuzz target of serving from plans. The first byte of an input tells what the others are:
+
+       a plan file                  what is no plan is refused with a message
+       entries of a plan file       with the right head and sum, so that what stands between them is looked at; what is read
+                                    is valid, and written it is a file that is read and written as itself
+       a program of iterations      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
+                                    frees that come an iteration late. Blocks never overlap, and all is given back. */
+#include "allocators/caching.h"
+#include "allocators/planned.h"
+#include "base/error.h"
+#include "planning/script.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/heap_backend.h"
+#include "tests/support/suite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- plan files ---- */
+
+enum { TEXT_BYTES = 1 << 14, LINE_BYTES = 128, ENTRY_COUNT_MAX = 40 };
+
+typedef struct text {
+    char bytes[TEXT_BYTES];
+    size_t length;
+} text_t;
+
+static dao_status_t text_add(const char *bytes, size_t length, void *user)
+{
+    text_t *text = user;
+    FUZZ_REQUIRE(length <= sizeof(text->bytes) - text->length);
+    memcpy(text->bytes + text->length, bytes, length);
+    text->length += length;
+    return DAO_OK;
+}
+
+static void text_add_line(text_t *text, const char *line)
+{
+    FUZZ_REQUIRE(text_add(line, strlen(line), text) == DAO_OK);
+}
+
+/* FNV-1a, as the head of planning/script_file.c says. */
+static void text_add_sum(text_t *text)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    char line[LINE_BYTES];
+    for (size_t i = 0; i < text->length; i++) {
+        sum = (sum ^ (unsigned char)text->bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    (void)snprintf(line, sizeof(line), "sum %016" PRIx64 "\n", sum);
+    text_add_line(text, line);
+}
+
+static void read_plan(const char *bytes, size_t length)
+{
+    dao_script_t *script;
+    if (dao_script_read(bytes, length, &script) != DAO_OK) {
+        FUZZ_REQUIRE(strlen(dao_last_message()) > 0);
+        return;
+    }
+    static text_t first, second;
+    first.length = second.length = 0;
+    FUZZ_REQUIRE(dao_script_is_valid(script));
+    FUZZ_REQUIRE(dao_script_write(script, text_add, &first) == DAO_OK);
+    dao_script_destroy(script);
+    FUZZ_REQUIRE(dao_script_read(first.bytes, first.length, &script) == DAO_OK);
+    FUZZ_REQUIRE(dao_script_write(script, text_add, &second) == DAO_OK);
+    FUZZ_REQUIRE(first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0);
+    dao_script_destroy(script);
+}
+
+/* A number of a file: small ones mostly, "-", or one that is out of every range. */
+static void number_of(fuzz_input_t *input, uint64_t scale, char out_text[24])
+{
+    uint32_t byte = fuzz_byte(input);
+    if (byte >= 250) {
+        (void)snprintf(out_text, 24, "%s",
+                       byte == 255   ? "-"
+                       : byte == 254 ? "18446744073709551615"
+                                     : "4294967295");
+    } else {
+        (void)snprintf(out_text, 24, "%" PRIu64, byte / 8 * scale);
+    }
+}
+
+/* An entry that a plan could have; bytes change one number or another. */
+static void add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
+{
+    char columns[8][24], line[256];
+    uint32_t life = 1 + fuzz_byte(input) % 4;
+    const uint64_t usual[8] = {index * UINT64_C(256), 256, 256, 0, index, index + life, 0, 8};
+    static const uint64_t scales[8] = {256, 100, 100, 1, 1, 1, 1, 1};
+    uint32_t changed = fuzz_byte(input);
+    for (uint32_t i = 0; i < 8; i++) {
+        if (changed % 16 == i || changed / 16 == i) {
+            number_of(input, scales[i], columns[i]);
+        } else {
+            (void)snprintf(columns[i], sizeof(columns[i]), "%" PRIu64, usual[i]);
+        }
+    }
+    (void)snprintf(line, sizeof(line), "%s %s %s %s %s %s %s %s\n", columns[0], columns[1], columns[2],
+                   columns[3], columns[4], columns[5], columns[6], columns[7]);
+    text_add_line(text, line);
+}
+
+static void run_entries(fuzz_input_t *input)
+{
+    static text_t text;
+    char line[LINE_BYTES];
+    uint32_t count = 1 + fuzz_byte(input) % ENTRY_COUNT_MAX;
+    text.length = 0;
+    text_add_line(&text, "dao-plan 1\n");
+    (void)snprintf(line, sizeof(line), "entries %" PRIu32 " arena %" PRIu32 "\n", count, (count + 32) * 256);
+    text_add_line(&text, line);
+    for (uint32_t i = 0; i < count; i++) {
+        add_entry(&text, input, i);
+    }
+    text_add_sum(&text);
+    read_plan(text.bytes, text.length);
+}
+
+/* ---- programs ---- */
+
+enum { STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512 };
+
+#define CAPACITY_BYTES (64 * MIB)
+#define PAGE_BYTES     (64 * KIB)
+
+typedef struct live {
+    char *address;
+    size_t size_bytes;
+    uint32_t free_at; /* the position before which it is freed */
+} live_t;
+
+typedef struct program {
+    fuzz_input_t *input;
+    dao_allocator_t *allocator;
+    uint32_t count; /* positions of a step */
+    size_t sizes[STEP_COUNT_MAX];
+    uint32_t lives[STEP_COUNT_MAX];
+    live_t live[LIVE_COUNT_MAX];
+    uint32_t live_count;
+} program_t;
+
+static size_t draw_size(fuzz_input_t *input)
+{
+    uint32_t byte = fuzz_byte(input);
+    return ((size_t)1 << (6 + byte % 13)) + byte / 13 * 100;
+}
+
+static void take(program_t *program, size_t size_bytes, uint32_t free_at)
+{
+    if (program->live_count == LIVE_COUNT_MAX) {
+        return;
+    }
+    void *address;
+    FUZZ_REQUIRE(dao_allocator_alloc(program->allocator, size_bytes, &address) == DAO_OK);
+    for (uint32_t i = 0; i < program->live_count; i++) {
+        const live_t *other = &program->live[i];
+        FUZZ_REQUIRE((char *)address + size_bytes <= other->address ||
+                     other->address + other->size_bytes <= (char *)address);
+    }
+    program->live[program->live_count++] =
+        (live_t){.address = address, .size_bytes = size_bytes, .free_at = free_at};
+}
+
+/* Frees what is due before a position. */
+static void give_due(program_t *program, uint32_t position)
+{
+    for (uint32_t i = program->live_count; i-- > 0;) {
+        if (program->live[i].free_at <= position) {
+            FUZZ_REQUIRE(dao_allocator_free(program->allocator, program->live[i].address) == DAO_OK);
+            program->live[i] = program->live[--program->live_count];
+        }
+    }
+}
+
+/* What is asked for at a position, as planned or not. */
+static void run_position(program_t *program, uint32_t position)
+{
+    uint32_t byte = fuzz_byte(program->input);
+    size_t size_bytes = program->sizes[position];
+    uint32_t free_at = position + program->lives[position];
+    if (byte >= 240) { /* left out */
+        return;
+    }
+    if (byte >= 224) {
+        size_bytes = draw_size(program->input);
+    } else if (byte >= 208) {
+        take(program, draw_size(program->input), position + 1 + byte % 8);
+    } else if (byte >= 192) { /* freed as the next iteration begins */
+        free_at = UINT32_MAX;
+    } else if (byte >= 176) { /* asked for in the place of another one */
+        size_bytes = program->sizes[byte % program->count];
+    }
+    take(program, size_bytes, free_at);
+}
+
+static void run_iteration(program_t *program)
+{
+    FUZZ_REQUIRE(dao_planned_begin(program->allocator) == DAO_OK);
+    for (uint32_t i = 0; i < program->live_count; i++) { /* what is over from the one before */
+        program->live[i].free_at = 0;
+    }
+    for (uint32_t position = 0; position < program->count; position++) {
+        give_due(program, position);
+        run_position(program, position);
+    }
+    give_due(program, program->count);
+    FUZZ_REQUIRE(dao_planned_end(program->allocator) == DAO_OK);
+    FUZZ_REQUIRE(program->allocator->ops->is_valid(program->allocator));
+}
+
+static void run_program(fuzz_input_t *input)
+{
+    static program_t program;
+    uint32_t kind = fuzz_byte(input);
+    heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, kind % 2 == 0 ? PAGE_BYTES : 0);
+    FUZZ_REQUIRE(heap != NULL);
+    dao_caching_config_t caching = {
+        .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
+    dao_planned_config_t config = {
+        .name = "device:0",
+        .serving = {.mode = kind / 2 % 4 == 0 ? DAO_SERVING_BINS : DAO_SERVING_OFFSETS,
+                    .allocation_count = 2 * STEP_COUNT_MAX,
+                    .smallest_bytes = 1,
+                    .work_limit = 1000,
+                    .defers_frees = kind / 8 % 4 == 0}};
+    dao_allocator_t *inner;
+    program = (program_t){.input = input, .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1)};
+    FUZZ_REQUIRE(dao_caching_create(&caching, &inner) == DAO_OK);
+    FUZZ_REQUIRE(dao_planned_create(&config, inner, &program.allocator) == DAO_OK);
+    for (uint32_t i = 0; i < program.count; i++) {
+        program.sizes[i] = draw_size(input);
+        program.lives[i] = 1 + fuzz_byte(input) % 10;
+    }
+    while (input->left > 0) {
+        run_iteration(&program);
+    }
+    give_due(&program, UINT32_MAX);
+    FUZZ_REQUIRE(program.allocator->ops->used_get(program.allocator) == 0);
+    program.allocator->ops->destroy(program.allocator);
+    FUZZ_REQUIRE(heap_backend_destroy(heap));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    fuzz_input_t input = {.next = data, .left = size_bytes};
+    uint32_t part = fuzz_byte(&input) % 4;
+    if (part == 0) {
+        read_plan((const char *)input.next, input.left);
+    } else if (part == 1) {
+        run_entries(&input);
+    } else {
+        run_program(&input);
+    }
+    return 0;
+}
