@@ -29,10 +29,7 @@ static void make(const char *text, dao_plan_input_t *out_input)
 
 static void read_text(const char *text, dao_plan_input_t *out_input)
 {
-    FILE *file = fopen(path, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT(fputs(text, file) >= 0);
-    CU_ASSERT_EQUAL(fclose(file), 0);
+    dao_test_write_file(path, text, strlen(text));
     CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, out_input), DAO_OK);
 }
 

@@ -36,22 +36,11 @@ static void path_of(file_t file, char out_path[256])
     (void)snprintf(out_path, 256, "%s/%s", folder, endings[file]);
 }
 
-static void write_bytes(const char *path, const char *bytes, size_t length)
-{
-    FILE *stream = fopen(path, "wb");
-    if (stream == NULL) {
-        CU_FAIL_FATAL("cannot write a test file");
-        return;
-    }
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, length, stream), length);
-    CU_ASSERT_EQUAL(fclose(stream), 0);
-}
-
 static void write_file(file_t file, const char *text)
 {
     char path[256];
     path_of(file, path);
-    write_bytes(path, text, strlen(text));
+    dao_test_write_file(path, text, strlen(text));
 }
 
 static void write_good(void)
@@ -257,10 +246,10 @@ static void a_zero_byte_is_refused(void)
     write_good();
     char path[256];
     path_of(IO, path);
-    write_bytes(path, "[\0]", 3);
+    dao_test_write_file(path, "[\0]", 3);
     CU_ASSERT_EQUAL(read_trace(), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), ":1:2: byte 0x00 found"));
-    write_bytes(path, "[{\"op\":\"a\0b\"}]", 15);
+    dao_test_write_file(path, "[{\"op\":\"a\0b\"}]", 15);
     CU_ASSERT_EQUAL(read_trace(), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), ":1:10: NUL in a string"));
 }
@@ -274,7 +263,7 @@ static void every_truncated_file_is_refused(void)
         char path[256];
         path_of(file, path);
         for (size_t cut = 0; cut < length; cut++) {
-            write_bytes(path, good[file], cut);
+            dao_test_write_file(path, good[file], cut);
             CU_ASSERT_NOT_EQUAL(read_trace(), DAO_OK);
         }
     }
@@ -347,7 +336,7 @@ static void a_choice_of_batches_is_asked_for(void)
     write_good();
     char path[256];
     (void)snprintf(path, sizeof(path), "%s/m.16.tensor_size.json", folder);
-    write_bytes(path, "{}", 2);
+    dao_test_write_file(path, "{}", 2);
     CU_ASSERT_EQUAL(read_trace(), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "choose one with --batch"));
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "16"));
@@ -379,7 +368,7 @@ static void damaged_bytes_do_no_harm(void)
         }
         char path[256];
         path_of(file, path);
-        write_bytes(path, text, length);
+        dao_test_write_file(path, text, length);
         refused += read_trace() != DAO_OK;
     }
     CU_ASSERT_TRUE(refused > 1000);

@@ -19,17 +19,9 @@
 static char folder[] = "/tmp/dao-test-lives-XXXXXX";
 static char path[256];
 
-static void write_bytes(const void *bytes, size_t length)
-{
-    FILE *file = fopen(path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, length, file), length);
-    CU_ASSERT_EQUAL(fclose(file), 0);
-}
-
 static dao_status_t read_text(const char *text, dao_plan_input_t *out_lifetimes)
 {
-    write_bytes(text, strlen(text));
+    dao_test_write_file(path, text, strlen(text));
     return dao_read_lifetimes(path, NULL, out_lifetimes);
 }
 
@@ -232,7 +224,7 @@ static void lines_have_limits(void)
     text[64] = '\0';
     CU_ASSERT_EQUAL(read_text(text, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:1:33: the line has more than 32 fields"));
-    write_bytes(HEADER "a\0b,1,2,3\n", sizeof(HEADER "a\0b,1,2,3\n") - 1);
+    dao_test_write_file(path, HEADER "a\0b,1,2,3\n", sizeof(HEADER "a\0b,1,2,3\n") - 1);
     CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:2:2: a byte of the line is zero"));
     CU_ASSERT_EQUAL(dao_read_lifetimes("/nowhere", NULL, &lifetimes), DAO_ERR_IO);
@@ -247,7 +239,7 @@ static void lives_without_memory_are_refused(void)
         uint64_t failed = 1;
         for (uint64_t n = 0; failed > 0; n++) {
             dao_plan_input_t lifetimes;
-            write_bytes(texts[i], strlen(texts[i]));
+            dao_test_write_file(path, texts[i], strlen(texts[i]));
             dao_fault_arm(DAO_FAULT_ANY, n, false);
             dao_status_t status = dao_read_lifetimes(path, NULL, &lifetimes);
             failed = dao_fault_disarm();
@@ -280,19 +272,19 @@ static void packed_files_are_read(void)
     dao_plan_input_t lifetimes;
     size_t first = pack(HEADER "a,0,3,4\nb,", bytes, sizeof(bytes));
     size_t second = pack("3,9,5\n", bytes + first, sizeof(bytes) - first);
-    write_bytes(bytes, first + second); /* two packed files in a row are one */
+    dao_test_write_file(path, bytes, first + second); /* two packed files in a row are one */
     CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_OK);
     check(&lifetimes, "a 0-3 4, b 3-9 5");
     dao_plan_input_finish(&lifetimes);
     for (size_t length = 2; length < first + second; length++) {
-        write_bytes(bytes, length);
+        dao_test_write_file(path, bytes, length);
         CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
         if (length != first) { /* there the first of the two is whole, and its last line is not */
             CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is cut off"));
         }
     }
     bytes[first / 2] ^= 0xff;
-    write_bytes(bytes, first + second);
+    dao_test_write_file(path, bytes, first + second);
     CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is damaged"));
 }
@@ -302,7 +294,7 @@ static void packed_files_without_memory_are_refused(void)
     unsigned char bytes[512];
     uint64_t failed = 1;
     size_t length = pack(HEADER "a,0,3,4\n", bytes, sizeof(bytes));
-    write_bytes(bytes, length);
+    dao_test_write_file(path, bytes, length);
     for (uint64_t n = 0; failed > 0; n++) {
         dao_plan_input_t lifetimes;
         dao_fault_arm(DAO_FAULT_ANY, n, false);

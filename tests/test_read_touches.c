@@ -42,13 +42,7 @@ static void write_bytes(form_t form, const char *bytes, size_t length)
 {
     char path[256];
     path_of(form, path);
-    FILE *stream = fopen(path, "wb");
-    if (stream == NULL) {
-        CU_FAIL_FATAL("cannot write a test file");
-        return;
-    }
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, length, stream), length);
-    CU_ASSERT_EQUAL(fclose(stream), 0);
+    dao_test_write_file(path, bytes, length);
 }
 
 static int make_folder(void)

@@ -95,10 +95,7 @@ static void write_file(const char *folder, const char *name, const char *text)
 {
     char path[256];
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT_TRUE(fputs(text, file) >= 0);
-    CU_ASSERT_EQUAL(fclose(file), 0);
+    dao_test_write_file(path, text, strlen(text));
 }
 
 /* Runs `dao run FOLDER --capacity 1MiB --json` and reads what it prints, on standard output and error. */

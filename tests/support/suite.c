@@ -37,3 +37,14 @@ uint64_t dao_test_random(uint64_t *state)
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
 }
+
+void dao_test_write_file(const char *path, const void *bytes, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        CU_FAIL_FATAL("cannot write a test file");
+        return;
+    }
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, length, file), length);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+}

@@ -4,6 +4,7 @@
 
 #include <CUnit/CUnit.h>
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Runs the suites (closed by CU_SUITE_INFO_NULL), prints CUnit's summary, and gives main's result. */
@@ -14,6 +15,9 @@ uint64_t dao_test_seed(const char *test, uint64_t fallback);
 
 /* The next number of a splitmix64 sequence, for tests alone. */
 uint64_t dao_test_random(uint64_t *state);
+
+/* Writes a file that a test reads then; a failure ends the test. */
+void dao_test_write_file(const char *path, const void *bytes, size_t length);
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
