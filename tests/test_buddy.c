@@ -136,6 +136,9 @@ static void check_against(const model_t *model)
     uint32_t free_count = 0;
     for (uint32_t page = 0; page < model->page_count; page++) {
         free_count += !model->used[page];
+        if (model->order[page] >= 0) {
+            CU_ASSERT_EQUAL(dao_buddy_run_order(buddy, page), (uint32_t)model->order[page]);
+        }
     }
     CU_ASSERT_EQUAL(dao_buddy_free_count(buddy), free_count);
     uint32_t largest = dao_buddy_largest_free_order(buddy);

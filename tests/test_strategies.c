@@ -397,6 +397,18 @@ static void a_free_that_the_system_refuses_changes_nothing(void)
 static const create_t all[] = {dao_binary_buddy_create, dao_size_class_create, dao_system_create};
 #define ALL_COUNT (sizeof(all) / sizeof(all[0]))
 
+typedef struct seen {
+    uint64_t all_bytes;
+    uint64_t requested_bytes;
+} seen_t;
+
+static void see(const dao_block_t *block, void *user)
+{
+    seen_t *seen = user;
+    seen->all_bytes += block->block_bytes;
+    seen->requested_bytes += block->requested_bytes;
+}
+
 static void any_alignment_can_be_had(void)
 {
     for (size_t k = 0; k < ALL_COUNT; k++) {
@@ -411,6 +423,10 @@ static void any_alignment_can_be_had(void)
                 CU_ASSERT_EQUAL(allocator->ops->query(allocator, blocks[i] + sizes[i] - 1, &block), DAO_OK);
                 CU_ASSERT_PTR_EQUAL(block.address, blocks[i]);
             }
+            seen_t seen = {0}; /* blocks that begin behind what their alignment has cost, too */
+            allocator->ops->walk_all(allocator, see, &seen);
+            CU_ASSERT_EQUAL(seen.all_bytes, stats_now().reserved_bytes);
+            CU_ASSERT_EQUAL(seen.requested_bytes, stats_now().requested_bytes);
             for (size_t i = 0; i < 6; i++) {
                 give(blocks[i]);
             }

@@ -28,11 +28,10 @@
 typedef struct dao_shape {
     dao_step_log_t log;
     uint64_t seen_count;
-    uint64_t seen_at;        /* number of the step in which it came last */
-    struct dao_shape *after; /* the step that came behind it the last time; NULL: none did */
-    bool has_evicted;        /* tensors had to leave the device in it: a plan is of use */
-    uint32_t try_count;      /* plans that could not be made */
-    bool is_at_desk;
+    uint64_t seen_at;         /* number of the step in which it came last */
+    struct dao_shape *after;  /* the step that came behind it the last time; NULL: none did */
+    bool has_evicted;         /* tensors had to leave the device in it: a plan is of use */
+    uint32_t try_count;       /* plans that could not be made */
     dao_course_t *course;     /* NULL: none is made yet */
     dao_course_t *new_course; /* takes its place when the step begins the next time */
     uint32_t measure_steps;   /* between measurements, while its course is followed */

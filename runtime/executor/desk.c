@@ -143,12 +143,3 @@ dao_desk_job_t *dao_desk_take_back(dao_desk_t *desk)
     dao_mutex_unlock(&desk->lock);
     return job;
 }
-
-void dao_desk_wait(dao_desk_t *desk)
-{
-    dao_mutex_lock(&desk->lock);
-    while (desk->job != NULL && !atomic_load(&desk->is_done)) {
-        dao_cond_wait(&desk->changed, &desk->lock);
-    }
-    dao_mutex_unlock(&desk->lock);
-}

@@ -42,7 +42,4 @@ DAO_NODISCARD dao_status_t dao_desk_hand_in(dao_desk_t *desk, dao_desk_job_t *jo
 /* Takes the job back if it is done; NULL. Never waits. */
 dao_desk_job_t *dao_desk_take_back(dao_desk_t *desk);
 
-/* Waits until the job that was handed in is done. */
-void dao_desk_wait(dao_desk_t *desk);
-
 #endif

@@ -141,12 +141,12 @@ static dao_backend_event_t *event_of(const dao_meter_t *meter, int lane_index, u
     return is_kept ? lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)] : NULL;
 }
 
-/* Nanoseconds between two events; 0 if the backend cannot tell, or they came the other way round. */
-static uint64_t elapsed(const dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
+/* Nanoseconds between two events of a lane; what the device cannot tell spoils the measurement. */
+static uint64_t elapsed(dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
 {
     int64_t ns = 0;
-    if (from == NULL || to == NULL || meter->timeline->ops->event_elapsed(from, to, &ns) != DAO_OK) {
-        return 0;
+    if (meter->timeline->ops->event_elapsed(from, to, &ns) != DAO_OK) {
+        meter->is_spoilt = true;
     }
     return ns > 0 ? (uint64_t)ns : 0;
 }
@@ -218,7 +218,8 @@ static void look_at(dao_meter_t *meter, int lane, uint64_t sequence)
         note_copy(&meter->links[lane], slot->size_bytes, time_ns);
         return;
     }
-    note_gap(meter, slot, elapsed(meter, event_of(meter, lane, sequence - 1), slot->begin));
+    dao_backend_event_t *before = event_of(meter, lane, sequence - 1);
+    note_gap(meter, slot, before != NULL ? elapsed(meter, before, slot->begin) : 0);
     note_kernel(meter, slot, time_ns);
 }
 
