@@ -49,11 +49,6 @@
 /* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
 #define RESERVATION_FACTOR 4u
 
-static paged_t *paged_of(dao_allocator_t *allocator)
-{
-    return (paged_t *)allocator;
-}
-
 static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
 {
     dao_paged_lock(paged);
@@ -94,7 +89,7 @@ static dao_status_t place(paged_t *paged, const dao_block_request_t *request, ui
 static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->holds != NULL));
     if (request->size_bytes > PTRDIFF_MAX) {
         return fail(paged, request, dao_error(DAO_ERR_OVERFLOW, "no block can be that large"));
@@ -172,7 +167,7 @@ static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, siz
 /* For good fit. */
 static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
         return dao_allocator_alloc_otherwise(allocator, size_bytes);
     }
@@ -190,7 +185,7 @@ static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t
 /* Frees any block, or says why it cannot be freed. */
 static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
@@ -251,7 +246,7 @@ static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *addres
    a segment callback of another place. */
 static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = dao_paged_home(paged);
     uint64_t offset_units = unit_at(arena, address);
     if (offset_units >= paged->window_units || !dao_spin_try_beside(&arena->lock)) {
@@ -264,7 +259,7 @@ static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
 
 static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
@@ -277,7 +272,7 @@ static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address,
 
 static dao_status_t paged_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = arena_around(paged, address);
     dao_status_t status = DAO_ERR_FOREIGN_POINTER;
     if (arena != NULL) {
@@ -305,7 +300,7 @@ static uint32_t free_pages(paged_t *paged)
 
 static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     uint64_t before_bytes = paged->ledger.stats.reserved_bytes;
     (void)dao_paged_settle(paged);
@@ -338,7 +333,7 @@ static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
 
 static dao_status_t paged_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     dao_status_t status = shrink_to(paged, limit_bytes);
     if (status == DAO_OK) {
@@ -351,7 +346,7 @@ static dao_status_t paged_limit_set(dao_allocator_t *allocator, size_t limit_byt
 
 static uint64_t paged_used_get(dao_allocator_t *allocator)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     uint64_t used_bytes = 0;
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
@@ -363,7 +358,7 @@ static uint64_t paged_used_get(dao_allocator_t *allocator)
 
 static void paged_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     dao_paged_gather(paged);
     *out_stats = paged->ledger.stats;
@@ -373,7 +368,7 @@ static void paged_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 
 static void paged_stats_reset_peaks(dao_allocator_t *allocator)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     dao_paged_gather(paged);
     dao_stats_peaks_to_now(&paged->ledger.stats);
@@ -382,7 +377,7 @@ static void paged_stats_reset_peaks(dao_allocator_t *allocator)
 
 static void paged_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         dao_segment_walk(&paged->arenas[i]->segment, visit, user);
@@ -392,7 +387,7 @@ static void paged_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void
 
 static void paged_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         const arena_t *arena = paged->arenas[i];
@@ -403,7 +398,7 @@ static void paged_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, 
 
 static bool paged_is_valid(dao_allocator_t *allocator)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     bool valid = dao_paged_is_valid_locked(paged);
     dao_paged_unlock(paged);
@@ -412,7 +407,7 @@ static bool paged_is_valid(dao_allocator_t *allocator)
 
 static void paged_destroy(dao_allocator_t *allocator)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     if (paged == NULL) {
         return;
     }

@@ -53,6 +53,11 @@ typedef struct paged {
     uint32_t window_count; /* arenas whose role is ARENA_WINDOW */
 } paged_t;
 
+static inline paged_t *dao_paged_of(dao_allocator_t *allocator)
+{
+    return (paged_t *)allocator;
+}
+
 /* The arena of this thread among the shared ones, at every place that has so many. */
 extern DAO_FAST_THREAD_LOCAL size_t dao_paged_home_arena;
 

@@ -18,11 +18,6 @@
 
 #include "base/error.h"
 
-static paged_t *paged_of(dao_allocator_t *allocator)
-{
-    return (paged_t *)allocator;
-}
-
 /* Gives an arena that a new lease may have, making one if need be: with the world's locks. */
 static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
 {
@@ -49,7 +44,7 @@ static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
 
 dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = NULL;
     dao_paged_lock(paged);
     dao_status_t status = find_arena(paged, &arena);
@@ -64,7 +59,7 @@ dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lea
 
 void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     arena_t *arena = dao_paged_leased(paged, lease);
     DAO_ASSERT(arena->role == ARENA_LEASED);
@@ -75,7 +70,7 @@ void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease)
 
 void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     const arena_t *arena = dao_paged_leased(paged, lease);
     const dao_stats_t *stats = &arena->ledger.stats;

@@ -19,14 +19,9 @@
 /* Holes that a walk looks at. */
 #define HOLE_LOOK_MAX 1024u
 
-static paged_t *paged_of(dao_allocator_t *allocator)
-{
-    return (paged_t *)allocator;
-}
-
 dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     dao_paged_lock(paged);
     dao_status_t status = paged->window_count < DAO_PAGED_WINDOW_MAX
                               ? dao_paged_add_arena(paged, ARENA_WINDOW)
@@ -118,7 +113,7 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
 dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                                 const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     placing_t placing = {.request = request,
                          .block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE),
                          .arena = paged->arenas[window->number]};
@@ -183,7 +178,7 @@ static bool show_ends(const dao_range_block_t *hole, void *user)
 void dao_paged_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
                            dao_idle_visit_t visit, void *user)
 {
-    paged_t *paged = paged_of(allocator);
+    paged_t *paged = dao_paged_of(allocator);
     arena_t *arena = paged->arenas[window->number];
     idle_walk_t walk = {.arena = arena,
                         .page_bytes = paged->page_bytes,

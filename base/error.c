@@ -126,6 +126,11 @@ dao_status_t dao_error(dao_status_t status, const char *format, ...)
     return status;
 }
 
+dao_status_t dao_error_null(const char *function, const char *argument)
+{
+    return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
+}
+
 dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...)
 {
     va_list arguments;

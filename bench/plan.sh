@@ -96,10 +96,21 @@ section() {
     cp "$work/doc" "$doc"
 }
 
+# cached NAME: the value of a variable of the build.
+cached() {
+    sed -n "s/^$1:[^=]*=//p" "$build/CMakeCache.txt"
+}
+
+# compiler: what made the build, and with which options.
+compiler() {
+    kind=$(cached CMAKE_BUILD_TYPE | tr '[:lower:]' '[:upper:]')
+    echo "$("$(cached CMAKE_C_COMPILER)" --version | head -1) $(cached "CMAKE_C_FLAGS_$kind")"
+}
+
 # taken: when and where.
 taken() {
     echo "Taken on $(date -u +%Y-%m-%d) on one thread of an $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)" \
-        "with $(nproc) processors, gcc -O2; seconds are processor time."
+        "with $(nproc) processors, $(compiler); seconds are processor time."
 }
 
 section taken taken

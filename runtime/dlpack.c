@@ -32,11 +32,6 @@ static const struct {
 };
 #define TYPE_COUNT (sizeof(type_names) / sizeof(type_names[0]))
 
-static dao_status_t null_error(const char *function, const char *argument)
-{
-    return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
-}
-
 /* ---- out ---- */
 
 typedef struct exported {
@@ -139,7 +134,7 @@ dao_status_t dao_tensor_to_dlpack(dao_tensor_t *tensor, uint32_t flags,
 {
     static const char function[] = "dao_tensor_to_dlpack";
     if (tensor == NULL || out_managed == NULL) {
-        return null_error(function, tensor == NULL ? "tensor" : "out_managed");
+        return dao_error_null(function, tensor == NULL ? "tensor" : "out_managed");
     }
     if ((flags & ~(uint32_t)DAO_DLPACK_FLAG_READ_ONLY) != 0) {
         return dao_error(DAO_ERR_INVALID, "%s: flags 0x%" PRIx32 "; see dao_dlpack_flag_t", function, flags);
@@ -165,7 +160,7 @@ dao_status_t dao_tensor_to_dlpack_unversioned(dao_tensor_t *tensor, struct DLMan
 {
     static const char function[] = "dao_tensor_to_dlpack_unversioned";
     if (tensor == NULL || out_managed == NULL) {
-        return null_error(function, tensor == NULL ? "tensor" : "out_managed");
+        return dao_error_null(function, tensor == NULL ? "tensor" : "out_managed");
     }
     exported_t *exported;
     DLTensor described;
@@ -247,7 +242,7 @@ static dao_status_t stretch_find(const char *function, const DLTensor *described
         uintptr_t address;
         uintptr_t end;
         if (described->data == NULL) {
-            return null_error(function, "data");
+            return dao_error_null(function, "data");
         }
         if (__builtin_add_overflow((uintptr_t)described->data, described->byte_offset, &address) ||
             __builtin_sub_overflow(address, stretch.extent.before_bytes, &address) ||
@@ -318,7 +313,7 @@ dao_status_t dao_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, ui
 {
     static const char function[] = "dao_tensor_from_dlpack";
     if (managed == NULL || out_tensor == NULL) {
-        return null_error(function, managed == NULL ? "managed" : "out_tensor");
+        return dao_error_null(function, managed == NULL ? "managed" : "out_tensor");
     }
     if ((flags & ~(uint32_t)DAO_DLPACK_FLAG_READ_ONLY) != 0) {
         return dao_error(DAO_ERR_INVALID, "%s: flags 0x%" PRIx32 "; see dao_dlpack_flag_t", function, flags);
@@ -339,7 +334,7 @@ dao_status_t dao_tensor_from_dlpack_unversioned(struct DLManagedTensor *managed,
 {
     static const char function[] = "dao_tensor_from_dlpack_unversioned";
     if (managed == NULL || out_tensor == NULL) {
-        return null_error(function, managed == NULL ? "managed" : "out_tensor");
+        return dao_error_null(function, managed == NULL ? "managed" : "out_tensor");
     }
     return tensor_take(function, &managed->dl_tensor, unversioned_end, managed, out_tensor);
 }

@@ -22,11 +22,6 @@ struct dao_event {
     dao_live_t live;
 };
 
-static dao_status_t null_error(const char *function, const char *argument)
-{
-    return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
-}
-
 /* A stream or event may be used unless it is NULL or came here by a fork. */
 static dao_status_t runtime_check(const dao_runtime_t *runtime, const char *function)
 {
@@ -45,12 +40,12 @@ static dao_status_t work_check(const dao_runtime_t *runtime, const char *functio
 
 static dao_status_t stream_check(const dao_stream_t *stream, const char *function)
 {
-    return stream == NULL ? null_error(function, "stream") : work_check(stream->runtime, function);
+    return stream == NULL ? dao_error_null(function, "stream") : work_check(stream->runtime, function);
 }
 
 static dao_status_t event_check(const dao_event_t *event, const char *function)
 {
-    return event == NULL ? null_error(function, "event") : work_check(event->runtime, function);
+    return event == NULL ? dao_error_null(function, "event") : work_check(event->runtime, function);
 }
 
 /* ---- life of streams ---- */
@@ -123,13 +118,13 @@ static dao_status_t stream_make(int32_t device_index, bool adopts, void *native,
 dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
 {
     return out_stream != NULL ? stream_make(device_index, false, NULL, out_stream)
-                              : null_error("dao_stream_create", "out_stream");
+                              : dao_error_null("dao_stream_create", "out_stream");
 }
 
 dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t **out_stream)
 {
     return out_stream != NULL ? stream_make(device_index, true, native, out_stream)
-                              : null_error("dao_stream_adopt", "out_stream");
+                              : dao_error_null("dao_stream_adopt", "out_stream");
 }
 
 void dao_stream_retain(dao_stream_t *stream)
@@ -182,7 +177,7 @@ void dao_stream_destroy(dao_stream_t *stream)
 dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)
 {
     if (out_stream == NULL) {
-        return null_error("dao_stream_get", "out_stream");
+        return dao_error_null("dao_stream_get", "out_stream");
     }
     if ((int)role < 0 || (int)role >= DAO_STREAM_ROLE_COUNT) {
         return dao_error(DAO_ERR_INVALID, "dao_stream_get: role %d is none; see dao_stream_role_t",
@@ -328,7 +323,7 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
         return DAO_OK;
     }
     if (dst == NULL || src == NULL) {
-        return null_error("dao_stream_copy", dst == NULL ? "dst" : "src");
+        return dao_error_null("dao_stream_copy", dst == NULL ? "dst" : "src");
     }
     return copy_answer(copy_queue(stream, dst_place, dst, src_place, src, size_bytes), dst_place, src_place,
                        size_bytes);
@@ -337,10 +332,10 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
 static dao_status_t batch_check(const dao_copy_batch_t *batch)
 {
     if (batch == NULL) {
-        return null_error("dao_stream_copy_batch", "batch");
+        return dao_error_null("dao_stream_copy_batch", "batch");
     }
     if (batch->count > 0 && (batch->dsts == NULL || batch->srcs == NULL || batch->sizes_bytes == NULL)) {
-        return null_error("dao_stream_copy_batch", "one of the batch's arrays");
+        return dao_error_null("dao_stream_copy_batch", "one of the batch's arrays");
     }
     for (size_t i = 0; i < batch->count; i++) {
         if (batch->dsts[i] == NULL || batch->srcs[i] == NULL || batch->sizes_bytes[i] == 0) {
@@ -399,7 +394,7 @@ dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, siz
         return status;
     }
     if (dst == NULL) {
-        return null_error("dao_stream_fill", "dst");
+        return dao_error_null("dao_stream_fill", "dst");
     }
     return dao_runtime_told(stream->runtime,
                             stream->runtime->ops->fill(stream->backend, dst, value, size_bytes));
@@ -412,7 +407,7 @@ dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function
         return status;
     }
     if (function == NULL) {
-        return null_error("dao_stream_host_func", "function");
+        return dao_error_null("dao_stream_host_func", "function");
     }
     return dao_runtime_told(stream->runtime,
                             stream->runtime->ops->host_func(stream->backend, function, user));
@@ -423,7 +418,7 @@ dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function
 dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
 {
     if (out_event == NULL) {
-        return null_error("dao_event_create", "out_event");
+        return dao_error_null("dao_event_create", "out_event");
     }
     dao_runtime_t *runtime;
     dao_status_t status = runtime_acquire_healthy(device_index, "dao_event_create", &runtime);
@@ -514,7 +509,7 @@ dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *ou
         return status;
     }
     if (out_elapsed_ns == NULL) {
-        return null_error("dao_event_elapsed", "out_elapsed_ns");
+        return dao_error_null("dao_event_elapsed", "out_elapsed_ns");
     }
     if (begin->runtime != end->runtime) {
         return dao_error(DAO_ERR_INVALID,

@@ -161,11 +161,6 @@ static dao_status_t bounds_check(const char *function, const layout_t *layout, s
 
 /* ---- life ---- */
 
-static dao_status_t null_error(const char *function, const char *argument)
-{
-    return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
-}
-
 /* Makes a tensor; it takes a reference to the memory. */
 static dao_status_t tensor_create(dao_memory_t *memory, const layout_t *layout, dao_tensor_t **out_tensor)
 {
@@ -213,7 +208,7 @@ static dao_status_t tensor_allocate(const char *function, dao_place_t place, dao
                                     const int64_t *shape, dao_tensor_t **out_tensor)
 {
     if (out_tensor == NULL) {
-        return null_error(function, "out_tensor");
+        return dao_error_null(function, "out_tensor");
     }
     if (dao_type_size(type) == 0) {
         return dao_error(DAO_ERR_INVALID, "%s: %d is not a type", function, (int)type);
@@ -340,7 +335,7 @@ dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes, d
 {
     static const char function[] = "dao_tensor_from_memory";
     if (memory == NULL || out_tensor == NULL) {
-        return null_error(function, memory == NULL ? "memory" : "out_tensor");
+        return dao_error_null(function, memory == NULL ? "memory" : "out_tensor");
     }
     size_t element_bytes = dao_type_size(type);
     if (element_bytes == 0) {
@@ -420,7 +415,7 @@ static dao_status_t view_begin(const char *function, const dao_tensor_t *tensor,
                                dao_tensor_t *const *out_tensor, layout_t *out_layout)
 {
     if (tensor == NULL || out_tensor == NULL) {
-        return null_error(function, tensor == NULL ? "tensor" : "out_tensor");
+        return dao_error_null(function, tensor == NULL ? "tensor" : "out_tensor");
     }
     *out_layout = tensor->layout;
     return DAO_OK;
@@ -501,7 +496,7 @@ dao_status_t dao_tensor_permute(dao_tensor_t *tensor, const int32_t *order, dao_
         return status;
     }
     if (layout.rank > 0 && order == NULL) {
-        return null_error(function, "order");
+        return dao_error_null(function, "order");
     }
     bool seen[DAO_TENSOR_RANK_MAX] = {false};
     for (int32_t i = 0; i < layout.rank; i++) {

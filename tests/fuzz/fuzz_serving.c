@@ -15,6 +15,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- plan files ---- */
@@ -84,8 +85,8 @@ static void number_of(fuzz_input_t *input, uint64_t scale, char out_text[24])
     }
 }
 
-/* An entry that a plan could have; bytes change one number or another. */
-static void add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
+/* An entry that a plan could have; bytes change one number or another. Gives where it ends in the arena, as far as it says. */
+static uint64_t add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
 {
     char columns[8][24], line[256];
     uint32_t life = 1 + fuzz_byte(input) % 4;
@@ -93,7 +94,7 @@ static void add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
     static const uint64_t scales[8] = {256, 100, 100, 1, 1, 1, 1, 1};
     uint32_t changed = fuzz_byte(input);
     for (uint32_t i = 0; i < 8; i++) {
-        if (changed % 16 == i || changed / 16 == i) {
+        if (changed % 64 == i || changed / 16 == i + 8) {
             number_of(input, scales[i], columns[i]);
         } else {
             (void)snprintf(columns[i], sizeof(columns[i]), "%" PRIu64, usual[i]);
@@ -102,20 +103,26 @@ static void add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
     (void)snprintf(line, sizeof(line), "%s %s %s %s %s %s %s %s\n", columns[0], columns[1], columns[2],
                    columns[3], columns[4], columns[5], columns[6], columns[7]);
     text_add_line(text, line);
+    uint64_t size_bytes = strtoull(columns[1], NULL, 10);
+    bool is_placed = strcmp(columns[0], "-") != 0 && size_bytes < DAO_PLAN_SIZE_MAX;
+    return is_placed ? strtoull(columns[0], NULL, 10) + (size_bytes + 255) / 256 * 256 : 0;
 }
 
 static void run_entries(fuzz_input_t *input)
 {
-    static text_t text;
+    static text_t entries, text;
     char line[LINE_BYTES];
     uint32_t count = 1 + fuzz_byte(input) % ENTRY_COUNT_MAX;
-    text.length = 0;
-    text_add_line(&text, "dao-plan 1\n");
-    (void)snprintf(line, sizeof(line), "entries %" PRIu32 " arena %" PRIu32 "\n", count, (count + 32) * 256);
-    text_add_line(&text, line);
+    uint64_t arena_bytes = 0;
+    entries.length = text.length = 0;
     for (uint32_t i = 0; i < count; i++) {
-        add_entry(&text, input, i);
+        uint64_t end_bytes = add_entry(&entries, input, i);
+        arena_bytes = end_bytes > arena_bytes ? end_bytes : arena_bytes;
     }
+    (void)snprintf(line, sizeof(line), "dao-plan 1\nentries %" PRIu32 " arena %" PRIu64 "\n", count,
+                   arena_bytes);
+    text_add_line(&text, line);
+    FUZZ_REQUIRE(text_add(entries.bytes, entries.length, &text) == DAO_OK);
     text_add_sum(&text);
     read_plan(text.bytes, text.length);
 }
