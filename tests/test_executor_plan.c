@@ -256,6 +256,47 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
 
+/* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than fit. */
+static uint64_t count_fetches(bool without_plans)
+{
+    enum { WEIGHTS = 4, TURNS = 4 };
+    dao_executor_config_t config = tight;
+    uint32_t weights[WEIGHTS];
+    uint64_t before = 0;
+    config.capacity_bytes = (WEIGHTS - 1) * UNIT;
+    config.queue_kernels = 1;
+    config.without_plans = without_plans;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        weights[i] = tensor(UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, weights[i]), DAO_OK);
+    }
+    for (int step = 0; step < 2; step++) {
+        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        before = stats_now().fetch_count;
+        for (uint32_t i = 0; i < TURNS * WEIGHTS; i++) {
+            program_kernel_t kernel = {.name = "read",
+                                       .operand_count = 1,
+                                       .tensors = {weights[i % WEIGHTS]},
+                                       .accesses = {DAO_ACCESS_READ}};
+            CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+    uint64_t count = stats_now().fetch_count - before;
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 0);
+    end();
+    return count;
+}
+
+static void the_step_before_tells_what_comes(void)
+{
+    uint64_t known = count_fetches(false);
+    uint64_t unknown = count_fetches(true);
+    (void)printf("    %" PRIu64 " copies in, %" PRIu64 " without knowing\n", known, unknown);
+    CU_ASSERT_TRUE(2 * known <= unknown + 2);
+}
+
 static void what_fits_is_not_planned(void)
 {
     dao_executor_config_t config = tight;
@@ -473,6 +514,7 @@ static void a_plan_that_cannot_be_made_harms_nothing(void)
 
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
+    {"the step before tells what comes", the_step_before_tells_what_comes},
     {"what fits is not planned", what_fits_is_not_planned},
     {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},

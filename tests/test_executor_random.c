@@ -153,6 +153,7 @@ static void run_program(uint64_t seed, const variant_t *variant)
         .queue_kernels = 1 + (uint32_t)below(64),
         .policy = (dao_policy_t)below(DAO_POLICY_USER + 1),
         .score = by_id,
+        .ahead_ns = below(3) == 0 ? 1 + below(100000) : 0,
         .check = true,
     };
     if (variant->with_file) {

@@ -54,8 +54,7 @@ static const dao_option_t options[] = {
     {"mode", "MODE", offsetof(settings_t, mode),
      "step (default): all is known before; queue: pushed one by one"},
     {"scheme", "NAME", offsetof(settings_t, scheme),
-     "online (default): the executor decides; plan: a plan of the whole step is replayed;\n"
-     "learn: steps in a row, which the executor plans by itself"},
+     "online (default): the executor decides; learn: it plans by itself; plan: a plan is replayed"},
     {"verify", NULL, offsetof(settings_t, is_verified),
      "read everything back, and check the executor at every operator"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
@@ -530,7 +529,9 @@ const dao_command_t dao_command_run = {
         "use,\n"
         "in both runs, so both times do. Preparing and checking at the end are outside the times; kernels "
         "that\n"
-        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.",
+        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.\n"
+        "With --scheme learn steps are run in a row; evictions, bytes and the step time are means of the "
+        "last five.",
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,
