@@ -25,6 +25,8 @@ typedef struct settings {
     const char *work;
     const char *capacity;
     const char *alignment;
+    const char *period;
+    const char *margin;
     const char *generate;
     const char *batch;
     const char *svg;
@@ -42,6 +44,9 @@ static const dao_option_t options[] = {
     {"capacity", "BYTES", offsetof(settings_t, capacity),
      "can it be placed in so many? Ends when it is; what does not fit is told"},
     {"align", "BYTES", offsetof(settings_t, alignment), "of every offset that has none of its own"},
+    {"period", "N", offsetof(settings_t, period),
+     "the step repeats after N: lives that go beyond it go on at its start"},
+    {"margin", "N", offsetof(settings_t, margin), "every life ends so much later than it says"},
     {"closed", NULL, offsetof(settings_t, is_closed), "lives include their ends"},
     {"generate", "K:N[:SEED]", offsetof(settings_t, generate),
      "instead of FILE: about N buffers of a kind below"},
@@ -120,10 +125,18 @@ static int read_bytes(const dao_command_t *command, const char *option, const ch
                                  text, most);
 }
 
+static int read_time(const dao_command_t *command, const char *option, const char *text, uint64_t *out_time)
+{
+    bool is_read = text == NULL || (strspn(text, "0123456789") == strlen(text) &&
+                                    dao_decimal_scale(text, 0, out_time) && *out_time > 0);
+    return is_read ? DAO_EXIT_OK
+                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time above 0", option, text);
+}
+
 static int read_problem(const dao_command_t *command, planning_t *planning)
 {
     const settings_t *settings = planning->settings;
-    uint64_t alignment = 0;
+    uint64_t alignment = 0, period = 0, margin = 0;
     int exit_code = read_bytes(command, "capacity", settings->capacity, DAO_PLAN_TOTAL_MAX,
                                &planning->pool.capacity_bytes);
     if (exit_code == DAO_EXIT_OK) {
@@ -133,9 +146,17 @@ static int read_problem(const dao_command_t *command, planning_t *planning)
         exit_code =
             dao_usage_error(command->name, "--align: \"%.40s\" is no power of two", settings->alignment);
     }
+    if (exit_code == DAO_EXIT_OK) {
+        exit_code = read_time(command, "period", settings->period, &period);
+    }
+    if (exit_code == DAO_EXIT_OK) {
+        exit_code = read_time(command, "margin", settings->margin, &margin);
+    }
     planning->problem = (dao_plan_problem_t){.pools = &planning->pool,
                                              .pool_count = 1,
                                              .is_closed = settings->is_closed,
+                                             .period = period,
+                                             .margin = margin,
                                              .alignment_bytes = (uint32_t)alignment};
     return exit_code;
 }

@@ -88,6 +88,8 @@ dao_status_t dao_plan_contest_init(dao_plan_contest_t *contest, const dao_plan_i
     contest->problem.pools = problem->pools;
     contest->problem.pool_count = problem->pool_count;
     contest->problem.is_closed = problem->is_closed;
+    contest->problem.period = problem->period;
+    contest->problem.margin = problem->margin;
     contest->problem.alignment_bytes = problem->alignment_bytes;
     return find_bound(&contest->problem, &contest->bound_bytes);
 }
@@ -123,8 +125,9 @@ static dao_status_t replay(const dao_alloc_trace_t *trace, strategy_t strategy, 
 static dao_status_t run_strategy(dao_plan_contest_t *contest, strategy_t strategy, dao_plan_row_t *row)
 {
     dao_status_t status = DAO_OK;
-    if (contest->problem.clock_count > 0) {
-        return DAO_OK; /* what comes after what is open */
+    const dao_plan_problem_t *problem = &contest->problem;
+    if (problem->clock_count > 0 || problem->period > 0 || problem->margin > 0) {
+        return DAO_OK; /* what comes after what is open, or not what the lives say */
     }
     if (!contest->has_trace) {
         status = dao_plan_input_replay(contest->input, contest->problem.is_closed, &contest->trace);
