@@ -340,6 +340,7 @@ static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stat
     dao_report_ms(report, "stall_host_ms", "  waited for the host", stats->stall_host_ns);
     dao_report_ms(report, "bound_ms", "  bound of those planned", stats->bound_ns);
     dao_report_ms(report, "lost_ms", "  lost against it", stats->lost_ns);
+    dao_report_ms(report, "forecast_ms", "  forecast of those planned", stats->forecast_ns);
 }
 
 static void report_result(dao_report_t *report, const dao_run_config_t *config,

@@ -287,7 +287,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
     X(uint64_t, stall_out_ns, "kernels waited for room")                                                     \
     X(uint64_t, stall_host_ns, "kernels waited for the host to queue them")                                  \
     X(uint64_t, bound_ns, "least time of the measured steps that have a plan")                               \
-    X(uint64_t, lost_ns, "by which these took longer")
+    X(uint64_t, lost_ns, "by which these took longer")                                                       \
+    X(uint64_t, forecast_ns, "what their plans say that they take")
 
 typedef struct dao_executor_stats {
 #define DAO_EXECUTOR_STATS_FIELD(type, name, text) type name; /**< see DAO_EXECUTOR_STATS_LIST */

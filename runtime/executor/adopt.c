@@ -238,6 +238,7 @@ static void count_step(dao_adopt_t *adopt, const dao_shape_t *shape)
         uint64_t compute_ns = sum_of_kernels(meter); /* kernels may have taken longer than in the plan */
         uint64_t bound_ns = shape->course->bound_ns > compute_ns ? shape->course->bound_ns : compute_ns;
         stats->bound_ns += bound_ns;
+        stats->forecast_ns += shape->course->schedule->step_ns;
         stats->lost_ns += meter->step_ns > bound_ns ? meter->step_ns - bound_ns : 0;
     }
 }
