@@ -129,7 +129,7 @@ static void run_entries(fuzz_input_t *input)
 
 /* ---- programs ---- */
 
-enum { STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512 };
+enum { STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUNT_MAX = 24 };
 
 #define CAPACITY_BYTES (64 * MIB)
 #define PAGE_BYTES     (64 * KIB)
@@ -242,7 +242,7 @@ static void run_program(fuzz_input_t *input)
         program.sizes[i] = draw_size(input);
         program.lives[i] = 1 + fuzz_byte(input) % 10;
     }
-    while (input->left > 0) {
+    for (uint32_t i = 0; i < ITERATION_COUNT_MAX && input->left > 0; i++) {
         run_iteration(&program);
     }
     give_due(&program, UINT32_MAX);
