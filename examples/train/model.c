@@ -22,7 +22,9 @@
 #define TENSOR_COUNT_MAX                                                                                     \
     (TENSORS_A_PARAMETER * PARAMETER_COUNT_MAX + TENSORS_A_LAYER * MODEL_LAYER_COUNT_MAX + 16)
 
+/* Wider models learn in smaller steps: with AdamW the rate goes as one over the width (Yang et al., Tensor Programs V, 2022). */
 #define LEARNING_RATE 2e-3f
+#define RATE_WIDTH    64.0f
 #define WEIGHT_DECAY  0.01f
 
 /* What is learnt, and what AdamW keeps of it. */
@@ -438,7 +440,7 @@ dao_status_t model_create(dao_executor_t *executor, const model_config_t *config
 dao_status_t model_train(model_t *model, const unsigned char *tokens, size_t step_number, float *out_loss)
 {
     float number = (float)step_number;
-    schedule_t schedule = {.rate = LEARNING_RATE,
+    schedule_t schedule = {.rate = LEARNING_RATE * fminf(1.0f, RATE_WIDTH / (float)model->config.width),
                            .mean_correction = 1.0f - powf(ADAMW_MEAN_KEPT, number),
                            .square_correction = 1.0f - powf(ADAMW_SQUARE_KEPT, number)};
     dao_status_t status;
