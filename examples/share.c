@@ -80,5 +80,6 @@ int main(void)
     }
     (void)close(sockets[1]); /* so that a child that ends is noticed */
     int result = child > 0 ? give(sockets[0]) : 1;
+    (void)close(sockets[0]); /* so that the child does not wait for what never comes */
     return waitpid(child, &status, 0) == child && status == 0 ? result : 1;
 }

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 typedef struct dao_shared {
@@ -48,6 +49,7 @@ typedef struct wire {
     unsigned char backend_bytes[sizeof(((dao_backend_share_t *)NULL)->bytes)];
 } wire_t;
 static_assert(sizeof(wire_t) <= DAO_SHARE_BYTES, "the bytes of a share hold it");
+static_assert(offsetof(wire_t, magic) == 0, "dao_share_close() looks there");
 
 /* ---- the list ---- */
 
@@ -112,7 +114,8 @@ static void shared_end(void *address, size_t size_bytes, void *user)
 {
     dao_shared_t *shared = user;
     dao_runtime_t *runtime = shared->runtime;
-    if (dao_runtime_synchronize(runtime) != DAO_OK) { /* which is an end of the work, too */
+    bool is_lost = dao_runtime_is_lost(runtime);                  /* then there is no work */
+    if (!is_lost && dao_runtime_synchronize(runtime) != DAO_OK) { /* which is an end of the work, too */
         dao_log(DAO_LOG_LEVEL_WARNING, "shared memory of device:%" PRId32 " goes after failed work: %s",
                 runtime->device_index, dao_last_message());
     }
@@ -121,6 +124,7 @@ static void shared_end(void *address, size_t size_bytes, void *user)
     if (runtime->ops->shared_destroy(runtime->device, shared->backend) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "shared memory of device:%" PRId32 " could not be given back: %s",
                 runtime->device_index, dao_last_message());
+        dao_watch_tell(runtime->device_index, DAO_SEGMENT_EVENT_OBTAINED, address, size_bytes);
     }
     dao_host_free(shared);
     dao_runtime_release(runtime);
@@ -176,6 +180,19 @@ static dao_status_t shared_publish(dao_shared_t *shared, dao_place_t place, dao_
     return DAO_OK;
 }
 
+/* Has a place give back to its device what is free in it. True: there was something. The last error stays as it is. */
+static bool gives_back(dao_runtime_t *runtime, dao_place_t place)
+{
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
+    size_t released_bytes = 0;
+    dao_allocator_t *allocator = runtime->device_memory;
+    dao_place_drain(place, runtime);
+    bool has_given = allocator->ops->trim(allocator, 0, &released_bytes) == DAO_OK && released_bytes > 0;
+    (void)dao_error_restore(&record);
+    return has_given;
+}
+
 dao_status_t dao_memory_create_shared(dao_place_t place, size_t size_bytes, dao_memory_t **out_memory)
 {
     if (out_memory == NULL || size_bytes == 0) {
@@ -189,8 +206,11 @@ dao_status_t dao_memory_create_shared(dao_place_t place, size_t size_bytes, dao_
     }
     void *address;
     dao_runtime_t *runtime = shared->runtime;
-    status = dao_runtime_told(
-        runtime, runtime->ops->shared_create(runtime->device, size_bytes, &shared->backend, &address));
+    status = runtime->ops->shared_create(runtime->device, size_bytes, &shared->backend, &address);
+    if (status == DAO_ERR_NO_DEVICE_MEMORY && gives_back(runtime, place)) {
+        status = runtime->ops->shared_create(runtime->device, size_bytes, &shared->backend, &address);
+    }
+    status = dao_runtime_told(runtime, status);
     if (status != DAO_OK) {
         shared_cancel(shared);
         return status;
@@ -263,6 +283,21 @@ static dao_status_t wire_read(const char *function, const dao_share_t *share, wi
     return DAO_OK;
 }
 
+/* Gives the descriptor of a share that was read, if it has one. DAO_ERR_INVALID if it should and does not. */
+static dao_status_t descriptor_find(const char *function, const dao_share_t *share, const wire_t *wire,
+                                    int *out_descriptor)
+{
+    if (wire->has_descriptor != 0 && share->descriptor < 0) {
+        return dao_error(
+            DAO_ERR_INVALID,
+            "%s: the share's descriptor is missing: dao_share_send() carries it from the process "
+            "that has exported",
+            function);
+    }
+    *out_descriptor = wire->has_descriptor != 0 ? share->descriptor : DAO_NO_DESCRIPTOR;
+    return DAO_OK;
+}
+
 static dao_status_t import_check(const dao_share_t *share, const char *backend_name, wire_t *out_wire)
 {
     dao_status_t status = wire_read("dao_memory_import", share, out_wire);
@@ -276,10 +311,6 @@ static dao_status_t import_check(const dao_share_t *share, const char *backend_n
     if (out_wire->exporter == dao_process_token()) {
         return dao_error(DAO_ERR_INVALID,
                          "dao_memory_import: this process has exported it: dao_memory_retain() it");
-    }
-    if (out_wire->has_descriptor != 0 && share->descriptor < 0) {
-        return dao_error(DAO_ERR_INVALID,
-                         "dao_memory_import: the descriptor is missing: send it by dao_share_send()");
     }
     return DAO_OK;
 }
@@ -298,10 +329,11 @@ dao_status_t dao_memory_import(dao_place_t place, const dao_share_t *share, dao_
     wire_t wire;
     void *address;
     dao_runtime_t *runtime = shared->runtime;
+    dao_backend_share_t inner;
     status = import_check(share, runtime->ops->name, &wire);
+    status =
+        status == DAO_OK ? descriptor_find("dao_memory_import", share, &wire, &inner.descriptor) : status;
     if (status == DAO_OK) {
-        dao_backend_share_t inner = {.descriptor =
-                                         wire.has_descriptor != 0 ? share->descriptor : DAO_NO_DESCRIPTOR};
         memcpy(inner.bytes, wire.backend_bytes, sizeof(inner.bytes));
         status =
             dao_runtime_told(runtime, runtime->ops->shared_import(runtime->device, &inner, wire.size_bytes,
@@ -325,11 +357,12 @@ dao_status_t dao_share_send(const dao_share_t *share, int socket)
     if (share == NULL) {
         return dao_error(DAO_ERR_INVALID, "dao_share_send: share is NULL");
     }
+    int descriptor = DAO_NO_DESCRIPTOR;
     dao_status_t status = wire_read("dao_share_send", share, &wire);
+    status = status == DAO_OK ? descriptor_find("dao_share_send", share, &wire, &descriptor) : status;
     if (status != DAO_OK) {
         return status;
     }
-    int descriptor = wire.has_descriptor != 0 ? share->descriptor : DAO_NO_DESCRIPTOR;
     int reason = dao_descriptor_send(socket, share->bytes, sizeof(share->bytes), descriptor);
     return reason == 0 ? DAO_OK
                        : dao_error(DAO_ERR_IO, "dao_share_send: socket %d: %s", socket, strerror(reason));
@@ -358,7 +391,11 @@ dao_status_t dao_share_receive(int socket, dao_share_t *out_share)
 
 void dao_share_close(dao_share_t *share)
 {
+    uint64_t magic = 0;
     if (share != NULL) {
+        memcpy(&magic, share->bytes, sizeof(magic));
+    }
+    if (magic == WIRE_MAGIC) { /* the descriptor of anything else is not ours to close */
         dao_descriptor_close(share->descriptor);
         *share = (dao_share_t){.descriptor = DAO_NO_DESCRIPTOR};
     }

@@ -215,8 +215,8 @@ dao_status_t dao_stream_synchronize(dao_stream_t *stream)
 }
 
 /* Queues a copy between the stream's device and another one. */
-static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_device, void *dst,
-                                         int32_t src_device, const void *src, size_t size_bytes)
+static dao_status_t copy_between_devices(const char *function, dao_stream_t *stream, int32_t dst_device,
+                                         void *dst, int32_t src_device, const void *src, size_t size_bytes)
 {
     dao_runtime_t *runtime = stream->runtime;
     if (runtime->ops->copy_peer == NULL) {
@@ -227,13 +227,13 @@ static dao_status_t copy_between_devices(dao_stream_t *stream, int32_t dst_devic
     }
     int32_t other_device = dst_device == runtime->device_index ? src_device : dst_device;
     dao_runtime_t *other;
-    dao_status_t status = runtime_acquire_healthy(other_device, "dao_stream_copy", &other);
+    dao_status_t status = runtime_acquire_healthy(other_device, function, &other);
     if (status != DAO_OK) {
         return status;
     }
     if (dao_runtime_core(other) != dao_runtime_core(runtime)) {
         dao_runtime_release(other);
-        return dao_error(DAO_ERR_INVALID, "dao_stream_copy: the stream is of a start that was finalized");
+        return dao_error(DAO_ERR_INVALID, "%s: the stream is of a start that was finalized", function);
     }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
@@ -258,11 +258,11 @@ static dao_copy_kind_t copy_kind(dao_place_t dst_place, dao_place_t src_place)
 }
 
 /* Queues a copy whose arguments are checked. */
-static dao_status_t copy_queue(dao_stream_t *stream, dao_place_t dst_place, void *dst, dao_place_t src_place,
-                               const void *src, size_t size_bytes)
+static dao_status_t copy_queue(const char *function, dao_stream_t *stream, dao_place_t dst_place, void *dst,
+                               dao_place_t src_place, const void *src, size_t size_bytes)
 {
     if (is_between_devices(dst_place, src_place)) {
-        return copy_between_devices(stream, dst_place.index, dst, src_place.index, src, size_bytes);
+        return copy_between_devices(function, stream, dst_place.index, dst, src_place.index, src, size_bytes);
     }
     return dao_runtime_told(
         stream->runtime,
@@ -325,8 +325,8 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
     if (dst == NULL || src == NULL) {
         return dao_error_null("dao_stream_copy", dst == NULL ? "dst" : "src");
     }
-    return copy_answer(copy_queue(stream, dst_place, dst, src_place, src, size_bytes), dst_place, src_place,
-                       size_bytes);
+    return copy_answer(copy_queue("dao_stream_copy", stream, dst_place, dst, src_place, src, size_bytes),
+                       dst_place, src_place, size_bytes);
 }
 
 static dao_status_t batch_check(const dao_copy_batch_t *batch)
@@ -364,8 +364,8 @@ static dao_status_t batch_queue(dao_stream_t *stream, dao_place_t dst_place, dao
     }
     status = DAO_OK;
     for (size_t i = 0; i < batch->count && status == DAO_OK; i++) {
-        status =
-            copy_queue(stream, dst_place, batch->dsts[i], src_place, batch->srcs[i], batch->sizes_bytes[i]);
+        status = copy_queue("dao_stream_copy_batch", stream, dst_place, batch->dsts[i], src_place,
+                            batch->srcs[i], batch->sizes_bytes[i]);
     }
     return status;
 }

@@ -196,6 +196,7 @@ static void end(void)
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     CU_ASSERT_EQUAL(stats_now().live_tensor_count, 0);
+    CU_ASSERT_TRUE(stats_now().peak_device_used_bytes >= stats_now().device_used_bytes);
     CU_ASSERT_EQUAL(program.open_count, 0);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
@@ -297,6 +298,42 @@ static void the_step_before_tells_what_comes(void)
     CU_ASSERT_TRUE(2 * known <= unknown + 2);
 }
 
+/* Two outputs are written in turn, and both are kept. While the next steps are queued already, what one holds is going to be
+   overwritten, so that the plan gives it up with its place. */
+static void outputs_that_take_turns_are_given_up(void)
+{
+    enum { WEIGHTS = 6, OUTPUTS = 2, STEPS_QUEUED = 4 };
+    dao_executor_config_t config = tight;
+    uint32_t weights[WEIGHTS], outputs[OUTPUTS];
+    config.capacity_bytes = (WEIGHTS - 1) * UNIT;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        weights[i] = tensor(UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, weights[i]), DAO_OK);
+    }
+    for (uint32_t i = 0; i < OUTPUTS; i++) {
+        outputs[i] = tensor(UNIT);
+    }
+    for (int step = 0; step < 4 * STEPS; step++) {
+        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        for (uint32_t i = 0; i < WEIGHTS; i++) {
+            program_kernel_t kernel = {
+                .name = "turn",
+                .operand_count = 2,
+                .tensors = {weights[i], outputs[step % OUTPUTS]},
+                .accesses = {DAO_ACCESS_READ, i == 0 ? DAO_ACCESS_WRITE : DAO_ACCESS_READ_WRITE}};
+            CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        }
+        if (step % STEPS_QUEUED == STEPS_QUEUED - 1) {
+            CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        }
+    }
+    CU_ASSERT_TRUE(stats_now().plan_hit_count > STEPS);
+    CU_ASSERT_EQUAL(program_read(&program, outputs[0]), DAO_OK);
+    CU_ASSERT_EQUAL(program_read(&program, outputs[1]), DAO_OK);
+    end();
+}
+
 static void what_fits_is_not_planned(void)
 {
     dao_executor_config_t config = tight;
@@ -306,6 +343,8 @@ static void what_fits_is_not_planned(void)
         run_well(&usual);
     }
     CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 0);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 0);
     end();
 }
 
@@ -515,6 +554,7 @@ static void a_plan_that_cannot_be_made_harms_nothing(void)
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"the step before tells what comes", the_step_before_tells_what_comes},
+    {"outputs that take turns are given up", outputs_that_take_turns_are_given_up},
     {"what fits is not planned", what_fits_is_not_planned},
     {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},

@@ -193,7 +193,7 @@ static void a_size_is_rounded_up_and_the_wrong_one_is_refused(void)
         memcpy(larger.bytes, &mapped_bytes, sizeof(mapped_bytes));
         loopback_tolerate(true);
         CU_ASSERT_EQUAL(ops->shared_import(world.device, &larger, SIZE_BYTES, &none, &address),
-                        DAO_ERR_INVALID);
+                        DAO_ERR_BACKEND);
         CU_ASSERT_EQUAL(loopback_take_breaches(LOOPBACK_RULE_BAD_RANGE), 1);
         loopback_tolerate(false);
         mapped_bytes++;

@@ -44,7 +44,7 @@
 #define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
 #define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
 
-/* After these the context answers nothing but the same error. The last two by number: not every toolkit has the names. */
+/* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
     X(cudaErrorECCUncorrectable)                                                                             \
     X(cudaErrorNvlinkUncorrectable)                                                                          \
@@ -59,7 +59,9 @@
     X(cudaErrorInvalidPc)                                                                                    \
     X(cudaErrorLaunchFailure)                                                                                \
     X(226 /* cudaErrorContained */)                                                                          \
-    X(721 /* cudaErrorTensorMemoryLeak */)
+    X(721 /* cudaErrorTensorMemoryLeak */)                                                                   \
+    X(810 /* cudaErrorMpsClientTerminated */)                                                                \
+    X(911 /* cudaErrorExternalDevice */)
 
 #define vendorHostAllocMapped             cudaHostAllocMapped
 #define vendorHostAllocPortable           cudaHostAllocPortable

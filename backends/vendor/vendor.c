@@ -236,7 +236,9 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
 
 static void device_close(dao_backend_device_t *device)
 {
-    DAO_ASSERT(device->mapped == NULL);
+    while (device->mapped != NULL) { /* what the driver refused to take back, which was logged */
+        dao_vendor_pages_forget(device, device->mapped);
+    }
     dao_mutex_finish(&device->lock);
     dao_host_free(device); /* the primary context stays: others in the process may use it */
 }

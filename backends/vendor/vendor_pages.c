@@ -17,6 +17,7 @@
 struct dao_backend_pages {
     vendorVmm_t handle;
     size_t size_bytes;
+    bool is_imported; /* of another process, maybe of another device: peers are not let in by this one */
     /* guarded by the device's lock; all NULL while it is not mapped */
     void *address;
     dao_backend_pages_t *previous;
@@ -72,7 +73,7 @@ static uint64_t enter(dao_backend_device_t *device, dao_backend_pages_t *pages, 
         pages->next->previous = pages;
     }
     device->mapped = pages;
-    uint64_t reachers = device->reachers;
+    uint64_t reachers = pages->is_imported ? UINT64_C(1) << device->index : device->reachers;
     DAO_ASSERT_HEAVY(is_valid_locked(device));
     dao_mutex_unlock(&device->lock);
     return reachers;
@@ -121,7 +122,7 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
     dao_mutex_lock(&device->lock);
     const dao_backend_pages_t *pages = (device->reachers & bit) == 0 ? device->mapped : NULL;
     while (pages != NULL && status == DAO_OK) {
-        status = allow(device, pages->address, pages->size_bytes, bit);
+        status = pages->is_imported ? DAO_OK : allow(device, pages->address, pages->size_bytes, bit);
         pages = pages->next;
     }
     if (status == DAO_OK && (device->reachers & bit) == 0) {
@@ -194,6 +195,7 @@ dao_status_t dao_vendor_pages_import(dao_backend_device_t *device, int descripto
     if (pages == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
+    pages->is_imported = true;
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmImport, (&pages->handle, descriptor));
     return pages_finish(pages, status, out_pages);

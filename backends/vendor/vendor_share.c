@@ -172,6 +172,18 @@ dao_status_t dao_vendor_shared_export(dao_backend_device_t *device, dao_backend_
     return status;
 }
 
+/* What a driver says of a handle that is none is no failure of its own. */
+static dao_status_t handle_answer(dao_status_t status)
+{
+    if (status != DAO_ERR_BACKEND) {
+        return status;
+    }
+    dao_error_prefix("gone or never shared: ");
+    dao_error_record_t record;
+    dao_error_save(&record, DAO_ERR_INVALID);
+    return dao_error_restore(&record);
+}
+
 static dao_status_t import_pages(dao_backend_device_t *device, const dao_backend_share_t *share,
                                  size_t size_bytes, dao_backend_shared_t *shared)
 {
@@ -185,7 +197,8 @@ static dao_status_t import_pages(dao_backend_device_t *device, const dao_backend
     if (mapped_bytes < size_bytes) {
         return dao_error(DAO_ERR_INVALID, "device:%d: pages of %zu bytes", device->index, mapped_bytes);
     }
-    dao_status_t status = dao_vendor_pages_import(device, share->descriptor, mapped_bytes, &pages);
+    dao_status_t status =
+        handle_answer(dao_vendor_pages_import(device, share->descriptor, mapped_bytes, &pages));
     return status == DAO_OK ? pages_share(device, pages, shared) : status;
 }
 
@@ -197,7 +210,7 @@ static dao_status_t import_plain(const dao_backend_device_t *device, const dao_b
     memcpy(&handle, share->bytes, sizeof(handle));
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorIpcOpenMemHandle,
          (&shared->address, handle, vendorIpcMemLazyEnablePeerAccess));
-    return status;
+    return handle_answer(status);
 }
 
 dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_backend_share_t *share,
@@ -214,10 +227,8 @@ dao_status_t dao_vendor_shared_import(dao_backend_device_t *device, const dao_ba
                                                     : import_plain(device, share, shared);
     if (status != DAO_OK) {
         dao_host_free(shared);
-        dao_error_prefix("%zu bytes of another process, gone or never shared: ", size_bytes);
-        dao_error_record_t record; /* what a driver says of a handle that is none is no failure of its own */
-        dao_error_save(&record, status == DAO_ERR_BACKEND ? DAO_ERR_INVALID : status);
-        return dao_error_restore(&record);
+        dao_error_prefix("%zu bytes of another process: ", size_bytes);
+        return status;
     }
     *out_shared = shared;
     *out_address = shared->address;

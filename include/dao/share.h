@@ -59,8 +59,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create_shared(dao_place_t place, s
  *
  * @param memory     Of dao_memory_create_shared(), the whole of it.
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for any other memory, imported one too; DAO_ERR_IO without a free
- *         descriptor; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_FORKED.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for any other memory, imported one too; without a free
+ *         descriptor DAO_ERR_IO, or DAO_ERR_BACKEND by a vendor's driver; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_FORKED.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
@@ -69,7 +69,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_s
 /**
  * Gives a handle to memory that another process has exported. Its last release closes it here.
  *
- * @param place       The same device in this process, or one that reaches it.
+ * @param place       The same device in this process, or one that reaches it. No other device of this process does by
+ *                    dao_peer_enable().
  * @param share       Borrowed; it can be closed after the call.
  * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the device.
  * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone, and for one of this
@@ -86,7 +87,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_import(dao_place_t place, const da
  *
  * @param share   Borrowed; the other side gets a descriptor of its own.
  * @param socket  A local socket (AF_UNIX) that keeps messages whole or is a stream: socketpair(), accept(), connect().
- * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_IO, and the system's reason in the message.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, what is no share, and a missing descriptor; DAO_ERR_IO, and the system's
+ *         reason in the message.
  *
  * Threads: any, one at a time on a socket. Waits: while the socket is full. Cost: a system call.
  */
@@ -105,7 +107,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_share_receive(int socket, dao_share_t *ou
 /**
  * Closes a share's descriptor, if it has one, and clears its bytes: it is no share any more. Memory that was imported by it stays.
  *
- * @param share  NULL is allowed, and one that is closed already; then nothing is done.
+ * @param share  NULL is allowed, one of zeros, and one that is closed already; then nothing is done.
  *
  * Threads: any. Waits: never. Cost: a system call.
  */

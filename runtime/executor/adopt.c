@@ -124,7 +124,6 @@ static void leave(dao_adopt_t *adopt)
 
 static void deviate(dao_adopt_t *adopt)
 {
-    adopt->engine->stats.deviation_count += adopt->engine->course != NULL ? 1 : 0;
     leave(adopt);
     adopt->now = NULL;
 }
@@ -160,7 +159,7 @@ static bool is_worth_measuring(const dao_adopt_t *adopt)
         return false;
     }
     if (adopt->engine->course != NULL) {
-        return adopt->step_count >= adopt->next_measure_step;
+        return shape->seen_count >= shape->next_measure;
     }
     return shape->seen_count + 1 >= DAO_SHAPE_SEEN_MIN && shape->try_count < DAO_ADOPT_TRIES_MAX &&
            (shape->has_evicted || shape->seen_count < DAO_SHAPE_SEEN_MIN);
@@ -300,8 +299,8 @@ static void deliver(dao_adopt_t *adopt, dao_desk_job_t *job)
             shape->measure_steps = DAO_ADOPT_MEASURE_STEPS_MAX;
         }
         *(is_first ? &shape->course : &shape->new_course) = job->course;
-        adopt->next_measure_step =
-            adopt->step_count + 2; /* the first step that follows it moves more than it says */
+        shape->next_measure =
+            shape->seen_count + 2; /* the first step that follows it moves more than it says */
         job->course = NULL;
     }
     dao_desk_job_destroy(job);
@@ -470,14 +469,13 @@ static void end_step(dao_adopt_t *adopt, dao_shape_t *shape)
         adopt->before->after = shape;
     }
     if (engine->course != NULL) {
-        engine->stats.plan_hit_count++;
         dao_course_turn(engine);
     }
     if (engine->meter.state == DAO_METER_RUNNING) {
         dao_meter_stop(&engine->meter);
         adopt->measured = shape;
         adopt->is_by_course = engine->course != NULL;
-        adopt->next_measure_step = adopt->step_count + (engine->course != NULL ? shape->measure_steps : 0);
+        shape->next_measure = shape->seen_count + (engine->course != NULL ? shape->measure_steps : 0);
     }
 }
 
@@ -500,6 +498,7 @@ void dao_adopt_mark(dao_adopt_t *adopt)
     bool is_empty = adopt->log.kernel_count == 0 && !adopt->log.is_broken;
     if (!adopt->has_mark || is_empty) {
         adopt->has_mark = true;
+        adopt->log.is_broken = false; /* what failed before was in no step */
         return;
     }
     adopt->step_count++;

@@ -35,6 +35,7 @@ typedef struct dao_shape {
     dao_course_t *course;     /* NULL: none is made yet */
     dao_course_t *new_course; /* takes its place when the step begins the next time */
     uint32_t measure_steps;   /* between measurements, while its course is followed */
+    uint64_t next_measure;    /* seen_count from which on it is measured */
 } dao_shape_t;
 
 struct dao_adopt {
@@ -51,7 +52,6 @@ struct dao_adopt {
     dao_shape_t *measured; /* whose step the meter has; NULL: of none */
     bool is_by_course;     /* of that step: its course was followed throughout */
     dao_shape_t *at_desk;
-    uint64_t next_measure_step;
     dao_swap_tier_t link; /* as measured last; without speed: not yet */
 };
 

@@ -30,11 +30,10 @@ void dao_arena_finish(dao_arena_t *arena)
     memset(arena, 0, sizeof(*arena));
 }
 
-static void note_peak(dao_arena_t *arena)
+void dao_arena_note_used(dao_arena_t *arena, uint64_t used_bytes)
 {
-    uint64_t used = dao_range_used(arena->range);
-    if (used > arena->peak_used_bytes) {
-        arena->peak_used_bytes = used;
+    if (used_bytes > arena->peak_used_bytes) {
+        arena->peak_used_bytes = used_bytes;
     }
 }
 
@@ -48,7 +47,7 @@ dao_status_t dao_arena_take(dao_arena_t *arena, uint64_t size_bytes, uint64_t us
     if (status == DAO_OK) {
         *out_offset_bytes = grant.offset_bytes;
     }
-    note_peak(arena);
+    dao_arena_note_used(arena, dao_range_used(arena->range));
     return status;
 }
 
@@ -56,7 +55,7 @@ dao_status_t dao_arena_take_at(dao_arena_t *arena, uint64_t offset_bytes, uint64
 {
     DAO_ASSERT(user != 0);
     dao_status_t status = dao_range_alloc_at(arena->range, offset_bytes, size_bytes, user);
-    note_peak(arena);
+    dao_arena_note_used(arena, dao_range_used(arena->range));
     return status;
 }
 

@@ -34,6 +34,9 @@ static inline uint64_t dao_arena_part_bytes(uint64_t size_bytes)
 DAO_NODISCARD dao_status_t dao_arena_init(dao_arena_t *arena, void *address, uint64_t capacity_bytes);
 void dao_arena_finish(dao_arena_t *arena);
 
+/* So many bytes are in use: by the range allocator, or by a plan that has the arena instead. */
+void dao_arena_note_used(dao_arena_t *arena, uint64_t used_bytes);
+
 /* Takes a part. DAO_ERR_LIMIT without a message if no hole is large enough. `user` is not 0. */
 DAO_NODISCARD dao_status_t dao_arena_take(dao_arena_t *arena, uint64_t size_bytes, uint64_t user,
                                           uint64_t *out_offset_bytes);

@@ -52,13 +52,16 @@ static uint64_t *sequences_of(const dao_course_t *course, uint32_t lane, bool is
     return sequences;
 }
 
+/* The number of a lane's thing: of this step's `done` first ones the last. Below 1 it counts back from the end of the step
+   before; what lies before that step is covered by its first thing, as a lane keeps its order. */
 static uint64_t sequence_of(const dao_course_t *course, uint32_t lane, int32_t done)
 {
-    int64_t before = (int64_t)course->order.lane_counts[lane] + done;
+    uint32_t count = course->order.lane_counts[lane];
     if (done > 0) {
         return sequences_of(course, lane, false)[done - 1];
     }
-    return before > 0 ? sequences_of(course, lane, true)[before - 1] : 0;
+    int64_t before = (int64_t)count + done;
+    return count > 0 ? sequences_of(course, lane, true)[before > 0 ? before - 1 : 0] : 0;
 }
 
 static dao_fence_t fence_of(const dao_course_t *course, dao_order_thing_t thing)
@@ -223,7 +226,7 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_course_t *course, dao_cour
             status = dao_host_tier_take(&engine->host_tier, &engine->timeline, role->size_bytes, &role->slot);
             role->slot_busy = no_fence;
         }
-        unbind(role);
+        dao_course_forget(former); /* if the drop did not */
     }
     if (status == DAO_OK) {
         bind(role, tensor);
@@ -315,6 +318,7 @@ void dao_course_turn(dao_engine_t *engine)
         course->sequences[course->order.count + i] = course->sequences[i];
     }
     course->next = 0;
+    engine->stats.plan_hit_count++;
 }
 
 /* ---- slots ---- */
@@ -534,6 +538,7 @@ dao_status_t dao_course_enter(dao_engine_t *engine, dao_course_t *course, const 
     }
     course->next = 0;
     engine->course = course;
+    dao_arena_note_used(&engine->arena, course->schedule->arena_bytes);
     status = bring_residents(engine, course); /* behind the fences of the arena */
     course->extra = everything(&engine->timeline);
     engine->arena.fence_count = 0;
@@ -547,6 +552,7 @@ void dao_course_leave(dao_engine_t *engine)
 {
     dao_course_t *course = engine->course;
     dao_fence_t fence = everything(&engine->timeline);
+    engine->stats.deviation_count += course->next > 0 ? 1 : 0; /* else it is left between two steps */
     engine->course = NULL;
     give_up_roles(engine, course);
     take_back_arena(engine);

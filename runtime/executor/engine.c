@@ -417,7 +417,6 @@ static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_
             return status;
         }
         dao_course_leave(engine);
-        engine->stats.deviation_count++;
         *placement = (dao_placement_t){.has_workspace = false};
     }
     status = prepare(engine, item, placement);
@@ -635,7 +634,9 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
         status = run_request_without_device(engine, item);
     } else if (item->kind == DAO_ITEM_WRITE) {
         status = write_tensor(engine, tensor, item->request->source);
-        tensor->fed_epoch = engine->adopt != NULL ? engine->adopt->log.epoch : 0;
+        if (status == DAO_OK && engine->adopt != NULL) {
+            tensor->fed_epoch = engine->adopt->log.epoch;
+        }
     } else {
         status = dao_residence_read(engine, tensor, item->request->destination);
     }

@@ -451,7 +451,8 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
 dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
 {
     dao_request_t request = {.source = source};
-    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_WRITE, size_bytes, &request);
+    /* It may fail, and the content stays then: until it is done nobody takes it for overwritten. */
+    return transfer(tensor, DAO_ITEM_WRITE, DAO_USE_READ_WRITE, size_bytes, &request);
 }
 
 dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)

@@ -90,7 +90,8 @@ static dao_meter_slot_t *begin(dao_meter_t *meter, dao_stream_role_t lane_index)
 {
     const dao_timeline_t *timeline = meter->timeline;
     const dao_lane_t *lane = &timeline->lanes[lane_index];
-    if (meter->state != DAO_METER_IDLE && lane->issued - meter->next[lane_index] >= DAO_TIMELINE_DEPTH / 2) {
+    if (meter->state != DAO_METER_IDLE &&
+        lane->issued + 1 - meter->next[lane_index] >= DAO_TIMELINE_DEPTH / 2) {
         dao_meter_collect(meter); /* before events are used again */
     }
     if (meter->state != DAO_METER_RUNNING) {
