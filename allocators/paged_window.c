@@ -96,12 +96,12 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
     if (is_mapped || (status != DAO_OK && !may_settle)) {
         return status;
     }
+    dao_status_t refusal = status == DAO_OK ? DAO_ERR_BUSY : status; /* free but not mapped, or taken */
     if (waste_limit_bytes == 0) {
-        return DAO_ERR_BUSY;
+        return refusal;
     }
     dao_paged_lock(paged);
-    status =
-        wastes_more(paged, waste_limit_bytes) ? DAO_ERR_BUSY : take_and_back(paged, placing, offset_bytes);
+    status = wastes_more(paged, waste_limit_bytes) ? refusal : take_and_back(paged, placing, offset_bytes);
     if (status == DAO_OK) {
         dao_paged_finish(placing, out_grant);
     }

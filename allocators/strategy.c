@@ -393,17 +393,27 @@ static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const da
     return entry != NULL ? entry : dao_block_map_around(blocks, piece->address + piece->size_bytes - 1);
 }
 
+/* What an alignment has cost lies before the block, and is shown as a free one: blocks of a segment follow each other. */
 static void visit_placed(const dao_placed_t *placed, void *user)
 {
     const placed_walk_t *walk = user;
-    dao_block_t block = {.address = placed->piece.address,
-                         .block_bytes = placed->piece.size_bytes,
-                         .state = DAO_BLOCK_STATE_FREE};
-    if (placed->is_used) {
-        block = describe(entry_of(&walk->strategy->blocks, &placed->piece));
+    const dao_block_entry_t *entry =
+        placed->is_used ? entry_of(&walk->strategy->blocks, &placed->piece) : NULL;
+    size_t free_bytes =
+        entry == NULL ? placed->piece.size_bytes : (size_t)(entry->address - placed->piece.address);
+    if (free_bytes > 0) {
+        dao_block_t hole = {.address = placed->piece.address,
+                            .block_bytes = free_bytes,
+                            .state = DAO_BLOCK_STATE_FREE,
+                            .begins_segment = placed->begins_segment};
+        walk->visit(&hole, walk->user);
     }
-    block.begins_segment = placed->begins_segment;
-    walk->visit(&block, walk->user);
+    if (entry != NULL) {
+        dao_block_t block = describe(entry);
+        block.block_bytes -= free_bytes;
+        block.begins_segment = placed->begins_segment && free_bytes == 0;
+        walk->visit(&block, walk->user);
+    }
 }
 
 static void visit_alone(const dao_block_t *block, void *user)

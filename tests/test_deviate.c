@@ -86,6 +86,18 @@ static uint64_t sum_of(const dao_event_file_t *file, size_t step, size_t *out_co
     return sum_bytes;
 }
 
+/* Counts the records that stand elsewhere in two files of equally many: they name tensors of other sizes. */
+static size_t differences(const dao_event_file_t *left, const dao_event_file_t *right)
+{
+    size_t count = 0;
+    CU_ASSERT_EQUAL_FATAL(left->record_count, right->record_count);
+    for (size_t i = 0; i < left->record_count; i++) {
+        count += left->tensors[left->records[i].tensor].size_bytes !=
+                 right->tensors[right->records[i].tensor].size_bytes;
+    }
+    return count;
+}
+
 static void the_first_step_is_as_it_was(void)
 {
     dao_event_file_t file = deviate(1, ALL_KINDS, 1);
@@ -143,7 +155,7 @@ static void each_kind_does_what_it_says(void)
     file = deviate(1, 1u << DAO_DEVIATION_SWAPPED, 1);
     check_program(&file);
     CU_ASSERT_EQUAL(sum_of(&file, 1, &count), plain_bytes);
-    CU_ASSERT_EQUAL(file.record_count, plain.record_count);
+    CU_ASSERT(differences(&file, &plain) > 0);
     dao_event_file_finish(&file);
     dao_event_file_finish(&plain);
 }

@@ -463,6 +463,50 @@ static void a_snapshot_without_page_mapping_has_the_segments(void)
     }
 }
 
+/* Finds the live block of a snapshot that begins at an address, or gives NULL. */
+static const dao_snapshot_block_t *snapshot_find(const dao_snapshot_t *snapshot, const void *address)
+{
+    size_t count;
+    const dao_snapshot_block_t *blocks = dao_snapshot_blocks(snapshot, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (blocks[i].address == (uintptr_t)address && blocks[i].state == DAO_BLOCK_STATE_LIVE) {
+            return &blocks[i];
+        }
+    }
+    return NULL;
+}
+
+#define ALIGNED_COUNT 14u
+
+/* Up to 32 MiB: chunks do not begin at such multiples, so that blocks begin behind what their alignment costs. */
+static void a_snapshot_has_aligned_blocks_of_a_buddy(void)
+{
+    void *blocks[ALIGNED_COUNT];
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 256 * MIB},
+                           .device_strategy = DAO_STRATEGY_BINARY_BUDDY};
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    for (size_t i = 0; i < ALIGNED_COUNT; i++) {
+        dao_alloc_options_t options = {.alignment_bytes = (size_t)4096 << i};
+        blocks[i] = dao_alloc_with(device_0, 1000 + i, &options);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(blocks[i]);
+    }
+    dao_snapshot_t *snapshot = snapshot_take(device_0);
+    dao_stats_t stats = stats_now(device_0);
+    uint64_t live_bytes = 0;
+    for (size_t i = 0; i < ALIGNED_COUNT; i++) {
+        const dao_snapshot_block_t *block = snapshot_find(snapshot, blocks[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+        CU_ASSERT_EQUAL(block->requested_bytes, 1000 + i);
+        live_bytes += block->size_bytes;
+        give(device_0, blocks[i]);
+    }
+    CU_ASSERT_TRUE(live_bytes < stats.used_bytes);
+    stats.used_bytes = live_bytes; /* without what lies before them */
+    check_snapshot(snapshot, &stats);
+    dao_snapshot_destroy(snapshot);
+}
+
 static void a_snapshot_while_others_allocate_is_of_one_moment(void)
 {
     size_t size_bytes = 5000;
@@ -555,6 +599,7 @@ static void a_snapshot_without_memory_changes_nothing(void)
 static CU_TestInfo snapshot_tests[] = {
     {"a snapshot has all that is reserved", a_snapshot_has_all_that_is_reserved},
     {"a snapshot without page mapping has the segments", a_snapshot_without_page_mapping_has_the_segments},
+    {"a snapshot has aligned blocks of a buddy", a_snapshot_has_aligned_blocks_of_a_buddy},
     {"a snapshot while others allocate is of one moment", a_snapshot_while_others_allocate_is_of_one_moment},
     {"a snapshot is written for PyTorch's viewer", a_snapshot_is_written_for_pytorchs_viewer},
     {"wrong arguments of snapshots are refused", wrong_arguments_of_snapshots_are_refused},

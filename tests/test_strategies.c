@@ -400,6 +400,8 @@ static const create_t all[] = {dao_binary_buddy_create, dao_size_class_create, d
 typedef struct seen {
     uint64_t all_bytes;
     uint64_t requested_bytes;
+    const char *end;    /* of the block before */
+    uint64_t gap_count; /* blocks that neither begin a segment nor follow the block before */
 } seen_t;
 
 static void see(const dao_block_t *block, void *user)
@@ -407,6 +409,8 @@ static void see(const dao_block_t *block, void *user)
     seen_t *seen = user;
     seen->all_bytes += block->block_bytes;
     seen->requested_bytes += block->requested_bytes;
+    seen->gap_count += !block->begins_segment && block->address != seen->end;
+    seen->end = (const char *)block->address + block->block_bytes;
 }
 
 static void any_alignment_can_be_had(void)
@@ -427,6 +431,7 @@ static void any_alignment_can_be_had(void)
             allocator->ops->walk_all(allocator, see, &seen);
             CU_ASSERT_EQUAL(seen.all_bytes, stats_now().reserved_bytes);
             CU_ASSERT_EQUAL(seen.requested_bytes, stats_now().requested_bytes);
+            CU_ASSERT_EQUAL(seen.gap_count, 0);
             for (size_t i = 0; i < 6; i++) {
                 give(blocks[i]);
             }

@@ -47,7 +47,7 @@ static const dao_option_t options[] = {
     {"scheme", "NAME", offsetof(settings_t, scheme), "one of those above, or all; online"},
     {"steps", "N", offsetof(settings_t, steps), "steps in a row, 1 to 1000; 6; not for feature maps"},
     {"window", "N", offsetof(settings_t, window),
-     "kernels that are known ahead, by the schemes without a plan; two steps"},
+     "kernels that are known ahead, by schemes of the executor but plan and plan-whole; two steps"},
     {"ahead", "TIME", offsetof(settings_t, ahead),
      "device time of kernels that these queue ahead of the device, at most; 1s"},
     {"host", "SIZE", offsetof(settings_t, host), "most host memory to move tensors to; no limit"},
@@ -498,11 +498,10 @@ const dao_command_t dao_command_simulate = {
         "The step is repeated by the executor itself on a device in virtual time: a step of hours takes\n"
         "moments, and the same arguments print the same, byte for byte. The bound is what no scheme that\n"
         "only moves bytes can beat; the ratio is step over bound.\n" DAO_READ_STEP_HELP "\n\n"
-        "Step, bytes and ratio are of a step in the long run, after two to warm up. What lives on from step "
-        "to\n"
-        "step begins on the host; \"first ms\" is the first step, which fetches it. Percentages are of the "
-        "peak,\n"
-        "at which nothing has to move. Schemes:" DAO_SCHEME_LIST(SCHEME_HELP),
+        "Step, bytes and ratio are of a step in the long run, after two (learn: three) to warm up.\n"
+        "What lives on from step to step begins on the host; \"first ms\" is the first step, which\n"
+        "fetches it. Percentages are of the peak, at which nothing has to move. Schemes:" DAO_SCHEME_LIST(
+            SCHEME_HELP),
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tools/read_g10.h"
 
+#include "base/math.h"
 #include "tools/grow.h"
 #include "tools/json_reader.h"
 #include "tools/touch_list.h"
@@ -15,7 +16,6 @@
 
 /* The clock may not be faster, so that cycles become nanoseconds without leaving 64 bits. */
 #define CYCLES_PER_SECOND_MAX UINT64_C(10000000000)
-#define NS_PER_SECOND         UINT64_C(1000000000)
 
 /* The fields, by what they hold. */
 typedef enum field {
@@ -272,12 +272,12 @@ static dao_status_t join_mentions(reader_t *reader)
 static bool cycles_to_ns(const reader_t *reader, uint64_t cycles, uint64_t *out_ns)
 {
     uint64_t clock = reader->cycles_per_second;
-    uint64_t rest_ns = (cycles % clock * NS_PER_SECOND + clock / 2) / clock;
+    uint64_t rest_ns = (cycles % clock * DAO_NS_PER_S + clock / 2) / clock;
     uint64_t seconds = cycles / clock;
-    if (seconds > (UINT64_MAX - rest_ns) / NS_PER_SECOND) {
+    if (seconds > (UINT64_MAX - rest_ns) / DAO_NS_PER_S) {
         return false;
     }
-    *out_ns = seconds * NS_PER_SECOND + rest_ns;
+    *out_ns = seconds * DAO_NS_PER_S + rest_ns;
     return true;
 }
 

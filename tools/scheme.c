@@ -33,7 +33,8 @@ static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input
     dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
                                     .learns = true,
                                     .step_count = input->step_count,
-                                    .window_kernels = input->window_kernels};
+                                    .window_kernels = input->window_kernels,
+                                    .ahead_ns = input->ahead_ns};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
 }

@@ -2,12 +2,11 @@
    which tensors go and when, what the pool is asked for and in which order, which times are added up and which are not. */
 #include "tools/swap_maps.h"
 
+#include "base/math.h"
 #include "tools/grow.h"
 #include "tools/tree_pool.h"
 
 #include <inttypes.h>
-
-#define NS_PER_SECOND UINT64_C(1000000000)
 
 /* A tensor that an operator moves: out in the forward pass, in in the backward pass. */
 typedef struct script_move {
@@ -41,10 +40,10 @@ static void add_move(script_t *script, uint32_t index, uint32_t tensor, bool is_
     uint64_t rate = is_in ? config->in_bytes_per_s : config->out_bytes_per_s;
     uint64_t size_bytes = script->trace->tensors[tensor].size_bytes;
     uint32_t move = (uint32_t)script->move_count++;
-    script->moves[move] = (script_move_t){.tensor = tensor,
-                                          .next = DAO_TRACE_NONE,
-                                          .copy_ns = config->latency_ns +
-                                                     (uint64_t)((wide_t)size_bytes * NS_PER_SECOND / rate)};
+    script->moves[move] =
+        (script_move_t){.tensor = tensor,
+                        .next = DAO_TRACE_NONE,
+                        .copy_ns = config->latency_ns + (uint64_t)((wide_t)size_bytes * DAO_NS_PER_S / rate)};
     if (script->first_moves[index] == DAO_TRACE_NONE) {
         script->first_moves[index] = move;
     } else {
@@ -164,11 +163,6 @@ static dao_status_t serve_moves(script_t *script, uint32_t index, bool is_in)
 
 /* ---- the three schemes ---- */
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static dao_status_t run_sync(script_t *script)
 {
     dao_status_t status = DAO_OK;
@@ -189,7 +183,7 @@ static dao_status_t run_half_sync(script_t *script)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < threshold; i++) {
         status = serve_operator(script, i);
-        script->now_ns += later(script->trace->operators[i].cost_ns, i > 0 ? script->swap_ns[i - 1] : 0);
+        script->now_ns += dao_later(script->trace->operators[i].cost_ns, i > 0 ? script->swap_ns[i - 1] : 0);
         status = status == DAO_OK && i > 0 ? serve_moves(script, i - 1, false) : status;
     }
     script->now_ns += (threshold > 0 ? script->swap_ns[threshold - 1] : 0) + script->swap_ns[threshold];
@@ -198,7 +192,7 @@ static dao_status_t run_half_sync(script_t *script)
     }
     status = status == DAO_OK ? serve_moves(script, threshold, true) : status;
     for (uint32_t i = threshold; status == DAO_OK && i < count; i++) {
-        script->now_ns += later(script->trace->operators[i].cost_ns, script->swap_ns[i + 1]);
+        script->now_ns += dao_later(script->trace->operators[i].cost_ns, script->swap_ns[i + 1]);
         status = serve_moves(script, i + 1, true);
         status = status == DAO_OK ? serve_operator(script, i) : status;
     }
@@ -232,7 +226,7 @@ static dao_status_t run_async_forward(script_t *script)
         status = serve_operator(script, i);
         script->now_ns += script->trace->operators[i].cost_ns;
         status = status == DAO_OK ? give_ended(script, i, script->now_ns) : status;
-        script->swap_end_ns = later(script->swap_end_ns, script->now_ns);
+        script->swap_end_ns = dao_later(script->swap_end_ns, script->now_ns);
         for (uint32_t move = script->first_moves[i]; move != DAO_TRACE_NONE;
              move = script->moves[move].next) {
             script->swap_end_ns += script->moves[move].copy_ns;
@@ -252,9 +246,9 @@ static dao_status_t run_async(script_t *script)
     next++;
     for (uint32_t i = script->config->threshold; status == DAO_OK && i < count; i++) {
         if (i + 1 == next) {
-            script->now_ns = later(script->now_ns, script->swap_end_ns);
+            script->now_ns = dao_later(script->now_ns, script->swap_end_ns);
         }
-        script->swap_end_ns = later(script->now_ns, script->swap_end_ns);
+        script->swap_end_ns = dao_later(script->now_ns, script->swap_end_ns);
         while (status == DAO_OK && script->swap_end_ns <= script->now_ns && next < count) {
             script->swap_end_ns += script->swap_ns[next];
             status = serve_moves(script, next++, true);
