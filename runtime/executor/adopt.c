@@ -15,13 +15,11 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "runtime/executor/access.h"
+#include "base/math.h"
 #include "runtime/executor/managed.h"
 
 /* Queued kernels that are looked at to see which step begins. */
 #define EXPECT_KERNELS_MAX 64u
-
-#define NS_PER_SECOND 1e9
 
 dao_status_t dao_adopt_create(dao_engine_t *engine, bool is_at_once, dao_adopt_t **out_adopt)
 {
@@ -182,7 +180,8 @@ static bool is_off(double measured, double expected)
 
 static double expected_ns(const dao_meter_link_t *link, uint64_t bytes_per_s, uint64_t latency_ns)
 {
-    return (double)link->count * (double)latency_ns + link->bytes / (double)bytes_per_s * NS_PER_SECOND;
+    return (double)link->count * (double)latency_ns +
+           link->bytes / (double)bytes_per_s * (double)DAO_NS_PER_S;
 }
 
 static uint64_t sum_of_kernels(const dao_meter_t *meter)

@@ -14,7 +14,6 @@
 #include "runtime/executor/ahead.h"
 
 #include "base/math.h"
-#include "runtime/executor/access.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 #include "runtime/executor/room.h"
@@ -51,12 +50,12 @@ static uint64_t begin_of(const dao_engine_t *engine, const dao_use_t *use)
 static void count(dao_engine_t *engine, const dao_item_t *item, bool is_off)
 {
     for (uint32_t i = 0; i < item->use_count; i++) {
-        int64_t bytes = (int64_t)dao_round_up(item->uses[i].tensor->size_bytes, DAO_RANGE_GRANULE);
+        int64_t bytes = (int64_t)dao_arena_part_bytes(item->uses[i].tensor->size_bytes);
         dao_demand_add(&engine->demand, begin_of(engine, &item->uses[i]), item->time,
                        is_off ? -bytes : bytes);
     }
     if (item->workspace_bytes > 0) {
-        int64_t bytes = (int64_t)dao_round_up(item->workspace_bytes, DAO_RANGE_GRANULE);
+        int64_t bytes = (int64_t)dao_arena_part_bytes(item->workspace_bytes);
         dao_demand_add(&engine->demand, item->time, item->time, is_off ? -bytes : bytes);
     }
 }

@@ -16,7 +16,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "runtime/executor/access.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
 
@@ -427,7 +426,7 @@ static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 static bool move(dao_engine_t *engine, dao_managed_t *tensor)
 {
     uint64_t address = tensor->course_role->start_address;
-    if (dao_arena_take_at(&engine->arena, address, dao_round_up(tensor->size_bytes, DAO_RANGE_GRANULE),
+    if (dao_arena_take_at(&engine->arena, address, dao_arena_part_bytes(tensor->size_bytes),
                           (uint64_t)(uintptr_t)tensor) != DAO_OK) {
         return false;
     }
@@ -484,9 +483,9 @@ static void take_back_arena(dao_engine_t *engine)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {
         if (tensor->has_device) {
-            dao_status_t status = dao_arena_take_at(&engine->arena, tensor->device_offset_bytes,
-                                                    dao_round_up(tensor->size_bytes, DAO_RANGE_GRANULE),
-                                                    (uint64_t)(uintptr_t)tensor);
+            dao_status_t status =
+                dao_arena_take_at(&engine->arena, tensor->device_offset_bytes,
+                                  dao_arena_part_bytes(tensor->size_bytes), (uint64_t)(uintptr_t)tensor);
             DAO_ASSERT(status == DAO_OK);
             (void)status;
         }

@@ -6,7 +6,6 @@
 
        things   in A    kernel 0   out B   in C     ...
        drops    -       -          -       B, D              C lands where B and D lay */
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "runtime/executor/course.h"

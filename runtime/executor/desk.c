@@ -5,6 +5,7 @@
 #include "runtime/executor/desk.h"
 
 #include "allocators/range.h"
+#include "base/assert.h"
 #include "base/host.h"
 #include "base/math.h"
 
@@ -22,7 +23,7 @@ dao_desk_job_t *dao_desk_job_create(const dao_step_log_t *shape, const uint64_t 
         return NULL;
     }
     for (uint32_t i = 0; i < shape->role_count; i++) {
-        job->tensors[i].size_bytes = dao_round_up(shape->roles[i].size_bytes, DAO_RANGE_GRANULE);
+        job->tensors[i].size_bytes = dao_arena_part_bytes(shape->roles[i].size_bytes);
         job->tensors[i].is_persistent = shape->roles[i].is_persistent;
     }
     for (uint32_t i = 0; i < shape->use_count; i++) {
@@ -35,7 +36,7 @@ dao_desk_job_t *dao_desk_job_create(const dao_step_log_t *shape, const uint64_t 
         const dao_shape_kernel_t *kernel = &shape->kernels[i];
         job->kernels[i] = (dao_swap_kernel_t){
             .time_ns = kernel_ns[i],
-            .workspace_bytes = dao_round_up(kernel->workspace_bytes, DAO_RANGE_GRANULE),
+            .workspace_bytes = dao_arena_part_bytes(kernel->workspace_bytes),
             .uses = job->uses + kernel->first_use,
             .use_count = kernel->use_count,
         };

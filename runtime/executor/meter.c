@@ -10,10 +10,9 @@
 
 #include "base/assert.h"
 #include "base/host.h"
+#include "base/math.h"
 
 #include <string.h>
-
-#define NS_PER_SECOND 1e9
 
 /* Kernels that the list of times holds at first. */
 #define KERNELS_AT_FIRST 256u
@@ -256,7 +255,7 @@ void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_
         ns_per_byte = link->ns / link->bytes;
         latency_ns = 0;
     }
-    double bytes_per_s = ns_per_byte > 0 ? NS_PER_SECOND / ns_per_byte : NS_PER_SECOND;
+    double bytes_per_s = ns_per_byte > 0 ? (double)DAO_NS_PER_S / ns_per_byte : (double)DAO_NS_PER_S;
     *out_bytes_per_s = bytes_per_s >= 1 ? (uint64_t)bytes_per_s : 1;
     *out_latency_ns = (uint64_t)latency_ns;
 }

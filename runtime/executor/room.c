@@ -172,7 +172,7 @@ static dao_status_t take_window(dao_engine_t *engine, uint64_t offset_bytes, uin
 dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner,
                            uint64_t *out_offset_bytes)
 {
-    size_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    size_bytes = dao_arena_part_bytes(size_bytes);
     dao_status_t status = dao_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     if (status != DAO_ERR_LIMIT) {
         return status;
@@ -185,7 +185,7 @@ dao_status_t dao_room_take(dao_engine_t *engine, uint64_t size_bytes, uint64_t o
 dao_status_t dao_room_take_early(dao_engine_t *engine, uint64_t size_bytes, uint64_t owner, uint64_t time,
                                  uint64_t *out_offset_bytes)
 {
-    size_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    size_bytes = dao_arena_part_bytes(size_bytes);
     dao_status_t status = dao_arena_take(&engine->arena, size_bytes, owner, out_offset_bytes);
     if (status != DAO_ERR_LIMIT) {
         return status;

@@ -53,7 +53,8 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
 /* Makes a shape of a step that has ended, with what only shapes have. False without memory. */
 DAO_NODISCARD bool dao_step_log_close(dao_step_log_t *log);
 
-/* A shape that has not been planned yet came again, as `log`: learns what lives on, and what does not begin anew after all. */
+/* A shape that has not been planned yet came again, as `log`: learns what lives on, and what does not begin anew after all.
+   Distances stay those of the first time. */
 void dao_step_log_take_over(dao_step_log_t *shape, const dao_step_log_t *log);
 
 /* The role that does not begin anew and was this tensor's; DAO_SHAPE_NO_ROLE if there is none. */
