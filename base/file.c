@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -184,7 +185,8 @@ dao_status_t dao_file_create(const char *directory, dao_file_engine_t engine, da
     file->handle = open_unnamed(directory);
     dao_status_t status = DAO_OK;
     if (file->handle < 0) {
-        status = dao_error(DAO_ERR_IO, "no file can be made in \"%.200s\": %s", directory, strerror(errno));
+        status = dao_error(errno == ENOMEM ? DAO_ERR_NO_HOST_MEMORY : DAO_ERR_IO,
+                           "no file can be made in \"%.200s\": %s", directory, strerror(errno));
     } else {
         status = create_engine(file, engine);
     }
@@ -222,9 +224,20 @@ uint64_t dao_file_free_bytes(const dao_file_t *file)
     return fstatvfs(file->handle, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : 0;
 }
 
+/* Whether a write would go beyond what the process may write to a file: the system answers that with a signal that ends it. */
+static bool is_beyond_limit(uint64_t offset_bytes, size_t size_bytes)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+           (offset_bytes > most.rlim_cur || size_bytes > most.rlim_cur - offset_bytes);
+}
+
 int dao_file_transfer(dao_file_t *file, dao_file_direction_t direction, uint64_t offset_bytes, void *address,
                       size_t size_bytes)
 {
+    if (direction == DAO_FILE_WRITE && is_beyond_limit(offset_bytes, size_bytes)) {
+        return EFBIG;
+    }
     direction_t *way = &file->directions[direction];
     dao_file_job_t job = {
         .handle = file->handle, .direction = direction, .rest = {offset_bytes, address, size_bytes}};

@@ -43,8 +43,8 @@ dao_file_engine_t dao_file_engine(const dao_file_t *file);
 /* Bytes that the directory's file system has free for this user. */
 uint64_t dao_file_free_bytes(const dao_file_t *file);
 
-/* Reads into memory or writes from it. Gives 0 or an errno: ENOSPC, EFBIG and EDQUOT where there is no more room, EIO for
-   what was never written or cannot be read. Threads: any; transfers of one direction wait for each other. */
+/* Reads into memory or writes from it. Gives 0 or an errno: ENOSPC, EFBIG and EDQUOT where there is no more room, EIO beyond
+   the file's end, or for what cannot be read. Threads: any; transfers of one direction wait for each other. */
 int dao_file_transfer(dao_file_t *file, dao_file_direction_t direction, uint64_t offset_bytes, void *address,
                       size_t size_bytes);
 

@@ -95,6 +95,7 @@ static bool has_operations(int handle)
     if (syscall(SYS_io_uring_register, handle, IORING_REGISTER_PROBE, bytes, OPERATION_COUNT) != 0) {
         return false;
     }
+    errno = EOPNOTSUPP; /* unless it has them */
     return probe->last_op >= IORING_OP_WRITE &&
            (probe->ops[IORING_OP_READ].flags & IO_URING_OP_SUPPORTED) != 0 &&
            (probe->ops[IORING_OP_WRITE].flags & IO_URING_OP_SUPPORTED) != 0;

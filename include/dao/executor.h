@@ -91,7 +91,7 @@ typedef struct dao_victim {
     uint64_t now;
     uint64_t last_use; /**< of the latest kernel that used it; 0 if none did */
     uint64_t next_use; /**< UINT64_MAX if none is known */
-    bool clean;        /**< the host has a valid copy: leaving costs no copy */
+    bool clean;        /**< the host or the file has a valid copy: leaving costs no copy */
 } dao_victim_t;
 
 /** The program's own policy: a higher score leaves sooner. Reads only its arguments. Called on the executor's thread. */
@@ -269,7 +269,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
     X(uint64_t, peak_device_used_bytes, "most bytes of it in use")                                           \
     X(uint64_t, host_used_bytes, "pinned host bytes in use")                                                 \
     X(uint64_t, peak_host_used_bytes, "most pinned host bytes in use")                                       \
-    X(uint64_t, spill_count, "tensors written to the file")                                                  \
+    X(uint64_t, spill_count, "tensors begun to be written to the file")                                      \
     X(uint64_t, file_fetch_count, "tensors brought back from the file")                                      \
     X(uint64_t, file_in_bytes, "bytes read from the file")                                                   \
     X(uint64_t, file_out_bytes, "bytes written to the file")                                                 \

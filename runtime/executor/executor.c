@@ -130,7 +130,8 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     }
     if (config->file.directory == NULL &&
         (config->file.limit_bytes != 0 || config->file.in_bytes_per_second != 0 ||
-         config->file.out_bytes_per_second != 0 || config->file.latency_ns != 0)) {
+         config->file.out_bytes_per_second != 0 || config->file.latency_ns != 0 ||
+         config->file.engine != DAO_FILE_ENGINE_AUTO)) {
         return dao_error(DAO_ERR_INVALID, "a file tier needs a directory");
     }
     if (config->capacity_bytes != 0 && config->capacity_bytes < DAO_RANGE_GRANULE) {

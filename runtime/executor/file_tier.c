@@ -19,9 +19,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NS_PER_SECOND UINT64_C(1000000000)
-
-/* Times that an operation is tried again whose stream refuses it. */
+/* Times that a step of an operation is tried again whose stream refuses it. */
 #define RETRY_MAX 2
 
 /* Owner of a slot; the arena wants one. */
@@ -163,13 +161,11 @@ dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64
 /* What the settings say that an operation takes at least. */
 static uint64_t least_ns(const dao_file_operation_t *operation)
 {
-    __extension__ typedef unsigned __int128 wide_t;
     const dao_file_config_t *config = &operation->tier->config.file;
     uint64_t rate =
         operation->direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
-    wide_t ns = rate == 0 ? 0 : ((wide_t)operation->size_bytes * NS_PER_SECOND + rate - 1) / rate;
-    ns += config->latency_ns;
-    return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(operation->size_bytes, rate);
+    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
 }
 
 static void transfer(dao_file_operation_t *operation)
@@ -193,18 +189,38 @@ static void transfer_at_once(void *user)
     transfer(user);
 }
 
-/* Puts an operation on its stream, once. */
+/* The steps that put an operation on its stream. */
+
+static dao_status_t hold_up(dao_file_operation_t *operation)
+{
+    const dao_file_tier_config_t *config = &operation->tier->config;
+    return config->ops->delay(config->streams[operation->direction], least_ns(operation));
+}
+
+static dao_status_t call(dao_file_operation_t *operation)
+{
+    const dao_file_tier_config_t *config = &operation->tier->config;
+    return config->ops->host_func(config->streams[operation->direction],
+                                  config->ops->delay == NULL ? transfer_in_time : transfer_at_once,
+                                  operation);
+}
+
+/* Only the step that was refused is tried again: one that the stream has taken would be there twice. */
+static dao_status_t try_step(dao_status_t (*step)(dao_file_operation_t *operation),
+                             dao_file_operation_t *operation)
+{
+    dao_status_t status = DAO_ERR_BACKEND;
+    for (int i = 0; status != DAO_OK && status != DAO_ERR_DEVICE_LOST && i <= RETRY_MAX; i++) {
+        status = step(operation);
+    }
+    return status;
+}
+
 static dao_status_t put(dao_file_operation_t *operation)
 {
-    const dao_file_tier_t *tier = operation->tier;
-    const dao_backend_ops_t *ops = tier->config.ops;
-    dao_backend_stream_t *stream = tier->config.streams[operation->direction];
-    if (ops->delay == NULL) {
-        return ops->host_func(stream, transfer_in_time, operation);
-    }
-    dao_status_t status = ops->delay(stream, least_ns(operation));
-    return status != DAO_OK || ops->has_no_bytes ? status
-                                                 : ops->host_func(stream, transfer_at_once, operation);
+    const dao_backend_ops_t *ops = operation->tier->config.ops;
+    dao_status_t status = ops->delay != NULL ? try_step(hold_up, operation) : DAO_OK;
+    return status != DAO_OK || ops->has_no_bytes ? status : try_step(call, operation);
 }
 
 dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
@@ -223,12 +239,9 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
     *queued = *operation;
     queued->tier = tier;
     queued->error = 0;
-    dao_status_t status = DAO_ERR_BACKEND;
-    for (int i = 0; status != DAO_OK && i <= RETRY_MAX; i++) {
-        status = put(queued);
-        if (status == DAO_ERR_DEVICE_LOST) {
-            return status;
-        }
+    dao_status_t status = put(queued);
+    if (status == DAO_ERR_DEVICE_LOST) {
+        return status;
     }
     if (status != DAO_OK) {
         return dao_error_vendor(DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
@@ -236,8 +249,11 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
                                 direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
                                 dao_last_message());
     }
-    dao_managed_reference(queued->tensor);
-    return dao_timeline_after(tier->timeline, dao_file_tier_lane(direction), out_sequence);
+    status = dao_timeline_after(tier->timeline, dao_file_tier_lane(direction), out_sequence);
+    if (status == DAO_OK) {
+        dao_managed_reference(queued->tensor);
+    }
+    return status;
 }
 
 int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,

@@ -174,6 +174,7 @@ static dao_status_t fetch_from_host(dao_engine_t *engine, dao_managed_t *tensor)
     dao_fence_add(&tensor->device_busy, DAO_STREAM_ROLE_H2D, sequence);
     dao_fence_add(&tensor->host_busy, DAO_STREAM_ROLE_H2D, sequence);
     tensor->residence = DAO_RESIDENCE_BOTH;
+    dao_spill_came(engine, tensor);
     engine->stats.fetch_count++;
     engine->stats.in_bytes += tensor->size_bytes;
     return DAO_OK;

@@ -5,8 +5,10 @@
            ^                               |  it has failed                 |
            +-------------------------------+--------------------------------+ the tensor is written or discarded
 
-   Nothing is given up before a write was seen to succeed: the host slot stays until dao_spill_make_room() needs it and the
-   copy is VALID, so that a disk that is full or broken loses nothing. The way back is
+   Nothing is given up before the system has taken all bytes of a write: the host slot stays until dao_spill_make_room()
+   needs it and the copy is VALID, so that a disk that is full, or refuses bytes, loses nothing. What the system loses after it
+   took them (it writes them to the disk later, and that may fail) is not seen: the read then gives what there is. The way
+   back is
 
          file --FILE_IN--> pinned piece --H2D--> device part        piece by piece, each behind the events of the one before
 
@@ -69,7 +71,8 @@ static void set_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_
 
 /* ---- operations ---- */
 
-/* Queues an operation of this tensor's present version. Errors but DAO_ERR_COPY_FAILED give the device up. */
+/* Queues an operation of this tensor's present version; DAO_ERR_COPY_FAILED if the stream refuses it, or if an earlier
+   write of this version turns out to have failed. Other errors give the device up. */
 static dao_status_t queue_operation(dao_engine_t *engine, dao_managed_t *tensor,
                                     dao_file_operation_t operation, const dao_fence_t *fence,
                                     uint64_t *out_sequence)
@@ -79,7 +82,11 @@ static dao_status_t queue_operation(dao_engine_t *engine, dao_managed_t *tensor,
     dao_status_t status = dao_file_tier_before(&engine->file_tier, operation.direction, fence);
     if (status == DAO_OK) {
         dao_spill_settle(engine);
-        status = dao_file_tier_queue(&engine->file_tier, &operation, out_sequence);
+        status = tensor->file_version == operation.version
+                     ? dao_file_tier_queue(&engine->file_tier, &operation, out_sequence)
+                     : dao_error(DAO_ERR_COPY_FAILED,
+                                 "an earlier part of tensor \"%s\" was not written to the file tier",
+                                 tensor->name);
     }
     if (status == DAO_OK) {
         dao_fence_add(&tensor->file_busy, dao_file_tier_lane(operation.direction), *out_sequence);
@@ -159,12 +166,45 @@ void dao_spill_forget(dao_engine_t *engine, dao_managed_t *tensor)
     engine->is_file_refusing = false; /* there is room again */
 }
 
+void dao_spill_came(dao_engine_t *engine, const dao_managed_t *tensor)
+{
+    if (tensor->file_copy != DAO_FILE_COPY_NONE && engine->file_refusal.status == DAO_ERR_LIMIT) {
+        engine->is_file_refusing = false;
+    }
+}
+
+/* Takes a slot in a file that is full: tensors that the device has, too, give their copies up until it is there. Those of
+   tensors that only the host has stay: with a copy they can leave the host at once. */
+static dao_status_t take_spare_slot(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_fence_t fence = no_fence;
+    dao_fence_add(&fence, DAO_LANE_FILE_IN, engine->timeline.lanes[DAO_LANE_FILE_IN].issued);
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_spill_settle(engine); /* what has come from the file is verified */
+    status = DAO_ERR_LIMIT;
+    for (dao_managed_t *other = engine->table; status == DAO_ERR_LIMIT && other != NULL;
+         other = other->table_next) {
+        bool is_spare = other->residence == DAO_RESIDENCE_DEVICE || other->residence == DAO_RESIDENCE_BOTH;
+        if (is_spare && other->file_copy == DAO_FILE_COPY_VALID && !other->is_unverified) {
+            dao_spill_forget(engine, other);
+            status = dao_file_tier_take(&engine->file_tier, tensor->size_bytes, &tensor->file_offset_bytes);
+        }
+    }
+    return status;
+}
+
 /* Takes a slot for a new copy, which is WRITING; `fence` gets what the slot has to wait for. */
 static dao_status_t begin_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_fence_t *fence)
 {
     dao_arena_t *slots = &engine->file_tier.slots;
     dao_status_t status =
         dao_file_tier_take(&engine->file_tier, tensor->size_bytes, &tensor->file_offset_bytes);
+    if (status == DAO_ERR_LIMIT) {
+        status = take_spare_slot(engine, tensor);
+    }
     if (status == DAO_OK) {
         dao_arena_fence(slots, tensor->file_offset_bytes, tensor->size_bytes, fence);
         tensor->file_version++;
@@ -496,6 +536,7 @@ dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     }
     tensor->is_unverified = true;
     tensor->residence = DAO_RESIDENCE_DEVICE;
+    dao_spill_came(engine, tensor);
     engine->stats.fetch_count++;
     engine->stats.file_fetch_count++;
     return DAO_OK;

@@ -38,6 +38,9 @@ DAO_NODISCARD dao_status_t dao_spill_verify(dao_engine_t *engine, dao_managed_t 
 /* Copies the content of a tensor that is FILE to the program's memory and waits for it. DAO_ERR_IO. */
 DAO_NODISCARD dao_status_t dao_spill_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
 
+/* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried again. */
+void dao_spill_came(dao_engine_t *engine, const dao_managed_t *tensor);
+
 /* Gives up the file's copy. */
 void dao_spill_forget(dao_engine_t *engine, dao_managed_t *tensor);
 
