@@ -21,9 +21,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at most this part of
-   the arena times the share of requests that have no place in the plan; so many requests more count as kept places. Parts
-   above 1 / WASTE_PART_LEAST are no limit. */
+/* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at most the arena
+   over WASTE_PART times the share of requests that did not get their place or have none: the more deviate, the lower the
+   limit. WASTE_KEPT_COUNT requests more count as kept places. Where the divisor is below WASTE_PART_LEAST there is no limit. */
 #define WASTE_PART       224u
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 16u

@@ -232,7 +232,11 @@ static bool is_whole(const dao_plan_instance_t *instance, uint32_t item, dao_pla
     dao_plan_piece_t first = dao_plan_instance_piece(instance, dao_plan_instance_piece_at(instance, item, 0));
     dao_plan_piece_t last =
         dao_plan_instance_piece(instance, dao_plan_instance_piece_at(instance, item, count - 1));
-    *out_life = (dao_plan_shelf_life_t){first.begin, first.end, last.begin, last.end};
+    *out_life = (dao_plan_shelf_life_t){.begin = first.begin, .end = first.end};
+    if (count > 1) { /* else there is no second one, at no time */
+        out_life->second_begin = last.begin;
+        out_life->second_end = last.end;
+    }
     return count <= 2 && first.high - first.low == size_bytes && last.high - last.low == size_bytes;
 }
 

@@ -60,8 +60,7 @@ static const dao_option_t options[] = {
      "requests have their operator's number in the step as a key"},
     {"deviate", "PERCENT", offsetof(settings_t, deviate),
      "repeat the first step, so many of its events drawn at random deviating"},
-    {"kinds", "K,...", offsetof(settings_t, kinds),
-     "how: sizes, extra, missing (frees), swapped; default all"},
+    {"kinds", "K,...", offsetof(settings_t, kinds), "how, see above; default all"},
     {"repeats", "N", offsetof(settings_t, repeats), "steps that deviate; default 7"},
     {"seed", "S", offsetof(settings_t, seed), "of what is drawn; default 1"},
     {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
@@ -421,6 +420,8 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
     return status == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
 }
 
+#define KIND_HELP(symbol, name, text) "\n  " name ": " text
+
 const dao_command_t dao_command_replay = {
     .name = "replay",
     .arguments = "FILE",
@@ -435,7 +436,8 @@ const dao_command_t dao_command_replay = {
         "bytes\n"
         "that were alive at one time; minor page faults. With --deviate also the most that the place took up "
         "to\n"
-        "that step, over what it takes without plans.",
+        "that step, over what it takes without plans. Kinds of deviations, and what becomes of an "
+        "event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
     .least_arguments = 1,
     .most_arguments = 1,

@@ -14,6 +14,10 @@
 
 #define NO_TENSOR UINT32_MAX
 
+/* Behind "all". */
+#define KIND_TEXT(symbol, name, text) ", " name
+#define KINDS_TEXT                    DAO_DEVIATION_LIST(KIND_TEXT)
+
 typedef struct writer {
     const dao_event_file_t *source;
     const dao_deviation_t *deviation;
@@ -42,9 +46,8 @@ dao_status_t dao_deviation_kinds_parse(const char *text, uint32_t *out_kinds)
             kind++;
         }
         if (kind == DAO_DEVIATION_KIND_COUNT) {
-            return dao_error(DAO_ERR_INVALID,
-                             "\"%.*s\" is no kind of deviation: all, sizes, extra, missing, swapped",
-                             (int)length, rest);
+            return dao_error(DAO_ERR_INVALID, "\"%.*s\" is no kind of deviation: all" KINDS_TEXT, (int)length,
+                             rest);
         }
         kinds |= 1u << kind;
         rest = comma != NULL ? comma + 1 : NULL;

@@ -5,7 +5,7 @@
 
 #include "tools/event_file.h"
 
-/* The kinds of deviations: symbol, name, and what becomes of an event that deviates so. */
+/* The kinds of deviations: symbol, name, and what becomes of an event that deviates so, which help tells. */
 #define DAO_DEVIATION_LIST(X)                                                                                \
     X(SIZES, "sizes", "half to one and a half times as large")                                               \
     X(EXTRA, "extra", "an allocation of the same size before it, freed as the next step begins")             \
