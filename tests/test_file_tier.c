@@ -17,6 +17,9 @@
 
 #define UNIT (64 * KIB)
 
+/* Time of an operation that is to be under way when something else happens. */
+#define SLOW_NS UINT64_C(50000000)
+
 #define R  DAO_ACCESS_READ
 #define W  DAO_ACCESS_WRITE
 #define RW DAO_ACCESS_READ_WRITE
@@ -48,11 +51,16 @@ static dao_executor_config_t config_of(size_t device_units, size_t host_bytes, d
                                    .check = true};
 }
 
+static void start_context_with(const fault_config_t *faults)
+{
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(dao_backend_ops(), faults)), DAO_OK);
+}
+
 static void start_context(void)
 {
     static const fault_config_t quiet;
-    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(dao_backend_ops(), &quiet)), DAO_OK);
+    start_context_with(&quiet);
 }
 
 static void begin(const dao_executor_config_t *config)
@@ -424,6 +432,26 @@ static void the_file_outlives_the_device(void)
     end_context();
 }
 
+/* A lost device that cannot be waited for still calls what its streams were given: nothing of it is touched then. */
+static void a_lost_device_that_runs_on_touches_nothing(void)
+{
+    static const fault_config_t faults = {.runs_on_when_lost = true};
+    dao_executor_config_t config = config_of(2, 6 * UNIT, DAO_FILE_ENGINE_AUTO);
+    config.file.latency_ns = SLOW_NS;
+    start_context_with(&faults);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
+    program_init(&program, executor);
+    make(8, UNIT); /* the host is full: writes have begun that are not waited for */
+    CU_ASSERT_EQUAL(program_read(&program, 7), DAO_OK);
+    CU_ASSERT_TRUE(stats_now().spill_count > 0);
+    fault_backend_arm(FAULT_CALL_LOSS, 0, true);
+    push("lost", 7, RW);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    program_drop_all(&program);
+    end_context(); /* where an operation has kept its tensor, memory is left */
+}
+
 static void settings_are_checked(void)
 {
     start_context();
@@ -504,6 +532,7 @@ static CU_TestInfo tests[] = {
 #endif
     {"no failing call loses a tensor", no_failing_call_loses_a_tensor},
     {"the file outlives the device", the_file_outlives_the_device},
+    {"a lost device that runs on touches nothing", a_lost_device_that_runs_on_touches_nothing},
     {"settings are checked", settings_are_checked},
     {"virtual time is what the settings say", virtual_time_is_what_the_settings_say},
     CU_TEST_INFO_NULL,

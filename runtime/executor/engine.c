@@ -83,6 +83,9 @@ void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
     engine->has_failed = true;
     engine->is_lost = lost;
     dao_error_save(&engine->failure, status);
+    if (lost) { /* host memory is given back from now on without waiting */
+        dao_file_tier_stop(&engine->file_tier);
+    }
 }
 
 /* Tensors enter the table with their first use and leave it when nobody needs them any more. */
@@ -719,8 +722,7 @@ void dao_engine_finish(dao_engine_t *engine)
         unlist_tensor(engine, tensor);
     }
     dao_adopt_destroy(engine->adopt);
-    dao_spill_settle(engine);
-    dao_file_tier_finish(&engine->file_tier);
+    dao_file_tier_close(&engine->file_tier);
     dao_host_tier_finish(&engine->host_tier);
     dao_meter_finish(&engine->meter);
     dao_timeline_finish(&engine->timeline);

@@ -91,7 +91,8 @@ typedef struct dao_engine {
 /* Everything in `config` is borrowed and outlives the engine. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *config);
 
-/* Runs nothing more: gives back all memory of all tensors. No items are left. */
+/* Runs nothing more: gives back all memory of all tensors. No items are left. The file tier is closed, but not finished:
+   that is for who destroys its streams. */
 void dao_engine_finish(dao_engine_t *engine);
 
 /* Takes an item in: from now on its uses are known to the policy. */

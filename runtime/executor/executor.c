@@ -165,7 +165,7 @@ static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_by
     return DAO_OK;
 }
 
-/* Gives back what create has made so far; the engine is not initialized. */
+/* Gives back what create has made so far; the engine is not initialized, or finished. */
 static void destroy_parts(dao_executor_t *executor)
 {
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) { /* first, so that no work uses the arena any more */
@@ -176,6 +176,7 @@ static void destroy_parts(dao_executor_t *executor)
         dao_stream_destroy(executor->file_streams[i]);
         executor->file_streams[i] = NULL;
     }
+    dao_file_tier_finish(&executor->engine.file_tier);
     dao_host_free(executor->file_directory);
     executor->file_directory = NULL;
     if (executor->arena_address != NULL) {

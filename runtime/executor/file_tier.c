@@ -7,7 +7,11 @@
    alone. Where time is virtual the stream is held up for as long as the operation takes; where memory has no bytes, that is
    all that happens.
 
-   Invariants, per direction: taken_off <= completed of the lane; operations (taken_off, issued] are in the ring. */
+   A lane whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more operations begin
+   and waits for those that are running, and the ring stays until the streams are gone.
+
+   Invariants, per direction: taken_off <= completed of the lane until the tier is closed; operations (taken_off, issued] are in
+   the ring. */
 #include "runtime/executor/file_tier.h"
 
 #include "base/assert.h"
@@ -16,6 +20,7 @@
 #include "base/math.h"
 #include "base/sync.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -109,6 +114,8 @@ static void destroy_parts(dao_file_tier_t *tier)
         dao_arena_finish(&tier->slots);
     }
     dao_file_destroy(tier->file);
+    dao_cond_finish(&tier->is_idle);
+    dao_mutex_finish(&tier->lock);
     memset(tier, 0, sizeof(*tier));
 }
 
@@ -118,6 +125,8 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     memset(tier, 0, sizeof(*tier));
     tier->config = *config;
     tier->timeline = timeline;
+    dao_mutex_init(&tier->lock, DAO_RANK_LEAF);
+    dao_cond_init(&tier->is_idle);
     dao_status_t status = create_file(tier);
     if (status == DAO_OK) {
         status = create_rings(tier);
@@ -134,6 +143,30 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
     }
     tier->is_there = true;
     return DAO_OK;
+}
+
+void dao_file_tier_stop(dao_file_tier_t *tier)
+{
+    if (!tier->is_there) {
+        return;
+    }
+    dao_mutex_lock(&tier->lock);
+    tier->is_stopped = true;
+    while (tier->running_count > 0) {
+        dao_cond_wait(&tier->is_idle, &tier->lock);
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
+void dao_file_tier_close(dao_file_tier_t *tier)
+{
+    dao_file_tier_stop(tier);
+    for (int i = 0; tier->is_there && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_file_direction_t direction = (dao_file_direction_t)i;
+        while (tier->taken_off[i] < lane_of(tier, direction)->issued) {
+            dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[i])->tensor);
+        }
+    }
 }
 
 void dao_file_tier_finish(dao_file_tier_t *tier)
@@ -168,10 +201,34 @@ static uint64_t least_ns(const dao_file_operation_t *operation)
     return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
 }
 
+/* Counts a transfer as running; false if none may begin any more. */
+static bool begin_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    bool may_run = !tier->is_stopped;
+    tier->running_count += may_run ? 1 : 0;
+    dao_mutex_unlock(&tier->lock);
+    return may_run;
+}
+
+static void end_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    if (--tier->running_count == 0) {
+        dao_cond_broadcast(&tier->is_idle);
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
 static void transfer(dao_file_operation_t *operation)
 {
-    operation->error = dao_file_transfer(operation->tier->file, operation->direction, operation->offset_bytes,
-                                         operation->address, operation->size_bytes);
+    dao_file_tier_t *tier = operation->tier;
+    operation->error = ECANCELED;
+    if (begin_running(tier)) {
+        operation->error = dao_file_transfer(tier->file, operation->direction, operation->offset_bytes,
+                                             operation->address, operation->size_bytes);
+        end_running(tier);
+    }
 }
 
 /* The host function where time is real. */

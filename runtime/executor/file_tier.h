@@ -5,6 +5,7 @@
 
 #include "allocators/allocator.h"
 #include "base/file.h"
+#include "base/sync.h"
 #include "runtime/executor/arena.h"
 #include "runtime/executor/managed.h"
 
@@ -51,6 +52,10 @@ typedef struct dao_file_tier {
     dao_file_operation_t
         *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
+    dao_mutex_t lock;                             /* of what follows */
+    dao_cond_t is_idle;                           /* running_count has become 0 */
+    uint32_t running_count;                       /* transfers that a stream is in */
+    bool is_stopped;                              /* no transfer begins any more */
 } dao_file_tier_t;
 
 /* The lane of a direction. */
@@ -64,7 +69,15 @@ static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t directio
 DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
                                               const dao_file_tier_config_t *config);
 
-/* Nothing is in flight, everything is taken off, and all slots have been given back. */
+/* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this returns.
+   dao_file_tier_read_now() goes on. All three of these allow a tier that is not there. */
+void dao_file_tier_stop(dao_file_tier_t *tier);
+
+/* Stops, and takes off what is left, whether it has finished or not. Nothing is queued any more. */
+void dao_file_tier_close(dao_file_tier_t *tier);
+
+/* It is closed, all slots have been given back, and its streams are gone: one of a lost device calls what was queued on it
+   until then. */
 void dao_file_tier_finish(dao_file_tier_t *tier);
 
 /* Takes a slot. DAO_ERR_LIMIT with a message if the file is full; DAO_ERR_NO_HOST_MEMORY. */

@@ -244,10 +244,20 @@ static void fault_stream_destroy(dao_backend_stream_t *stream)
     atomic_fetch_sub(&live_count, 1);
 }
 
+/* A call that waits is counted once it has waited, or before it would. */
+static dao_status_t count_wait(fault_call_t call, bool has_waited)
+{
+    return settings.runs_on_when_lost == has_waited ? DAO_OK : count_call(call);
+}
+
 static dao_status_t fault_stream_synchronize(dao_backend_stream_t *stream)
 {
+    dao_status_t fault = count_wait(FAULT_CALL_STREAM_SYNCHRONIZE, false);
+    if (fault != DAO_OK) {
+        return fault;
+    }
     dao_status_t status = inner->stream_synchronize(unwrap(stream));
-    dao_status_t fault = count_call(FAULT_CALL_STREAM_SYNCHRONIZE);
+    fault = count_wait(FAULT_CALL_STREAM_SYNCHRONIZE, true);
     return fault != DAO_OK ? fault : status;
 }
 
@@ -310,8 +320,12 @@ static dao_status_t fault_event_query(dao_backend_event_t *event)
 
 static dao_status_t fault_event_synchronize(dao_backend_event_t *event)
 {
+    dao_status_t fault = count_wait(FAULT_CALL_EVENT_SYNCHRONIZE, false);
+    if (fault != DAO_OK) {
+        return fault;
+    }
     dao_status_t status = inner->event_synchronize(unwrap(event));
-    dao_status_t fault = count_call(FAULT_CALL_EVENT_SYNCHRONIZE);
+    fault = count_wait(FAULT_CALL_EVENT_SYNCHRONIZE, true);
     return fault != DAO_OK ? fault : status;
 }
 

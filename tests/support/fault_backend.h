@@ -57,6 +57,7 @@ typedef struct fault_config {
     uint32_t not_ready_max; /* a finished event is reported as not ready up to this many times */
     bool hide_host_access;  /* be a device whose memory the host cannot touch */
     bool hide_pages;        /* be a device without virtual memory */
+    bool runs_on_when_lost; /* waiting for a lost device fails at once, while what it was given still runs */
 } fault_config_t;
 
 /* Gives the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed. */
