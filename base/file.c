@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,6 @@ typedef struct direction {
 
 struct dao_file {
     int handle;
-    dao_file_engine_t engine;
     direction_t directions[DAO_FILE_DIRECTION_COUNT];
 };
 
@@ -158,14 +156,12 @@ static dao_status_t create_engine(dao_file_t *file, dao_file_engine_t engine)
 {
     dao_status_t status = DAO_ERR_UNSUPPORTED;
     if (engine != DAO_FILE_ENGINE_THREADS) {
-        file->engine = DAO_FILE_ENGINE_URING;
         status = create_urings(file);
         if (status == DAO_OK || engine == DAO_FILE_ENGINE_URING) {
             return status;
         }
         destroy_engines(file);
     }
-    file->engine = DAO_FILE_ENGINE_THREADS;
     status = DAO_OK;
     for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
         status = dao_file_threads_create(&file->directions[i].threads);
@@ -211,11 +207,6 @@ void dao_file_destroy(dao_file_t *file)
         (void)close(file->handle); /* what it could report, nobody needs any more */
     }
     dao_host_free(file);
-}
-
-dao_file_engine_t dao_file_engine(const dao_file_t *file)
-{
-    return file->engine;
 }
 
 uint64_t dao_file_free_bytes(const dao_file_t *file)

@@ -37,9 +37,6 @@ DAO_NODISCARD dao_status_t dao_file_create(const char *directory, dao_file_engin
 /* Nobody transfers any more. NULL is allowed. */
 void dao_file_destroy(dao_file_t *file);
 
-/* The engine that was chosen; never DAO_FILE_ENGINE_AUTO. */
-dao_file_engine_t dao_file_engine(const dao_file_t *file);
-
 /* Bytes that the directory's file system has free for this user. */
 uint64_t dao_file_free_bytes(const dao_file_t *file);
 

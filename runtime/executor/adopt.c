@@ -486,9 +486,7 @@ static void plan_at_once(dao_adopt_t *adopt)
         return;
     }
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
+    dao_engine_lose_unless_ok(engine, status);
     dao_adopt_look(adopt); /* hands it in and takes it back */
 }
 

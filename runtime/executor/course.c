@@ -387,9 +387,7 @@ static void give_up_roles(dao_engine_t *engine, dao_course_t *course)
         if (role->slot != NULL && !is_used) {
             dao_status_t status = dao_host_tier_give(&engine->host_tier, &engine->timeline, role->slot,
                                                      role->size_bytes, &role->slot_busy);
-            if (status != DAO_OK) {
-                dao_engine_fail(engine, status, true);
-            }
+            dao_engine_lose_unless_ok(engine, status);
         } else if (role->slot != NULL) {
             dao_fence_join(&role->tensor->host_busy, &role->slot_busy);
         }
@@ -556,9 +554,7 @@ void dao_course_leave(dao_engine_t *engine)
     give_up_roles(engine, course);
     take_back_arena(engine);
     dao_status_t status = dao_arena_fence_all(&engine->arena, &engine->timeline, &fence);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
+    dao_engine_lose_unless_ok(engine, status);
 }
 
 bool dao_course_is_valid(const dao_course_t *course)

@@ -216,9 +216,7 @@ static void give_workspace(dao_engine_t *engine, const dao_placement_t *placemen
     if (placement->has_workspace && !placement->is_planned) {
         dao_status_t status =
             dao_arena_give(&engine->arena, &engine->timeline, placement->workspace_offset, fence);
-        if (status != DAO_OK) {
-            dao_engine_fail(engine, status, true);
-        }
+        dao_engine_lose_unless_ok(engine, status);
     }
 }
 
@@ -480,9 +478,7 @@ void dao_engine_retire(dao_engine_t *engine)
 static void look(dao_engine_t *engine)
 {
     dao_status_t status = dao_timeline_poll(&engine->timeline);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
+    dao_engine_lose_unless_ok(engine, status);
     dao_pace_look(&engine->pace, &engine->timeline);
     dao_arena_purge(&engine->arena, &engine->timeline);
     dao_host_tier_purge(&engine->host_tier, &engine->timeline);
@@ -541,9 +537,7 @@ static void keep_within_time(dao_engine_t *engine)
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, lane->completed + 1);
         engine->timeline.throttle_count++;
         dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
-        if (status != DAO_OK) {
-            dao_engine_fail(engine, status, true);
-        }
+        dao_engine_lose_unless_ok(engine, status);
         look(engine);
     }
 }
@@ -652,9 +646,7 @@ static void run_request(dao_engine_t *engine, dao_item_t *item)
 static void run_sync(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
+    dao_engine_lose_unless_ok(engine, status);
     look(engine);
     if (engine->has_failed || engine->is_lost) {
         item->request->error = engine->failure;
@@ -705,9 +697,7 @@ void dao_engine_finish(dao_engine_t *engine)
 {
     DAO_ASSERT(engine->first_item == NULL);
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
+    dao_engine_lose_unless_ok(engine, status);
     if (engine->adopt != NULL) {
         dao_adopt_break(engine->adopt);
     }

@@ -116,4 +116,12 @@ bool dao_engine_is_valid(const dao_engine_t *engine);
 /* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device is given up. */
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost);
 
+/* What the device cannot refuse and go on, such as a wait on the host: an error gives it up. */
+static inline void dao_engine_lose_unless_ok(dao_engine_t *engine, dao_status_t status)
+{
+    if (status != DAO_OK) {
+        dao_engine_fail(engine, status, true);
+    }
+}
+
 #endif

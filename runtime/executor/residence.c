@@ -55,14 +55,6 @@ static void *device_address(const dao_engine_t *engine, const dao_managed_t *ten
     return engine->arena.address + tensor->device_offset_bytes;
 }
 
-/* A wait on the host that fails means that the device has failed. */
-static void lose_unless_ok(dao_engine_t *engine, dao_status_t status)
-{
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
-}
-
 void dao_residence_land(dao_managed_t *tensor, uint64_t offset_bytes)
 {
     DAO_ASSERT(!tensor->has_device);
@@ -79,8 +71,8 @@ static void give_device(dao_engine_t *engine, dao_managed_t *tensor)
     if (engine->course != NULL) {
         return; /* the place is the plan's */
     }
-    lose_unless_ok(engine, dao_arena_give(&engine->arena, &engine->timeline, tensor->device_offset_bytes,
-                                          &tensor->device_busy));
+    dao_engine_lose_unless_ok(engine, dao_arena_give(&engine->arena, &engine->timeline,
+                                                     tensor->device_offset_bytes, &tensor->device_busy));
 }
 
 static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
@@ -93,8 +85,8 @@ static void give_host(dao_engine_t *engine, dao_managed_t *tensor)
     if (is_of_role) {
         return;
     }
-    lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
-                                              tensor->size_bytes, &tensor->host_busy));
+    dao_engine_lose_unless_ok(engine, dao_host_tier_give(&engine->host_tier, &engine->timeline, address,
+                                                         tensor->size_bytes, &tensor->host_busy));
 }
 
 bool dao_residence_is_landing(const dao_managed_t *tensor)
@@ -133,7 +125,7 @@ dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tenso
         dao_annotate_end();
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, copy->lane, out_sequence);
-            lose_unless_ok(engine, status);
+            dao_engine_lose_unless_ok(engine, status);
             dao_meter_after(&engine->meter, copy->lane);
             return status;
         }
@@ -205,7 +197,7 @@ dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor)
     }
     uint64_t sequence = 0;
     status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &sequence);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     if (status == DAO_OK) {
         dao_residence_written(engine, tensor, sequence);
     }
@@ -231,7 +223,7 @@ dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor, uin
         return status;
     }
     status = dao_timeline_after(&engine->timeline, lane, &sequence);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     dao_fence_add(&tensor->device_busy, lane, sequence);
     give_device(engine, tensor);
     dao_residence_land(tensor, offset_bytes);
@@ -420,7 +412,7 @@ static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor,
     tensor->residence = DAO_RESIDENCE_DEVICE;
     engine->stats.in_bytes += tensor->size_bytes;
     status = dao_timeline_wait(&engine->timeline, &tensor->device_written);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     return status;
 }
 
@@ -460,7 +452,7 @@ dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor, co
     dao_status_t status = take_host(engine, tensor, &address, &busy);
     if (status == DAO_OK) {
         status = dao_timeline_wait(&engine->timeline, &busy); /* an idle slot at once */
-        lose_unless_ok(engine, status);
+        dao_engine_lose_unless_ok(engine, status);
     }
     if (status == DAO_ERR_HOST_FULL && tensor->host_address != NULL) {
         return write_in_place(engine, tensor, source);
@@ -501,7 +493,7 @@ static dao_status_t read_from_device(dao_engine_t *engine, dao_managed_t *tensor
     if (status != DAO_OK) {
         dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
     }
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     return status;
 }
 
@@ -524,7 +516,7 @@ dao_status_t dao_residence_read(dao_engine_t *engine, dao_managed_t *tensor, voi
         if (status != DAO_OK) {
             dao_error_prefix("tensor \"%s\" cannot be read: ", tensor->name);
         }
-        lose_unless_ok(engine, status);
+        dao_engine_lose_unless_ok(engine, status);
         if (status == DAO_OK) {
             dao_host_tier_copy(&engine->host_tier, destination, tensor->host_address, tensor->size_bytes);
         }

@@ -26,17 +26,9 @@
 #include "runtime/executor/access.h"
 #include "runtime/executor/residence.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const dao_fence_t no_fence;
-
-static void lose_unless_ok(dao_engine_t *engine, dao_status_t status)
-{
-    if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
-    }
-}
 
 /* ---- what is counted ---- */
 
@@ -160,8 +152,8 @@ void dao_spill_forget(dao_engine_t *engine, dao_managed_t *tensor)
     set_copy(engine, tensor, DAO_FILE_COPY_NONE);
     tensor->file_version++;
     tensor->is_unverified = false;
-    lose_unless_ok(engine, dao_arena_give(&engine->file_tier.slots, &engine->timeline,
-                                          tensor->file_offset_bytes, &tensor->file_busy));
+    dao_engine_lose_unless_ok(engine, dao_arena_give(&engine->file_tier.slots, &engine->timeline,
+                                                     tensor->file_offset_bytes, &tensor->file_busy));
     tensor->file_busy = no_fence;
     engine->is_file_refusing = false; /* there is room again */
 }
@@ -315,7 +307,7 @@ static dao_status_t wait_for_write(dao_engine_t *engine)
     dao_fence_add(&fence, DAO_LANE_FILE_OUT, engine->file_tier.taken_off[DAO_FILE_WRITE] + 1);
     engine->timeline.throttle_count++;
     dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     dao_spill_settle(engine);
     return status;
 }
@@ -464,13 +456,11 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
 {
     dao_fence_t slot_fence = no_fence;
     dao_status_t status = begin_copy(engine, tensor, &slot_fence);
-    uint64_t version = tensor->file_version;
     if (status != DAO_OK) {
         refuse_writes(engine, tensor, status);
         return status;
     }
-    for (uint64_t done = 0;
-         status == DAO_OK && done < tensor->size_bytes && tensor->file_version == version;) {
+    for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes;) {
         passage_t passage = next_passage(engine, tensor, done);
         status = pass_out(engine, tensor, &passage, &slot_fence);
         done += passage.size_bytes;
@@ -479,10 +469,10 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
         dao_spill_forget(engine, tensor);
         return status;
     }
-    dao_fence_t fence = tensor->file_busy; /* none if a write has failed by now */
+    dao_fence_t fence = tensor->file_busy;
     engine->timeline.throttle_count++;
     status = dao_timeline_wait(&engine->timeline, &fence);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     dao_spill_settle(engine);
     return status;
 }
@@ -548,7 +538,7 @@ static dao_status_t wait_for_reads(dao_engine_t *engine, dao_managed_t *tensor)
     dao_fence_t fence = no_fence;
     dao_fence_add(&fence, DAO_LANE_FILE_IN, tensor->file_busy.sequence[DAO_LANE_FILE_IN]);
     dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
-    lose_unless_ok(engine, status);
+    dao_engine_lose_unless_ok(engine, status);
     dao_spill_settle(engine);
     tensor->is_unverified = false;
     if (status != DAO_OK || tensor->file_error == 0) {
