@@ -478,7 +478,7 @@ static const dao_snapshot_block_t *snapshot_find(const dao_snapshot_t *snapshot,
 
 #define ALIGNED_COUNT 14u
 
-/* Up to 32 MiB: chunks do not begin at such multiples, so that blocks begin behind what their alignment costs. */
+/* Up to 32 MiB: chunks hardly ever begin at such multiples, so that blocks begin behind what their alignment costs. */
 static void a_snapshot_has_aligned_blocks_of_a_buddy(void)
 {
     void *blocks[ALIGNED_COUNT];
@@ -501,7 +501,7 @@ static void a_snapshot_has_aligned_blocks_of_a_buddy(void)
         live_bytes += block->size_bytes;
         give(device_0, blocks[i]);
     }
-    CU_ASSERT_TRUE(live_bytes < stats.used_bytes);
+    CU_ASSERT_TRUE(live_bytes <= stats.used_bytes);
     stats.used_bytes = live_bytes; /* without what lies before them */
     check_snapshot(snapshot, &stats);
     dao_snapshot_destroy(snapshot);
