@@ -189,6 +189,7 @@ static void a_dropped_tensor_lives_until_its_last_pending_use(void)
 
 static void a_write_only_operand_is_not_fetched(void)
 {
+    config.on_demand = true; /* nothing is copied ahead: every copy is counted */
     begin(1);
     make_written(2); /* making 1 sends 0 to the host */
     CU_ASSERT_EQUAL(stats_now().out_bytes, UNIT);
@@ -201,6 +202,7 @@ static void a_write_only_operand_is_not_fetched(void)
 
 static void a_clean_tensor_leaves_without_a_copy(void)
 {
+    config.on_demand = true; /* nothing is copied ahead: every copy is counted */
     begin(1);
     make_written(2);
     CU_ASSERT_EQUAL(push1("read", 0, R),
@@ -596,6 +598,7 @@ static void a_step_is_registered_once_and_run_often(void)
 /* What is discarded before its next use need not be copied out. */
 static void a_discarded_content_is_never_copied(void)
 {
+    config.on_demand = true; /* nothing is copied ahead: every copy is counted */
     begin(2);
     make_written(1);
     uint32_t middle = program_tensor(&program, UNIT);

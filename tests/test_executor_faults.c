@@ -469,14 +469,15 @@ static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
-/* A copy that is refused every time: the message names the tensor, its bytes and the kernel. */
+/* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is one that copies
+   nothing ahead, so that the kernel is what asks for the copy. */
 static void a_copy_that_fails_for_good_is_named(void)
 {
     start_context();
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .policy = DAO_POLICY_SIZE};
     dao_executor_t *executor = NULL;
     program_t program;
-    CU_ASSERT_EQUAL_FATAL(
-        dao_executor_create(&(dao_executor_config_t){.capacity_bytes = 2 * UNIT}, &executor), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
     program_init(&program, executor);
     CU_ASSERT_TRUE(make(&program, 2, UNIT));
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);

@@ -647,6 +647,9 @@ static void run_sync(dao_engine_t *engine, dao_item_t *item)
 {
     dao_status_t status = dao_timeline_wait_all(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
+    if (engine->course != NULL && engine->table == NULL) {
+        dao_course_leave(engine); /* no tensor is left that it could move: what it holds goes back */
+    }
     look(engine);
     if (engine->has_failed || engine->is_lost) {
         item->request->error = engine->failure;
