@@ -1,7 +1,8 @@
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu
-       good, best    slab.c over caching.c      pinned.c                  host.c
+       good, best    slab.c over caching.c      pinned.c                  host.c; where plans are served: slab.c
+                                                                          over host_pages.c
        the others    strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
@@ -79,12 +80,50 @@ static dao_status_t host_give(void *user, void *address, size_t size_bytes)
 
 /* ---- the allocators ---- */
 
+/* Makes small blocks come out of slabs, where an allocator in pages could be made. */
+static dao_status_t put_slabs_before(dao_status_t status, dao_allocator_t *large, const char *name,
+                                     dao_allocator_t **out_allocator)
+{
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_slab_create(large, name, out_allocator);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        large->ops->destroy(large);
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
+}
+
+/* The host in pages, which plans can have windows of. */
+static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                                     const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_host_pages_config_t pages = {.pages = origin->host_pages,
+                                     .name = name,
+                                     .fit = fit,
+                                     .initial_bytes = config->initial_bytes,
+                                     .limit_bytes = config->limit_bytes};
+    dao_allocator_t *large = NULL;
+    dao_status_t status = dao_host_pages_create(&pages, &large);
+    return put_slabs_before(status, large, name, out_allocator);
+}
+
 /* Good fit and best fit. */
 static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
 {
     dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
     size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
+    bool is_served = dao_serving_is_on(&config->serving, origin->serving);
+    if (place.kind == DAO_PLACE_KIND_CPU && is_served && dao_host_pages_suit(origin->host_settings)) {
+        dao_status_t status = start_host_pages(name, fit, config, origin, out_allocator);
+        if (status != DAO_ERR_NO_HOST_MEMORY) {
+            return status;
+        } /* so many addresses may be refused where regions are not */
+    }
     if (place.kind == DAO_PLACE_KIND_CPU) {
         dao_host_config_t host = {.name = name,
                                   .settings = *origin->host_settings,
@@ -118,17 +157,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = dao_slab_create(large, name, out_allocator);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        large->ops->destroy(large);
-        return dao_error_restore(&record);
-    }
-    return DAO_OK;
+    return put_slabs_before(status, large, name, out_allocator);
 }
 
 /* Gives what a place takes its memory from. */
