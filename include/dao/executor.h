@@ -143,7 +143,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
  *
- * Threads: one, with no other call on this executor under way. Waits: until the queue is empty, and a plan that is being made is there.
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that is being made is given up,
+ *        within milliseconds.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
