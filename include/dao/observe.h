@@ -120,7 +120,7 @@ typedef struct dao_snapshot_block {
 } dao_snapshot_block_t;
 
 /** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill it. What the
-    alignment of a block of a binary buddy has cost before the block is a free one. */
+    alignment of a block has cost before the block is a free one, with the last three strategies too. */
 typedef struct dao_snapshot_segment {
     uint64_t address;
     uint64_t size_bytes;
