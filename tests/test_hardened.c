@@ -690,7 +690,7 @@ static void a_place_that_is_not_hardened_has_no_check(void)
 {
     CU_ASSERT_EQUAL_FATAL(library_start(0), DAO_OK);
     CU_ASSERT_EQUAL(dao_hardening_check(places[0]), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_hardening_check((dao_place_t){DAO_PLACE_KIND_DEVICE, 9}), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_hardening_check(((dao_place_t){DAO_PLACE_KIND_DEVICE, 9})), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 

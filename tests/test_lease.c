@@ -193,7 +193,7 @@ static void what_has_no_leases_says_so(void)
     dao_place_config_t plain = {.no_page_mapping = true};
     CU_ASSERT_EQUAL(dao_place_configure(second_device, &plain), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_begin(second_device, &lease), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_lease_begin((dao_place_t){DAO_PLACE_KIND_DEVICE, 2}, &lease), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_lease_begin(((dao_place_t){DAO_PLACE_KIND_DEVICE, 2}), &lease), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(dao_lease_begin(device, NULL), DAO_ERR_INVALID);
     dao_lease_stats_t stats;
     CU_ASSERT_EQUAL(dao_lease_commit(NULL), DAO_ERR_INVALID);

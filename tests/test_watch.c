@@ -2,6 +2,7 @@
 #include <dao/async.h>
 #include <dao/place_config.h>
 #include <dao/segment.h>
+#include <dao/tensor.h>
 
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
@@ -230,6 +231,7 @@ typedef struct misuse {
     void *block;
     void *large;
     dao_memory_t *memory;
+    dao_tensor_t *tensor;
     uint64_t id;
     int call_count;
 } misuse_t;
@@ -253,6 +255,7 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     CU_ASSERT_EQUAL(dao_free(dao_device_place(0), misuse->large), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_free_async(device, misuse->block, NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_memory_release(misuse->memory), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_tensor_release(misuse->tensor), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_used(place), 0);
     CU_ASSERT_EQUAL(dao_trim(place, 0, NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_limit_set(place, 0), DAO_ERR_REENTRANT);
@@ -264,33 +267,44 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     misuse->call_count++;
 }
 
-static void a_callback_that_uses_the_library_is_refused(void)
+static misuse_t misuse_begin(void)
 {
     misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(device, DAO_TYPE_F32, 1, (const int64_t[]){250}, &misuse.tensor),
+                          DAO_OK);
+    return misuse;
+}
+
+static void misuse_end(const misuse_t *misuse)
+{
+    CU_ASSERT_EQUAL(dao_memory_release(misuse->memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tensor_release(misuse->tensor), DAO_OK);
+    give(device, misuse->block);
+    give(device, misuse->large);
+}
+
+static void a_callback_that_uses_the_library_is_refused(void)
+{
+    misuse_t misuse = misuse_begin();
     CU_ASSERT_EQUAL(dao_segment_callback_add(device, use_the_library, &misuse, &misuse.id), DAO_OK);
     size_t used_bytes = dao_used(device);
     give(device, take(device, 20 * MIB));
     CU_ASSERT_TRUE(misuse.call_count > 0);
     CU_ASSERT_EQUAL(dao_used(device), used_bytes);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK); /* this thread is outside again */
-    CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
-    give(device, misuse.block);
-    give(device, misuse.large);
+    misuse_end(&misuse);
 }
 
 /* Of another place, whose lock is held while the callback runs. */
 static void a_callback_that_frees_elsewhere_is_refused(void)
 {
-    misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
-    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
+    misuse_t misuse = misuse_begin();
     CU_ASSERT_EQUAL(dao_segment_callback_add(pinned, use_the_library, &misuse, &misuse.id), DAO_OK);
     give(pinned, take(pinned, 1 * MIB));
     CU_ASSERT_TRUE(misuse.call_count > 0);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK);
-    CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
-    give(device, misuse.block);
-    give(device, misuse.large);
+    misuse_end(&misuse);
 }
 
 static void wrong_callbacks_are_refused(void)
