@@ -27,6 +27,9 @@ static const dao_plan_method_t methods[] = {
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
 
+/* Work of the offset planner between two looks whether the plan is still wanted: about a millisecond. */
+#define SLICE_WORK 20000u
+
 /* Where the first methods leave more than such a part of the capacity without addresses, the others do not find them either. */
 #define FIRST_METHOD_COUNT 2u
 #define HOPELESS_PART      0.3
@@ -362,6 +365,24 @@ static void place_nothing(dao_swap_layout_t *layout)
     }
 }
 
+/* dao_plan_make() that can be cancelled. */
+static dao_status_t make_offsets(const builder_t *builder, const dao_plan_problem_t *problem,
+                                 dao_plan_method_t method, dao_plan_t **out_plan)
+{
+    const dao_planner_config_t config = {.method = method};
+    dao_planner_t *planner = NULL;
+    bool is_done = false;
+    dao_status_t status = dao_planner_create(problem, &config, &planner);
+    while (status == DAO_OK && !is_done) {
+        status = dao_swap_is_cancelled(builder->step->cancel)
+                     ? dao_swap_step_give_up(builder->step)
+                     : dao_planner_work(planner, SLICE_WORK, &is_done);
+    }
+    status = status == DAO_OK ? dao_planner_best(planner, out_plan) : status;
+    dao_planner_destroy(planner);
+    return status;
+}
+
 static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
 {
     dao_swap_layout_t *layout = builder->layout;
@@ -378,10 +399,9 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
     uint64_t least_bytes = UINT64_MAX, hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
     size_t method_count = METHOD_COUNT;
     for (size_t i = 0; i < method_count && status == DAO_OK && least_bytes > 0; i++) {
-        const dao_planner_config_t config = {.method = methods[i]};
         dao_plan_t *plan = NULL;
         dao_plan_report_t report;
-        status = dao_plan_make(&problem, &config, &plan);
+        status = make_offsets(builder, &problem, methods[i], &plan);
         status = status == DAO_OK ? dao_plan_report_get(plan, &report) : status;
         if (status == DAO_OK && report.unplaced_bytes < least_bytes) {
             least_bytes = report.unplaced_bytes;
@@ -411,11 +431,11 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
     bool ok = allocate(layout, step) && (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1,
                                                                            sizeof(*builder.buffers))) != NULL;
     for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
-        ok = build_tensor(&builder, t);
+        ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
     }
     dao_status_t status = DAO_OK;
     if (!ok) {
-        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
+        status = dao_swap_step_give_up(step);
     } else if (tried != NULL && is_known(tried, fingerprint(&builder))) {
         place_nothing(layout);
     } else {

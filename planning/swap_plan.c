@@ -266,8 +266,9 @@ static uint32_t best_blocker(const grain_t *grain, const dao_swap_home_t *home)
 /* Lets tensors whose homes did not fit leave where they stay longest, or one that is in their way. False if none can. */
 static bool split_homes(grain_t *grain, const dao_swap_layout_t *layout)
 {
+    dao_swap_cancel_t *cancel = grain->parts.step->cancel;
     bool is_split = false;
-    for (uint32_t home = 0; home < layout->home_count; home++) {
+    for (uint32_t home = 0; home < layout->home_count && !dao_swap_is_cancelled(cancel); home++) {
         if (layout->homes[home].address_bytes != DAO_SWAP_NOWHERE) {
             continue;
         }
@@ -439,6 +440,34 @@ static dao_status_t run_search(search_t *search)
     return status == DAO_OK && !search->has_best ? place_serially(search) : status;
 }
 
+/* How a plan is played with its own times. */
+static dao_swap_play_t play_of(const dao_swap_plan_t *plan)
+{
+    return (dao_swap_play_t){
+        .schedule = &plan->program.schedule,
+        .kernel_count = plan->kernel_count,
+        .step_count = REPLAY_STEP_COUNT,
+        .kernel_times_ns = plan->kernel_times_ns,
+        .host = &plan->host,
+        .file = &plan->file,
+    };
+}
+
+/* Says of a plan what its steps take, by its fences. */
+static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *plan)
+{
+    dao_swap_play_t play = play_of(plan);
+    dao_swap_replay_t replay;
+    play.cancel = step->cancel;
+    bool ends = dao_swap_replay(&play, &replay);
+    if (!ends) {
+        DAO_ASSERT(dao_swap_is_cancelled(step->cancel));
+        return dao_swap_step_give_up(step);
+    }
+    plan->program.schedule.step_ns = replay.step_ns;
+    return DAO_OK;
+}
+
 /* Makes a plan of the best program, and measures it by its fences, with the links of `problem`. */
 static dao_status_t finish_plan(search_t *search, const dao_swap_problem_t *problem, dao_swap_plan_t *plan)
 {
@@ -456,22 +485,21 @@ static dao_status_t finish_plan(search_t *search, const dao_swap_problem_t *prob
     search->best = (dao_swap_program_t){0};
     dao_swap_schedule_t *schedule = &plan->program.schedule;
     schedule->fluid_step_ns = search->fluid_step_ns;
-    dao_swap_replay_t replay;
-    dao_status_t status = dao_swap_plan_replay(plan, NULL, &replay);
-    schedule->step_ns = status == DAO_OK ? replay.step_ns : schedule->step_ns;
-    return status;
+    return measure_plan(search->step, plan);
 }
 
 /* Searches with the links of `planned`, for those of `problem`. */
 static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
                               const dao_swap_plan_config_t *config, dao_swap_plan_t **out_plan)
 {
+    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled, .user = config->cancel_user};
     dao_swap_step_t step;
     dao_status_t status = dao_swap_step_init(&step, planned);
     if (status != DAO_OK) {
         return status;
     }
     dao_swap_plan_t *plan = NULL;
+    step.cancel = &cancel;
     status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
     if (status == DAO_OK) {
         search_t search;
@@ -601,16 +629,13 @@ dao_status_t dao_swap_plan_replay(const dao_swap_plan_t *plan, const dao_swap_re
     if (status != DAO_OK) {
         return status;
     }
-    const dao_swap_play_t play = {
-        .schedule = &plan->program.schedule,
-        .kernel_count = plan->kernel_count,
-        .step_count = config->step_count != 0 ? config->step_count : REPLAY_STEP_COUNT,
-        .kernel_times_ns = config->kernel_times_ns != NULL ? config->kernel_times_ns : plan->kernel_times_ns,
-        .has_all_times = config->kernel_times_ns != NULL,
-        .host = config->host != NULL ? config->host : &plan->host,
-        .file = config->file != NULL ? config->file : &plan->file,
-        .stalls = config->out_stalls,
-    };
+    dao_swap_play_t play = play_of(plan);
+    play.step_count = config->step_count != 0 ? config->step_count : play.step_count;
+    play.kernel_times_ns = config->kernel_times_ns != NULL ? config->kernel_times_ns : play.kernel_times_ns;
+    play.has_all_times = config->kernel_times_ns != NULL;
+    play.host = config->host != NULL ? config->host : play.host;
+    play.file = config->file != NULL ? config->file : play.file;
+    play.stalls = config->out_stalls;
     bool ends = dao_swap_replay(&play, out_replay);
     DAO_ASSERT(ends);
     return ends ? DAO_OK : dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");

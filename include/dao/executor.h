@@ -47,8 +47,8 @@ typedef struct dao_launch {
 /**
  * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
  * Addresses are good for work queued on that stream before the function returns.
- * After work that was queued before an answer of an error, tensors that it writes are as the host has them; without a copy
- * there, they hold what that work left.
+ * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host; one
+ * without a copy keeps what that work has written.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
@@ -143,7 +143,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
  *
- * Threads: one, with no other call on this executor under way. Waits: until the queue is empty, and a plan that is being made is there.
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that is being made is given up,
+ *        within milliseconds.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 

@@ -59,7 +59,7 @@ struct dao_adopt {
    do the same. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_adopt_create(dao_engine_t *engine, bool is_at_once, dao_adopt_t **out_adopt);
 
-/* Waits for a plan that is being made; no course is followed. NULL is allowed. */
+/* Gives up a plan that is being made; no course is followed. NULL is allowed. */
 void dao_adopt_destroy(dao_adopt_t *adopt);
 
 /* A kernel is about to run: notes it, and enters or leaves a course. */

@@ -45,9 +45,11 @@ struct dao_course {
 };
 
 /* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the range's granule.
-   Pure: any thread, nothing shared. What dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be
-   followed; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem, dao_course_t **out_course);
+   `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What dao_swap_plan_make() answers;
+   DAO_ERR_UNSUPPORTED for a plan that cannot be followed; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem,
+                                             bool (*is_cancelled)(void *user), void *user,
+                                             dao_course_t **out_course);
 
 /* It is not followed. NULL is allowed. */
 void dao_course_destroy(dao_course_t *course);

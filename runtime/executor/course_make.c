@@ -218,9 +218,11 @@ static dao_status_t compile(const dao_swap_problem_t *problem, dao_course_t *cou
     return find_drops(problem, course);
 }
 
-dao_status_t dao_course_create(const dao_swap_problem_t *problem, dao_course_t **out_course)
+dao_status_t dao_course_create(const dao_swap_problem_t *problem, bool (*is_cancelled)(void *user),
+                               void *user, dao_course_t **out_course)
 {
-    static const dao_swap_plan_config_t whole = {.grain = DAO_SWAP_GRAIN_WHOLE};
+    const dao_swap_plan_config_t whole = {
+        .grain = DAO_SWAP_GRAIN_WHOLE, .is_cancelled = is_cancelled, .cancel_user = user};
     dao_swap_bound_t bound;
     dao_course_t *course = dao_host_calloc(1, sizeof(*course));
     if (course == NULL) {
