@@ -7,6 +7,7 @@
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/blocks.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
@@ -51,17 +52,17 @@ static int find_segment(const seen_t *seen, const char *address)
 }
 
 /* Touches the first and the last byte: the memory has to be there at both events. */
-static void touch(char *address, size_t size_bytes)
+static void touch(dao_place_t place, char *address, size_t size_bytes)
 {
-    *(volatile char *)address = 1;
-    *(volatile char *)(address + size_bytes - 1) = 1;
+    device_fill(place, address, 1, 1);
+    device_fill(place, address + size_bytes - 1, 1, 1);
 }
 
 static void see(dao_place_t place, dao_segment_event_t event, void *address, size_t size_bytes, void *user)
 {
     seen_t *seen = user;
     CU_ASSERT_TRUE(dao_place_equal(place, seen->place));
-    touch(address, size_bytes);
+    touch(place, address, size_bytes);
     int index = find_segment(seen, address);
     if (event == DAO_SEGMENT_EVENT_OBTAINED) {
         CU_ASSERT_EQUAL(index, seen->count);
@@ -83,6 +84,7 @@ static void see(dao_place_t place, dao_segment_event_t event, void *address, siz
 static void watch_place(seen_t *seen, dao_place_t place)
 {
     *seen = (seen_t){.place = place};
+    device_bytes_open(place);
     CU_ASSERT_EQUAL_FATAL(dao_segment_callback_add(place, see, seen, &seen->id), DAO_OK);
 }
 
@@ -381,7 +383,7 @@ static void count_call(dao_place_t place, dao_segment_event_t event, void *addre
 {
     (void)place;
     (void)event;
-    touch(address, size_bytes);
+    touch(place, address, size_bytes);
     atomic_fetch_add((_Atomic uint64_t *)user, 1);
 }
 
@@ -415,6 +417,7 @@ static void threads_add_remove_and_are_told(void)
     uint64_t id = 0;
     calls = 0;
     churn_ends = false;
+    device_bytes_open(device);
     CU_ASSERT_EQUAL(dao_segment_callback_add(device, count_call, (void *)&calls, &id), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(&churner, "churner", add_and_remove, (void *)&calls), DAO_OK);
     for (int i = 0; i < 3; i++) {
