@@ -252,21 +252,23 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
-/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it. Begins
-   with the layout of what was timed, which the caller finishes. */
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, and
+   what leaves out as much as the round before. Begins with the layout of what was timed, which the caller finishes. */
 static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
     bool fits = false;
+    uint64_t before_bytes = UINT64_MAX;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && !fits && !layout->is_repeated; round++) {
-        if (!dao_swap_split(&grain->parts, layout, grain->gaps)) {
+        if (layout->unplaced_bytes == before_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
         if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
             break;
         }
+        before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
         status = place_once(search, grain, layout, &fits);
         if (status != DAO_OK) {
