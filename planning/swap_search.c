@@ -29,8 +29,8 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
-#define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    40u /* of a grain, once there is a plan */
+#define SPLIT_ROUND_MAX     5u  /* layouts that are tried for one capacity */
+#define LAYOUT_COUNT_MAX    20u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
