@@ -316,9 +316,10 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate,
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. */
+/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. `out_is_new`:
+   it led to layouts that were not looked at before. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
-                                    dao_swap_layout_t failed[SHARE_COUNT])
+                                    dao_swap_layout_t failed[SHARE_COUNT], bool *out_is_new)
 {
     grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
@@ -335,6 +336,7 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
         if (failed[i].homes == NULL) {
             status = place_once(search, grain, &failed[i], &fits);
         }
+        *out_is_new = *out_is_new || !failed[i].is_repeated;
         status = status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &failed[i]) : status;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
@@ -353,8 +355,10 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
             continue;
         }
         dao_swap_layout_t failed[SHARE_COUNT] = {0};
-        status = count++ == 0 ? place_early(search, candidate, failed) : status;
-        status = status == DAO_OK ? place_candidate(search, candidate, failed) : status;
+        bool is_new = false;
+        status = count == 0 ? place_early(search, candidate, failed) : status;
+        status = status == DAO_OK ? place_candidate(search, candidate, failed, &is_new) : status;
+        count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
             dao_swap_layout_finish(&failed[share]);
         }
