@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In this file they are functions. */
-#undef dao_iteration_begin
-#undef dao_iteration_end
-
 /* ---- names ---- */
 
 static const struct {

@@ -13,6 +13,7 @@
 #include "runtime/context_internal.h"
 #include "runtime/memory_internal.h"
 #include "runtime/tensor_internal.h"
+#include "runtime/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -192,6 +193,9 @@ dao_status_t dao_tensor_release(dao_tensor_t *tensor)
 {
     if (tensor == NULL) {
         return DAO_OK;
+    }
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
     }
     bool is_last;
     dao_status_t status = dao_handle_release(&tensor->handle, "tensor", &is_last);

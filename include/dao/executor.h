@@ -47,8 +47,8 @@ typedef struct dao_launch {
 /**
  * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
  * Addresses are good for work queued on that stream before the function returns.
- * After work that was queued before an answer of an error, tensors that it writes are as the host has them; without a copy
- * there, they hold what that work left.
+ * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host; one
+ * without a copy keeps what that work has written.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 

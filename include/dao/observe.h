@@ -150,7 +150,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_get(dao_place_t place, dao_snaps
 /** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
 DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
 
-/** Gives the blocks, borrowed, segment by segment in order of address. Threads: any. Waits: never. Cost: O(1). */
+/** Gives the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
 
 /** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
