@@ -607,7 +607,7 @@ static dao_status_t hand_over(bool touches_memory)
     if (block == NULL) {
         return dao_last_status();
     }
-    dao_status_t second = launch(t, block, size_bytes, first == DAO_OK ? 1 : -1, 2);
+    dao_status_t second = launch(t, block, size_bytes, first == DAO_OK && keeps_bytes() ? 1 : -1, 2);
     CU_ASSERT_EQUAL(dao_record_stream(place, block, u), dao_device_health(0));
     give(block, t);
     block = dao_alloc(place, PAGE);
