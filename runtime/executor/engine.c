@@ -35,6 +35,7 @@ static dao_status_t init_file_tier(dao_engine_t *engine)
     const dao_engine_config_t *config = &engine->config;
     dao_file_tier_config_t tier = {.ops = config->ops,
                                    .streams = {config->file_streams[0], config->file_streams[1]},
+                                   .staging_streams = {config->staging_streams[0], config->staging_streams[1]},
                                    .host = config->host,
                                    .arena_bytes = config->arena_bytes,
                                    .file = config->file};

@@ -110,23 +110,27 @@ void dao_residence_unland(dao_engine_t *engine, dao_managed_t *tensor)
 dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
                                 const dao_fence_t *fence, uint64_t *out_sequence)
 {
-    bool is_in = copy->lane == DAO_STREAM_ROLE_H2D;
+    bool is_measured = copy->lane < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
     dao_status_t status = dao_timeline_before(&engine->timeline, copy->lane, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
-        dao_meter_before_copy(&engine->meter, copy->lane, copy->size_bytes);
-        dao_annotate_begin(is_in ? "dao: copy in" : "dao: copy out");
-        status = engine->config.ops->copy(engine->config.streams[copy->lane],
-                                          is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H, copy->destination,
-                                          copy->source, copy->size_bytes);
+        if (is_measured) {
+            dao_meter_before_copy(&engine->meter, copy->lane, copy->size_bytes);
+        }
+        dao_annotate_begin(copy->is_in ? "dao: copy in" : "dao: copy out");
+        status = engine->config.ops->copy(engine->timeline.lanes[copy->lane].stream,
+                                          copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+                                          copy->destination, copy->source, copy->size_bytes);
         dao_annotate_end();
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, copy->lane, out_sequence);
             dao_engine_lose_unless_ok(engine, status);
-            dao_meter_after(&engine->meter, copy->lane);
+            if (is_measured) {
+                dao_meter_after(&engine->meter, copy->lane);
+            }
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
@@ -138,7 +142,7 @@ dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tenso
     return dao_error_vendor(
         DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
         "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
-        tensor->name, copy->size_bytes, is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
+        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
         dao_last_message());
 }
 
@@ -148,7 +152,7 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t lane, con
 {
     bool is_in = lane == DAO_STREAM_ROLE_H2D;
     void *device = device_address(engine, tensor);
-    dao_copy_t copy = {lane, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
+    dao_copy_t copy = {lane, is_in, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
     return dao_residence_copy(engine, tensor, &copy, fence, out_sequence);
 }
 

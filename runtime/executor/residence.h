@@ -7,7 +7,8 @@
 
 /* A copy over the host's link. */
 typedef struct dao_copy {
-    dao_stream_role_t lane; /* H2D or D2H */
+    dao_stream_role_t lane; /* H2D or D2H, or one of a file tier's DAO_LANE_STAGE_* */
+    bool is_in;             /* to the device */
     void *destination;
     const void *source;
     size_t size_bytes;

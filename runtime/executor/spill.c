@@ -10,7 +10,7 @@
    took them (it writes them to the disk later, and that may fail) is not seen: the read then gives what there is. The way
    back is
 
-         file --FILE_IN--> pinned piece --H2D--> device part        piece by piece, each behind the events of the one before
+         file --FILE_IN--> pinned piece --STAGE_IN--> device part   piece by piece, each behind the events of the one before
 
    and queued like any fetch; before a kernel that reads the part is launched, the host waits for the reads and looks whether
    they have succeeded, so that no kernel ever sees bytes that did not come.
@@ -361,46 +361,62 @@ void dao_spill_ahead(dao_engine_t *engine)
 
 /* A part of a tensor in a pinned piece. */
 typedef struct passage {
-    int piece;
+    dao_file_direction_t direction;
+    uint32_t piece;
     uint64_t offset_bytes; /* in the tensor */
     size_t size_bytes;
     bool is_last;
 } passage_t;
 
 /* The next part after `done_bytes`, and the piece for it. */
-static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor, uint64_t done_bytes)
+static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor,
+                              dao_file_direction_t direction, uint64_t done_bytes)
 {
     dao_file_tier_t *tier = &engine->file_tier;
     uint64_t left = tensor->size_bytes - done_bytes;
     bool is_last = left <= tier->staging_bytes;
-    passage_t passage = {(int)tier->next_staging, done_bytes, is_last ? left : tier->staging_bytes, is_last};
-    tier->next_staging = (tier->next_staging + 1) % DAO_FILE_STAGING_COUNT;
+    uint32_t piece = tier->next_staging[direction];
+    passage_t passage = {direction, piece, done_bytes, is_last ? left : tier->staging_bytes, is_last};
+    tier->next_staging[direction] = (piece + 1) % DAO_FILE_STAGING_COUNT;
     return passage;
 }
 
-static dao_file_operation_t operation_of(const dao_engine_t *engine, const dao_managed_t *tensor,
-                                         const passage_t *passage, dao_file_direction_t direction)
+static char *piece_of(const dao_engine_t *engine, const passage_t *passage)
 {
-    return (dao_file_operation_t){.direction = direction,
+    return engine->file_tier.staging[passage->direction][passage->piece];
+}
+
+/* All that uses the piece. */
+static dao_fence_t *piece_busy_of(dao_engine_t *engine, const passage_t *passage)
+{
+    return &engine->file_tier.staging_busy[passage->direction][passage->piece];
+}
+
+static dao_file_operation_t operation_of(const dao_engine_t *engine, const dao_managed_t *tensor,
+                                         const passage_t *passage)
+{
+    return (dao_file_operation_t){.direction = passage->direction,
                                   .offset_bytes = tensor->file_offset_bytes + passage->offset_bytes,
-                                  .address = engine->file_tier.staging[passage->piece],
+                                  .address = piece_of(engine, passage),
                                   .size_bytes = passage->size_bytes,
                                   .is_last = passage->is_last};
 }
 
 static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
-                               dao_stream_role_t lane, const dao_fence_t *fence, uint64_t *out_sequence)
+                               const dao_fence_t *fence, uint64_t *out_sequence)
 {
+    bool is_in = passage->direction == DAO_FILE_READ;
     char *device = engine->arena.address + tensor->device_offset_bytes + passage->offset_bytes;
-    char *piece = engine->file_tier.staging[passage->piece];
-    dao_copy_t copy = {.lane = lane,
-                       .destination = lane == DAO_STREAM_ROLE_H2D ? device : piece,
-                       .source = lane == DAO_STREAM_ROLE_H2D ? piece : device,
+    char *piece = piece_of(engine, passage);
+    dao_copy_t copy = {.lane = dao_file_tier_staging_lane(passage->direction),
+                       .is_in = is_in,
+                       .destination = is_in ? device : piece,
+                       .source = is_in ? piece : device,
                        .size_bytes = passage->size_bytes};
     dao_status_t status = dao_residence_copy(engine, tensor, &copy, fence, out_sequence);
     if (status == DAO_OK) {
-        dao_fence_add(&tensor->device_busy, lane, *out_sequence);
-        dao_fence_add(&engine->file_tier.staging_busy[passage->piece], lane, *out_sequence);
+        dao_fence_add(&tensor->device_busy, copy.lane, *out_sequence);
+        dao_fence_add(piece_busy_of(engine, passage), copy.lane, *out_sequence);
     }
     return status;
 }
@@ -409,18 +425,17 @@ static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, cons
 static dao_status_t pass_out(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
                              const dao_fence_t *slot_fence)
 {
-    dao_fence_t *piece_busy = &engine->file_tier.staging_busy[passage->piece];
+    dao_fence_t *piece_busy = piece_busy_of(engine, passage);
     dao_fence_t fence = *piece_busy;
     dao_fence_join(&fence, &tensor->device_written);
     uint64_t sequence = 0;
-    dao_status_t status = copy_piece(engine, tensor, passage, DAO_STREAM_ROLE_D2H, &fence, &sequence);
+    dao_status_t status = copy_piece(engine, tensor, passage, &fence, &sequence);
     if (status != DAO_OK) {
         return status;
     }
     fence = *slot_fence;
-    dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
-    status = queue_operation(engine, tensor, operation_of(engine, tensor, passage, DAO_FILE_WRITE), &fence,
-                             &sequence);
+    dao_fence_add(&fence, DAO_LANE_STAGE_OUT, sequence);
+    status = queue_operation(engine, tensor, operation_of(engine, tensor, passage), &fence, &sequence);
     if (status == DAO_OK) {
         dao_fence_add(piece_busy, DAO_LANE_FILE_OUT, sequence);
         engine->stats.out_bytes += passage->size_bytes;
@@ -432,20 +447,20 @@ static dao_status_t pass_out(dao_engine_t *engine, dao_managed_t *tensor, const 
 static dao_status_t pass_in(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
                             const dao_fence_t *part_fence)
 {
-    dao_fence_t *piece_busy = &engine->file_tier.staging_busy[passage->piece];
+    dao_fence_t *piece_busy = piece_busy_of(engine, passage);
     dao_fence_t fence = *piece_busy;
     uint64_t sequence = 0;
-    dao_status_t status = queue_operation(
-        engine, tensor, operation_of(engine, tensor, passage, DAO_FILE_READ), &fence, &sequence);
+    dao_status_t status =
+        queue_operation(engine, tensor, operation_of(engine, tensor, passage), &fence, &sequence);
     if (status != DAO_OK) {
         return status;
     }
     dao_fence_add(piece_busy, DAO_LANE_FILE_IN, sequence);
     fence = *part_fence;
     dao_fence_add(&fence, DAO_LANE_FILE_IN, sequence);
-    status = copy_piece(engine, tensor, passage, DAO_STREAM_ROLE_H2D, &fence, &sequence);
+    status = copy_piece(engine, tensor, passage, &fence, &sequence);
     if (status == DAO_OK) {
-        dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+        dao_fence_add(&tensor->device_written, DAO_LANE_STAGE_IN, sequence);
         engine->stats.in_bytes += passage->size_bytes;
     }
     return status;
@@ -461,7 +476,7 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
         return status;
     }
     for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes;) {
-        passage_t passage = next_passage(engine, tensor, done);
+        passage_t passage = next_passage(engine, tensor, DAO_FILE_WRITE, done);
         status = pass_out(engine, tensor, &passage, &slot_fence);
         done += passage.size_bytes;
     }
@@ -517,7 +532,7 @@ dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     tensor->file_version++;
     tensor->file_error = 0;
     for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes;) {
-        passage_t passage = next_passage(engine, tensor, done);
+        passage_t passage = next_passage(engine, tensor, DAO_FILE_READ, done);
         status = pass_in(engine, tensor, &passage, &part_fence);
         done += passage.size_bytes;
     }
