@@ -261,8 +261,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->on_demand = config->on_demand;
     engine->ahead_ns = config->ahead_ns != 0 ? config->ahead_ns : DAO_EXECUTOR_AHEAD_NS_DEFAULT;
     engine->check = config->check;
-    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER &&
-                     config->file.directory == NULL;
+    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
 }
 

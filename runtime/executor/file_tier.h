@@ -28,7 +28,7 @@ typedef struct dao_file_operation {
     dao_managed_t *tensor; /* whose bytes they are; a reference */
     uint64_t version;      /* of the tensor's file copy, as it was queued */
     bool is_last;          /* of those that move this version */
-    int error;             /* 0 or errno; this and the time are written on the stream, read once it has finished */
+    int error; /* 0 or errno; this and the time are written on the stream, read once it has finished */
     uint64_t time_ns;
 } dao_file_operation_t;
 
@@ -36,7 +36,7 @@ typedef struct dao_file_tier_config {
     const dao_backend_ops_t *ops;
     dao_backend_stream_t *streams[DAO_FILE_DIRECTION_COUNT];
     dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* between pieces and the device */
-    dao_allocator_t *host; /* of the pinned pieces */
+    dao_allocator_t *host;                                           /* of the pinned pieces */
     uint64_t arena_bytes;
     dao_file_config_t file; /* `directory` is not NULL */
 } dao_file_tier_config_t;
@@ -52,7 +52,8 @@ typedef struct dao_file_tier {
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     size_t staging_bytes; /* of each */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
-    dao_meter_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off; adopt.c clears it */
+    dao_meter_link_t
+        moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off; adopt.c clears it */
     dao_file_operation_t
         *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */

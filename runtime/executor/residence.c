@@ -110,7 +110,8 @@ void dao_residence_unland(dao_engine_t *engine, dao_managed_t *tensor)
 dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
                                 const dao_fence_t *fence, uint64_t *out_sequence)
 {
-    bool is_measured = copy->lane < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
+    bool is_measured =
+        copy->lane < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
     dao_status_t status = dao_timeline_before(&engine->timeline, copy->lane, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
@@ -236,25 +237,17 @@ dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     return status;
 }
 
-/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier, for which others
-   may go on to the file. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
-static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
-                              dao_fence_t *out_busy)
+dao_status_t dao_residence_take_slot(dao_engine_t *engine, size_t size_bytes, void **out_address)
 {
     dao_host_tier_t *tier = &engine->host_tier;
     bool has_moved = true;
     dao_status_t status = DAO_ERR_HOST_FULL;
-    *out_busy = no_fence;
-    *out_address = dao_course_take_slot(tensor, out_busy);
-    if (*out_address != NULL) {
-        return DAO_OK;
-    }
     while (status == DAO_ERR_HOST_FULL && has_moved) {
-        status = dao_host_tier_take(tier, &engine->timeline, tensor->size_bytes, out_address);
-        if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, tensor->size_bytes)) {
+        status = dao_host_tier_take(tier, &engine->timeline, size_bytes, out_address);
+        if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, size_bytes)) {
             dao_error_record_t host_full;
             dao_error_save(&host_full, status);
-            status = dao_spill_make_room(engine, tensor->size_bytes, &has_moved);
+            status = dao_spill_make_room(engine, size_bytes, &has_moved);
             status = status == DAO_OK ? dao_error_restore(&host_full) : status;
         } else {
             has_moved = false;
@@ -266,6 +259,15 @@ static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor,
         dao_engine_fail(engine, status, true);
     }
     return status;
+}
+
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier. */
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                              dao_fence_t *out_busy)
+{
+    *out_busy = no_fence;
+    *out_address = dao_course_take_slot(tensor, out_busy);
+    return *out_address != NULL ? DAO_OK : dao_residence_take_slot(engine, tensor->size_bytes, out_address);
 }
 
 /* Copies a tensor out to a new slot; the device keeps its bytes. */

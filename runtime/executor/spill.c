@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/course.h"
 #include "runtime/executor/residence.h"
 
 #include <string.h>
@@ -268,7 +269,7 @@ typedef enum choice { CHOICE_ANY, CHOICE_AT_ONCE, CHOICE_WRITE_AHEAD } choice_t;
 
 static bool may_leave(const dao_engine_t *engine, const dao_managed_t *tensor, choice_t choice)
 {
-    if (tensor->host_address == NULL || dao_residence_is_landing(tensor)) {
+    if (tensor->host_address == NULL || dao_residence_is_landing(tensor) || dao_course_keeps_slot(tensor)) {
         return false;
     }
     bool is_at_once = can_go_at_once(tensor);
@@ -466,8 +467,8 @@ static dao_status_t pass_in(dao_engine_t *engine, dao_managed_t *tensor, const p
     return status;
 }
 
-/* Writes the bytes out and waits. The tensor is DEVICE with a copy that is VALID, or NONE if that failed. */
-static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
+/* Queues the way out of all bytes. The copy is WRITING, or NONE if that failed. */
+static dao_status_t queue_way_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     dao_fence_t slot_fence = no_fence;
     dao_status_t status = begin_copy(engine, tensor, &slot_fence);
@@ -482,14 +483,33 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
     }
     if (status != DAO_OK) {
         dao_spill_forget(engine, tensor);
-        return status;
     }
+    return status;
+}
+
+dao_status_t dao_spill_await(dao_engine_t *engine, dao_managed_t *tensor)
+{
     dao_fence_t fence = tensor->file_busy;
     engine->timeline.throttle_count++;
-    status = dao_timeline_wait(&engine->timeline, &fence);
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
     dao_spill_settle(engine);
     return status;
+}
+
+/* Writes the bytes out and waits. The tensor is DEVICE with a copy that is VALID, or NONE if that failed. */
+static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_status_t status = queue_way_out(engine, tensor);
+    return status == DAO_OK ? dao_spill_await(engine, tensor) : status;
+}
+
+void dao_spill_save(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE && tensor->file_copy == DAO_FILE_COPY_NONE);
+    if (!engine->is_file_refusing && queue_way_out(engine, tensor) == DAO_OK) {
+        engine->stats.spill_count++;
+    }
 }
 
 static dao_status_t cannot_leave(const dao_engine_t *engine, const dao_managed_t *tensor)
