@@ -113,8 +113,7 @@ typedef struct dao_allocator_ops {
     void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user); /* live blocks */
 
     /* Sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in order of address,
-       without a gap but for what the alignment of a block that is not cut from larger ones has cost in front of it. Where it
-       is cut from larger ones, that is shown as a free block. */
+       without a gap, so that they fill it. What the alignment of a block has cost in front of it is shown as a free block. */
     void (*walk_all)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 
     /* Walks every structure and recounts every counter. */

@@ -393,12 +393,10 @@ static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const da
     return entry != NULL ? entry : dao_block_map_around(blocks, piece->address + piece->size_bytes - 1);
 }
 
-/* What an alignment has cost lies before the block, and is shown as a free one: blocks of a segment follow each other. */
-static void visit_placed(const dao_placed_t *placed, void *user)
+/* Shows a piece with its live block, or NULL. What an alignment has cost lies before the block, and is shown as a free one:
+   blocks of a segment follow each other, and fill it. */
+static void show_placed(const placed_walk_t *walk, const dao_placed_t *placed, const dao_block_entry_t *entry)
 {
-    const placed_walk_t *walk = user;
-    const dao_block_entry_t *entry =
-        placed->is_used ? entry_of(&walk->strategy->blocks, &placed->piece) : NULL;
     size_t free_bytes =
         entry == NULL ? placed->piece.size_bytes : (size_t)(entry->address - placed->piece.address);
     if (free_bytes > 0) {
@@ -416,12 +414,23 @@ static void visit_placed(const dao_placed_t *placed, void *user)
     }
 }
 
-static void visit_alone(const dao_block_t *block, void *user)
+static void visit_placed(const dao_placed_t *placed, void *user)
 {
     const placed_walk_t *walk = user;
-    dao_block_t alone = *block;
-    alone.begins_segment = true;
-    walk->visit(&alone, walk->user);
+    show_placed(walk, placed, placed->is_used ? entry_of(&walk->strategy->blocks, &placed->piece) : NULL);
+}
+
+/* Shows live blocks whose pieces are segments of their own. */
+static void show_alone_locked(const placed_walk_t *walk)
+{
+    const dao_block_map_t *blocks = &walk->strategy->blocks;
+    for (size_t i = 0; i < blocks->capacity; i++) {
+        const dao_block_entry_t *entry = &blocks->entries[i];
+        if (entry->address != NULL) {
+            dao_placed_t placed = {.piece = entry->piece, .is_used = true, .begins_segment = true};
+            show_placed(walk, &placed, entry);
+        }
+    }
 }
 
 static void strategy_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
@@ -430,7 +439,7 @@ static void strategy_walk_all(dao_allocator_t *allocator, dao_block_visit_t visi
     placed_walk_t walk = {.strategy = strategy, .visit = visit, .user = user};
     dao_mutex_lock(&strategy->lock);
     if (!strategy->placer->ops->walks_used) {
-        walk_locked(strategy, visit_alone, &walk);
+        show_alone_locked(&walk);
     }
     strategy->placer->ops->walk(strategy->placer, visit_placed, &walk);
     dao_mutex_unlock(&strategy->lock);

@@ -122,10 +122,10 @@ static bool reserve_spans(dao_plan_greedy_t *greedy)
     }
     dao_plan_memory_t *memory = &greedy->instance->memory;
     uint32_t capacity = 2 * greedy->span_capacity + FIRST_SPAN_COUNT;
-    dao_plan_span_t *spans = dao_plan_resize(memory, greedy->spans, capacity, sizeof(*spans));
+    dao_plan_span_t *spans = dao_plan_grow(memory, greedy->spans, capacity, sizeof(*spans));
     greedy->spans = spans != NULL ? spans : greedy->spans;
     dao_plan_span_t *scratch =
-        spans == NULL ? NULL : dao_plan_resize(memory, greedy->scratch, capacity, sizeof(*scratch));
+        spans == NULL ? NULL : dao_plan_grow(memory, greedy->scratch, capacity, sizeof(*scratch));
     greedy->scratch = scratch != NULL ? scratch : greedy->scratch;
     if (scratch == NULL) {
         return false;

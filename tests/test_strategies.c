@@ -14,6 +14,7 @@
 typedef dao_status_t (*create_t)(const dao_strategy_config_t *config, dao_allocator_t **out_allocator);
 
 static heap_backend_t *heap;
+static dao_piece_t latest; /* that the upstream gave */
 static dao_allocator_t *allocator;
 static dao_strategy_config_t config; /* of the next allocator */
 
@@ -22,7 +23,10 @@ static dao_strategy_config_t config; /* of the next allocator */
 static dao_status_t device_take(void *user, size_t size_bytes, void **out_address)
 {
     heap_backend_t *from = user;
-    return heap_backend_ops(from)->memory_alloc(heap_backend_device(from), size_bytes, out_address);
+    dao_status_t status =
+        heap_backend_ops(from)->memory_alloc(heap_backend_device(from), size_bytes, out_address);
+    latest = status == DAO_OK ? (dao_piece_t){*out_address, size_bytes} : latest;
+    return status;
 }
 
 static dao_status_t device_give(void *user, void *address, size_t size_bytes)
@@ -443,6 +447,32 @@ static void any_alignment_can_be_had(void)
     }
 }
 
+static void see_in_latest(const dao_block_t *block, void *user)
+{
+    seen_t *seen = user;
+    const char *address = block->address;
+    CU_ASSERT_TRUE(address >= latest.address &&
+                   address + block->block_bytes <= latest.address + latest.size_bytes);
+    CU_ASSERT_EQUAL(block->begins_segment, address == latest.address);
+    see(block, user);
+    CU_ASSERT_TRUE(block->state != DAO_BLOCK_STATE_LIVE || seen->requested_bytes == 3 * MIB);
+}
+
+static void a_block_is_shown_inside_of_its_piece(void)
+{
+    for (size_t k = 0; k < ALL_COUNT; k++) {
+        begin(all[k]);
+        char *block = NULL; /* behind what its alignment costs: segments begin anywhere */
+        CU_ASSERT_EQUAL_FATAL(try_take(3 * MIB, 8 * MIB, &block), DAO_OK);
+        seen_t seen = {0};
+        allocator->ops->walk_all(allocator, see_in_latest, &seen);
+        CU_ASSERT_EQUAL(seen.all_bytes, latest.size_bytes);
+        CU_ASSERT_EQUAL(seen.gap_count, 0);
+        give(block);
+        end();
+    }
+}
+
 static void a_request_in_the_order_of_a_stream_is_refused(void)
 {
     for (size_t k = 0; k < ALL_COUNT; k++) {
@@ -629,6 +659,7 @@ static CU_TestInfo system_tests[] = {
 
 static CU_TestInfo all_tests[] = {
     {"any alignment can be had", any_alignment_can_be_had},
+    {"a block is shown inside of its piece", a_block_is_shown_inside_of_its_piece},
     {"a request in the order of a stream is refused", a_request_in_the_order_of_a_stream_is_refused},
     {"a tag stays with its block", a_tag_stays_with_its_block},
     {"an old double free is still known where memory is kept",

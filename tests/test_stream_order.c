@@ -5,6 +5,7 @@
 #include <dao/dao.h>
 
 #include "runtime/pressure_internal.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -29,25 +30,20 @@ static _Atomic uint64_t wrong_count;
 static _Atomic uint64_t kernel_count;
 
 typedef struct kernel {
-    unsigned char *block;
     size_t size_bytes;
     int expected; /* of every byte; -1: anything */
     int written;  /* to every byte; -1: nothing */
 } kernel_t;
 
-static bool is_filled(const unsigned char *block, size_t size_bytes, int value)
-{
-    return size_bytes == 0 || (block[0] == value && memcmp(block, block + 1, size_bytes - 1) == 0);
-}
-
-static void run_kernel(void *user)
+static void run_kernel(unsigned char *const *bytes, void *user)
 {
     kernel_t *kernel = user;
-    if (kernel->expected >= 0 && !is_filled(kernel->block, kernel->size_bytes, kernel->expected)) {
+    if (kernel->expected >= 0 &&
+        !bytes_are_all(bytes[0], (unsigned char)kernel->expected, kernel->size_bytes)) {
         atomic_fetch_add(&wrong_count, 1);
     }
     if (kernel->written >= 0) {
-        memset(kernel->block, kernel->written, kernel->size_bytes);
+        memset(bytes[0], kernel->written, kernel->size_bytes);
     }
     atomic_fetch_add(&kernel_count, 1);
     free(kernel);
@@ -59,8 +55,12 @@ static dao_status_t launch(dao_stream_t *stream, void *block, size_t size_bytes,
     if (kernel == NULL) {
         abort();
     }
-    *kernel = (kernel_t){.block = block, .size_bytes = size_bytes, .expected = expected, .written = written};
-    dao_status_t status = dao_stream_host_func(stream, run_kernel, kernel);
+    *kernel = (kernel_t){.size_bytes = size_bytes, .expected = expected, .written = written};
+    dao_access_t access = expected < 0  ? DAO_ACCESS_WRITE
+                          : written < 0 ? DAO_ACCESS_READ
+                                        : DAO_ACCESS_READ_WRITE;
+    device_operand_t operand = {place, block, written < 0 && expected < 0 ? 0 : size_bytes, access};
+    dao_status_t status = device_launch(stream, &operand, 1, run_kernel, kernel);
     if (status != DAO_OK) {
         free(kernel);
     }
@@ -235,7 +235,7 @@ static void a_stream_takes_its_own_block_at_once(void)
     CU_ASSERT_EQUAL(event_calls(), calls);
     must(launch(s, second, PAGE, 1, 2));
     open_gate(&gate, s);
-    CU_ASSERT_EQUAL(second[PAGE - 1], 2);
+    CU_ASSERT_EQUAL(device_byte(place, second + PAGE - 1), 2);
     give(second, s);
 }
 
@@ -283,7 +283,7 @@ static void another_stream_waits_on_the_device(void)
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1);
     open_gate(&gate, s);
     must(dao_stream_synchronize(t));
-    CU_ASSERT_EQUAL(again[PAGE - 1], 2);
+    CU_ASSERT_EQUAL(device_byte(place, again + PAGE - 1), 2);
     give(again, t);
 }
 
@@ -303,7 +303,7 @@ static void another_stream_waits_for_nothing_after_the_free(void)
     must(launch(t, block, PAGE, 1, 2));
     dao_gate_open(&before);
     must(dao_stream_synchronize(t)); /* s waits at the second gate */
-    CU_ASSERT_EQUAL(block[0], 2);
+    CU_ASSERT_EQUAL(device_byte(place, block), 2);
     dao_gate_await_reached(&after);
     dao_gate_open(&after);
     must(dao_stream_synchronize(s));
@@ -333,7 +333,7 @@ static void a_merged_block_carries_all_its_users(void)
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1); /* the other user is not done */
     open_gate(&gates[1], t);
     must(dao_stream_synchronize(u));
-    CU_ASSERT_TRUE(is_filled(both, 2 * PAGE, 3));
+    CU_ASSERT_TRUE(device_holds(place, both, 3, 2 * PAGE));
     give(both, u);
 }
 
@@ -376,7 +376,7 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
     CU_ASSERT_TRUE(hung + PAGE <= idle || hung >= idle + 8 * PAGE);
     CU_ASSERT_EQUAL(dao_free(place, idle), DAO_OK);
     open_gate(&gate, s);
-    CU_ASSERT_EQUAL(hung[0], 1);
+    CU_ASSERT_EQUAL(device_byte(place, hung), 1);
 }
 
 static void a_recorded_stream_is_waited_for(void)
@@ -398,7 +398,7 @@ static void a_recorded_stream_is_waited_for(void)
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels);
     open_gate(&gate, u);
     must(dao_stream_synchronize(s));
-    CU_ASSERT_EQUAL(again[0], 3);
+    CU_ASSERT_EQUAL(device_byte(place, again), 3);
     give(again, s);
 }
 
@@ -421,10 +421,10 @@ static void plain_memory_is_idle_and_is_waited_for_last(void)
     must(dao_stream_host_func(u, open_later, &gate));
     unsigned char *plain = dao_alloc(place, PAGE); /* waits on the host: nothing else is left */
     CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
-    CU_ASSERT_EQUAL(plain[PAGE - 1], 1);
-    memset(plain, 9, PAGE);
+    CU_ASSERT_EQUAL(device_byte(place, plain + PAGE - 1), 1);
+    device_fill(place, plain, 9, PAGE);
     must(dao_stream_synchronize(s));
-    CU_ASSERT_EQUAL(plain[0], 9);
+    CU_ASSERT_EQUAL(device_byte(place, plain), 9);
     CU_ASSERT_EQUAL(dao_free(place, plain), DAO_OK);
     must(dao_stream_synchronize(u));
     dao_gate_finish(&gate);
@@ -518,7 +518,7 @@ static void a_stream_that_is_destroyed_holds_nothing(void)
     }
     uint64_t calls = fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT);
     unsigned char *block = take(PAGE, s);
-    CU_ASSERT_EQUAL(block[0], 1);
+    CU_ASSERT_EQUAL(device_byte(place, block), 1);
     CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT), calls);
     give(block, s);
 }
@@ -642,7 +642,7 @@ static dao_status_t hand_over(bool touches_memory)
     if (block == NULL) {
         return dao_last_status();
     }
-    CU_ASSERT_TRUE(second != DAO_OK || is_filled(block, size_bytes, 2));
+    CU_ASSERT_TRUE(second != DAO_OK || device_holds(place, block, 2, size_bytes));
     CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
     return first != DAO_OK ? first : second;
 }
@@ -789,9 +789,9 @@ static bool work_on_host(worker_t *worker)
     if (block == NULL) {
         return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
     }
-    memset(block, 251, size_bytes);
+    device_fill(place, block, 251, size_bytes);
     dao_thread_yield();
-    if (!is_filled(block, size_bytes, 251)) {
+    if (!device_holds(place, block, 251, size_bytes)) {
         atomic_fetch_add(&wrong_count, 1);
     }
     return dao_free(place, block) == DAO_OK;

@@ -31,7 +31,7 @@ DAO_BEGIN_DECLS
  * Threads: any. Waits: only for the device, when memory is short. Cost: as dao_alloc(); a backend call or two if the block
  * was freed on another stream.
  */
-DAO_API void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream);
+DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream);
 
 /**
  * Frees a block behind the work that is queued on a stream so far, and behind that of all streams that dao_record_stream()
@@ -46,8 +46,8 @@ DAO_API void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t
  * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_LIMIT as
  *         for dao_alloc_async().
  *
- * Threads: any. Waits: never, but for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put on: for
- * the stream's work so far. Cost: O(1), and one backend call while several streams of the device free in turns.
+ * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put
+ * on, for the stream's work so far. Cost: O(1), and one backend call while several streams of the device free in turns.
  */
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);
 
@@ -63,13 +63,6 @@ DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *stream);
-
-#ifndef __cplusplus
-#define dao_alloc_async(place, size_bytes, stream)                                                           \
-    dao_alloc_async(dao_place_of(place), (size_bytes), (stream))
-#define dao_free_async(place, address, stream)    dao_free_async(dao_place_of(place), (address), (stream))
-#define dao_record_stream(place, address, stream) dao_record_stream(dao_place_of(place), (address), (stream))
-#endif
 
 DAO_END_DECLS
 

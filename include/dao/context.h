@@ -155,8 +155,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_de
 DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
 
 /**
- * Sets the device that this thread's calls without a place mean. Every thread begins with device 0.
- * No other call of the library changes it.
+ * Sets this thread's current device; every thread begins with device 0. It decides one thing: pinned memory that this thread
+ * frees and that belongs to another device is given back by that device's next call, not by this thread. No other call of the
+ * library uses it or changes it.
  *
  * @return DAO_OK; DAO_ERR_NO_DEVICE: it stays as it was; DAO_ERR_SHUTDOWN.
  *

@@ -47,8 +47,8 @@ typedef struct dao_launch {
 /**
  * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
  * Addresses are good for work queued on that stream before the function returns.
- * After work that was queued before an answer of an error, tensors that it writes are as the host has them; without a copy
- * there, they hold what that work left.
+ * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host; one
+ * without a copy keeps what that work has written.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
@@ -308,10 +308,10 @@ typedef struct dao_executor_stats {
 DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor,
                                                           dao_executor_stats_t *out_stats);
 
-/** Gives the text of a policy, such as "weighted_belady"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
-DAO_API const char *dao_policy_text(dao_policy_t policy);
+/** Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_policy_name(dao_policy_t policy);
 
-/** Finds a policy by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/** Finds a policy by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
 DAO_API DAO_NODISCARD dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy);
 
 DAO_END_DECLS

@@ -69,7 +69,7 @@ typedef struct dao_place_config {
 DAO_API DAO_NODISCARD dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config);
 
 /**
- * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "?" for a number that is none.
+ * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
