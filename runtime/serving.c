@@ -3,6 +3,7 @@
 #include "runtime/serving.h"
 
 #include "allocators/hardened.h"
+#include "allocators/ordered.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/context_internal.h"
@@ -148,6 +149,7 @@ static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
     if (status != DAO_OK) {
         return status;
     }
+    allocator = dao_ordered_behind(allocator);
     allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
     *out_planned = dao_is_planned(allocator) ? allocator : NULL;
     return DAO_OK;

@@ -114,7 +114,7 @@ typedef struct dao_executor_config {
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
     bool
-        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand, DAO_POLICY_USER or a file */
+        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand or DAO_POLICY_USER */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
