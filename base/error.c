@@ -66,6 +66,11 @@ static void message_set(const char *message)
     }
 }
 
+const char *dao_version(void)
+{
+    return DAO_VERSION_STRING;
+}
+
 const char *dao_status_name(dao_status_t status)
 {
     switch (status) {

@@ -9,11 +9,12 @@ static _Atomic int armed_fault = -1;
 static _Atomic bool armed_persistent;
 static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
 static _Atomic uint64_t fired_count;
+static _Thread_local bool is_spared_here;
 
 bool dao_fault_fires(dao_fault_t fault)
 {
     int armed = atomic_load_explicit(&armed_fault, memory_order_acquire);
-    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault)) {
+    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault) || is_spared_here) {
         return false;
     }
     int64_t before = atomic_fetch_sub(&remaining, 1);
@@ -36,6 +37,11 @@ uint64_t dao_fault_disarm(void)
 {
     atomic_store(&armed_fault, -1);
     return atomic_load(&fired_count);
+}
+
+void dao_fault_spare(bool is_spared)
+{
+    is_spared_here = is_spared;
 }
 
 const char *dao_fault_text(dao_fault_t fault)

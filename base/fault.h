@@ -35,6 +35,9 @@ void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent);
 /* Lets everything succeed again. Gives the number of calls that failed since dao_fault_arm(). */
 uint64_t dao_fault_disarm(void);
 
+/* Spares this thread's calls, or no more: they do not count and do not fail. For what a test does beside what it tests. */
+void dao_fault_spare(bool is_spared);
+
 /* Gives a point's text, for messages of tests. */
 const char *dao_fault_text(dao_fault_t fault);
 
@@ -57,6 +60,11 @@ static inline void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool pe
 static inline uint64_t dao_fault_disarm(void)
 {
     return 0;
+}
+
+static inline void dao_fault_spare(bool is_spared)
+{
+    (void)is_spared;
 }
 
 static inline const char *dao_fault_text(dao_fault_t fault)

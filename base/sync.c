@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,10 +165,20 @@ void dao_cond_broadcast(dao_cond_t *cond)
     must(pthread_cond_broadcast(&cond->handle));
 }
 
+/* The thread takes no signal that is sent to the process: the program's handlers run on threads of its own. */
+static int create_deaf(pthread_t *handle, void *(*function)(void *), void *user)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* threads begin with the mask of who starts them */
+    int result = pthread_create(handle, NULL, function, user);
+    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    return result;
+}
+
 dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user)
 {
-    int result =
-        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : pthread_create(&thread->handle, NULL, function, user);
+    int result = dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : create_deaf(&thread->handle, function, user);
     if (result != 0) {
         return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
                          name, strerror(result));

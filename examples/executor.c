@@ -61,8 +61,26 @@ static dao_status_t run_layers(dao_executor_t *executor, dao_managed_t **layers)
     return status == DAO_OK ? dao_executor_sync(executor) : status;
 }
 
+/* Tells whether the device's memory can be touched by host functions, and says what to do where it cannot. */
+static bool device_is_virtual(void)
+{
+    dao_device_info_t info;
+    dao_status_t status = dao_device_query(0, &info);
+    if (status != DAO_OK) {
+        (void)fprintf(stderr, "%s: %s\n", dao_status_name(status), dao_last_message());
+        return false;
+    }
+    if (!info.host_accessible) {
+        (void)fprintf(stderr, "%s is no virtual device: give run_add() a kernel for it first\n", info.name);
+    }
+    return info.host_accessible;
+}
+
 int main(void)
 {
+    if (!device_is_virtual()) {
+        return 1;
+    }
     dao_executor_t *executor = NULL;
     dao_managed_t *layers[LAYER_COUNT] = {NULL};
     static float input[NUMBER_COUNT], result[NUMBER_COUNT];

@@ -11,7 +11,7 @@ static int fail(const char *what)
 
 int main(void)
 {
-    dao_device_place_t device = dao_device_place(1); /* the second device */
+    dao_device_place_t device = dao_device_place(0); /* the first device */
     dao_cpu_place_t host = dao_cpu_place();
     float numbers[1024], returned[1024];
     for (int i = 0; i < 1024; i++) {
@@ -21,12 +21,12 @@ int main(void)
     if (block == NULL) {
         return fail("alloc");
     }
-    if (dao_copy(dao_place_of(device), block, dao_place_of(host), numbers, sizeof(numbers)) != DAO_OK ||
-        dao_copy(dao_place_of(host), returned, dao_place_of(device), block, sizeof(numbers)) != DAO_OK) {
+    if (dao_copy(device, block, host, numbers, sizeof(numbers)) != DAO_OK ||
+        dao_copy(host, returned, device, block, sizeof(numbers)) != DAO_OK) {
         return fail("copy");
     }
     (void)printf("number 1023 came back as %g\n", (double)returned[1023]);
-    (void)printf("the second device holds %zu bytes for us\n", dao_used(device));
+    (void)printf("the device holds %zu bytes for us\n", dao_used(device));
     if (dao_free(device, block) != DAO_OK) {
         return fail("free");
     }

@@ -39,7 +39,7 @@ int main(void)
 {
     dao_device_place_t device = dao_device_place(0);
     dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
-    if (dao_place_configure(dao_place_of(device), &config) != DAO_OK) {
+    if (dao_place_configure(device, &config) != DAO_OK) {
         return fail("configure");
     }
     for (int i = 0; i < 3; i++) {
@@ -48,7 +48,7 @@ int main(void)
             return fail("step");
         }
         dao_serving_stats_t stats;
-        if (dao_serving_stats_get(dao_place_of(device), &stats) != DAO_OK) {
+        if (dao_serving_stats_get(device, &stats) != DAO_OK) {
             return fail("stats");
         }
         (void)printf("step %d: %" PRIu64 " of %" PRIu64 " requests served, %" PRIu64 " bytes for %" PRIu64

@@ -11,14 +11,14 @@
 static dao_status_t step(dao_device_place_t device, dao_stream_t *stream, unsigned char *result,
                          uint8_t value)
 {
-    dao_place_t pinned = dao_place_of(dao_pinned_place(device.index));
+    dao_pinned_place_t pinned = dao_pinned_place(device.index);
     void *block = dao_alloc_async(device, BYTES, stream);
     if (block == NULL) {
         return dao_last_status();
     }
     dao_status_t status = dao_stream_fill(stream, block, value, BYTES);
     if (status == DAO_OK) {
-        status = dao_stream_copy(stream, pinned, result, dao_place_of(device), block, 1);
+        status = dao_stream_copy(stream, pinned, result, device, block, 1);
     }
     dao_status_t freed = dao_free_async(device, block, stream); /* behind the copy */
     return status == DAO_OK ? freed : status;
@@ -55,7 +55,7 @@ int main(void)
         wrong_count += results[i] != (uint8_t)i;
     }
     if (status == DAO_OK) {
-        status = dao_stats_get(dao_place_of(device), &stats);
+        status = dao_stats_get(device, &stats);
     }
     if (status != DAO_OK) {
         (void)fprintf(stderr, "%s: %s\n", dao_status_name(status), dao_last_message());

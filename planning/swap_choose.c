@@ -61,7 +61,7 @@ typedef struct pass {
     uint64_t time;     /* kernels before the current one, over all steps */
     uint64_t clock_ns; /* end of the kernel before */
     uint64_t planned;  /* copies in are planned up to here: a kernel over all steps */
-    bool failed;       /* no host memory */
+    bool failed;       /* no host memory, or cancelled */
 } pass_t;
 
 static uint32_t log2_of(size_t value)
@@ -531,7 +531,7 @@ dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_by
         .parts = parts, .step = parts->step, .variant = variant, .gaps = gaps, .record_step = step_count - 1};
     if (!allocate(&pass)) {
         release(&pass);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     memset(gaps, 0, parts->gap_count * sizeof(*gaps));
     begin(&pass, capacity_bytes);
@@ -539,9 +539,10 @@ dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_by
     while (pass.time < (uint64_t)n * (step_count + 1) && !pass.failed) {
         last_ns = pass.time == (uint64_t)n * step_count ? pass.clock_ns : last_ns;
         play_kernel(&pass);
+        pass.failed = pass.failed || dao_swap_is_cancelled(parts->step->cancel);
     }
     *out_step_ns = pass.clock_ns - last_ns;
     bool failed = pass.failed;
     release(&pass);
-    return failed ? dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step") : DAO_OK;
+    return failed ? dao_swap_step_give_up(parts->step) : DAO_OK;
 }

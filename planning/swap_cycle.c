@@ -46,7 +46,7 @@ static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_gap_t *g
 {
     const dao_swap_step_t *step = parts->step;
     memcpy(kernel_bytes, step->live_bytes, step->kernel_count * sizeof(*kernel_bytes));
-    for (uint32_t i = 0; i < step->touch_count; i++) {
+    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_touch_t *one = &step->touches[i];
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             const dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
@@ -64,7 +64,7 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
                     dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
-    while (kernel_bytes[kernel] > capacity_bytes) {
+    while (kernel_bytes[kernel] > capacity_bytes && !dao_swap_is_cancelled(step->cancel)) {
         place_t best = {DAO_SWAP_NONE, DAO_SWAP_NONE, DAO_SWAP_NONE};
         uint64_t best_value = 0;
         for (uint32_t i = 0; i < step->touch_count; i++) {
@@ -120,13 +120,13 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
     const dao_swap_step_t *step = parts->step;
     uint64_t *kernel_bytes = dao_host_calloc(step->kernel_count, sizeof(*kernel_bytes));
     if (kernel_bytes == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(step);
     }
     sum_residents(parts, gaps, kernel_bytes);
     for (uint32_t k = 0; k < step->kernel_count; k++) {
         relieve(parts, k, capacity_bytes, gaps, kernel_bytes);
     }
-    for (uint32_t i = 0; i < step->touch_count; i++) {
+    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
         uint32_t tensor = step->touches[i].tensor;
         for (uint32_t part = parts->first[tensor]; part < parts->first[tensor + 1]; part++) {
             const place_t place = {i, part, parts->first_gap[i] + part - parts->first[tensor]};
@@ -135,9 +135,10 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
             }
         }
     }
-    DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, gaps, kernel_bytes));
+    DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, gaps, kernel_bytes) ||
+                     dao_swap_is_cancelled(step->cancel)); /* which it may be while it is checked */
     dao_host_free(kernel_bytes);
-    return DAO_OK;
+    return dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step) : DAO_OK;
 }
 
 bool dao_swap_cycle_is_valid(const dao_swap_parts_t *parts, uint64_t capacity_bytes,

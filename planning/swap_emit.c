@@ -354,7 +354,7 @@ static void fence_room(emitter_t *emitter, uint32_t gap, int32_t step, uint64_t 
                   step + (int32_t)dao_swap_steps_to_next(emitter->step, info->touch), begin, end);
 }
 
-/* Plays what becomes free and what is taken around the step twice. */
+/* Plays what becomes free and what is taken around the step twice. False without memory, or if it was cancelled. */
 static bool write_room_fences(emitter_t *emitter)
 {
     size_t count = 0;
@@ -379,7 +379,7 @@ static bool write_room_fences(emitter_t *emitter)
             if (moment->is_in && lap == 1) {
                 fence_room(emitter, moment->gap, segment.step, segment.begin, segment.end);
             }
-            if (!put_segment(emitter, &segment)) {
+            if (!put_segment(emitter, &segment) || dao_swap_is_cancelled(emitter->step->cancel)) {
                 return false;
             }
         }
@@ -499,7 +499,7 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_gap_t *
     release(&emitter);
     if (!ok) {
         dao_swap_program_finish(program);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the copies of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     return DAO_OK;
 }

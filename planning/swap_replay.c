@@ -222,7 +222,7 @@ bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay)
             share(&replayer, DAO_SWAP_LANE_FILE_IN);
         }
         uint64_t next_ns = next_time(&replayer);
-        if (next_ns == NEVER) {
+        if (next_ns == NEVER || dao_swap_is_cancelled(play->cancel)) {
             return false;
         }
         advance(&replayer, next_ns);

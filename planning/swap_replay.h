@@ -2,7 +2,7 @@
 #ifndef DAO_PLANNING_SWAP_REPLAY_H
 #define DAO_PLANNING_SWAP_REPLAY_H
 
-#include <dao/swap.h>
+#include "planning/swap_step.h"
 
 /* A schedule and the times that it is played with. */
 typedef struct dao_swap_play {
@@ -12,10 +12,11 @@ typedef struct dao_swap_play {
     const uint64_t *kernel_times_ns; /* of one step, or of all */
     bool has_all_times;
     const dao_swap_tier_t *host, *file;
-    dao_swap_stall_t *stalls; /* may be NULL */
+    dao_swap_stall_t *stalls;  /* may be NULL */
+    dao_swap_cancel_t *cancel; /* may be NULL */
 } dao_swap_play_t;
 
-/* False if the fences wait for each other: nothing is written. */
+/* False if it was cancelled, or the fences wait for each other: nothing is written. */
 DAO_NODISCARD bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay);
 
 #endif

@@ -27,8 +27,16 @@ typedef struct dao_swap_touch {
     bool previous_gap_is_live; /* before it */
 } dao_swap_touch_t;
 
+/* Who may say that a plan is not wanted any more. */
+typedef struct dao_swap_cancel {
+    bool (*is_cancelled)(void *user); /* NULL: nobody */
+    void *user;
+    bool was_cancelled; /* it said so: it is not asked again */
+} dao_swap_cancel_t;
+
 typedef struct dao_swap_step {
     const dao_swap_problem_t *problem; /* borrowed */
+    dao_swap_cancel_t *cancel;         /* borrowed; NULL: nobody */
     uint32_t kernel_count;
     uint32_t tensor_count; /* the problem's, then one for each workspace */
     uint32_t touch_count;
@@ -50,6 +58,20 @@ DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_s
 void dao_swap_step_finish(dao_swap_step_t *step);
 
 bool dao_swap_step_is_valid(const dao_swap_step_t *step);
+
+/* Asks whether the plan of a step is still wanted. Whatever may take a millisecond looks, and then ends soon, with all its
+   memory given back and dao_swap_step_give_up(). */
+static inline bool dao_swap_is_cancelled(dao_swap_cancel_t *cancel)
+{
+    if (cancel == NULL || cancel->is_cancelled == NULL) {
+        return false;
+    }
+    cancel->was_cancelled = cancel->was_cancelled || cancel->is_cancelled(cancel->user);
+    return cancel->was_cancelled;
+}
+
+/* Why a step's plan is given up: DAO_ERR_STOPPED if it was cancelled, else DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step);
 
 /* The kernel with the most bytes. */
 uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step);

@@ -67,7 +67,7 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps)
              file_bytes = 0;
     traveller_t *travellers = dao_host_calloc((size_t)parts->count + 1, sizeof(*travellers));
     if (travellers == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     uint64_t host_bytes = count_travels(parts, gaps, travellers);
     dao_status_t status = DAO_OK;

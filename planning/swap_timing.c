@@ -47,7 +47,7 @@ typedef struct player {
     uint64_t floor_ns; /* no copy begins before it */
     bool is_drained;   /* a step waits for all copies of the one before */
     bool has_changed;  /* something was written down that was not there */
-    bool failed;
+    bool failed;       /* no host memory, or cancelled */
 } player_t;
 
 static bool allocate(player_t *player)
@@ -292,6 +292,7 @@ static bool play_steps(player_t *player)
         player->timing->step_ns = step_ns;
         for (uint32_t k = 0; k < player->step->kernel_count && !player->failed; k++) {
             play_kernel(player, k);
+            player->failed = player->failed || dao_swap_is_cancelled(player->step->cancel);
         }
         unchanged = player->has_changed ? 0 : unchanged + 1;
     }
@@ -318,7 +319,7 @@ dao_status_t dao_swap_time(const dao_swap_parts_t *parts, uint64_t capacity_byte
     }
     bool failed = player.failed;
     release(&player);
-    return failed ? dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step") : DAO_OK;
+    return failed ? dao_swap_step_give_up(parts->step) : DAO_OK;
 }
 
 dao_status_t dao_swap_timing_init(dao_swap_timing_t *timing, const dao_swap_parts_t *parts)
@@ -328,7 +329,7 @@ dao_status_t dao_swap_timing_init(dao_swap_timing_t *timing, const dao_swap_part
     if ((timing->moments = dao_host_calloc((size_t)parts->gap_count + 1, sizeof(*timing->moments))) == NULL ||
         (timing->kernel_begin_ns = dao_host_calloc(kernels, sizeof(*timing->kernel_begin_ns))) == NULL) {
         dao_swap_timing_finish(timing);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     return DAO_OK;
 }
@@ -405,7 +406,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t 
 {
     lane_copy_t *copies = dao_host_calloc(2 * (size_t)parts->gap_count + 1, sizeof(*copies));
     if (copies == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     int64_t period_ns = (int64_t)timing->step_ns;
     for (int is_file = 0; is_file < 2; is_file++) {
@@ -480,7 +481,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
     int64_t *load_begin_ns = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*load_begin_ns)),
             now_ns = 0;
     if (load_begin_ns == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+        return dao_swap_step_give_up(parts->step);
     }
     memset(timing->moments, 0, parts->gap_count * sizeof(*timing->moments));
     for (uint32_t k = 0; k < step->kernel_count; k++) {

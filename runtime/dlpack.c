@@ -44,8 +44,8 @@ typedef struct exported {
     int64_t strides[DAO_TENSOR_RANK_MAX];
 } exported_t;
 
-/* Whoever consumes is done. The reference is one of ours, so that dropping it cannot fail but in a child process, where all
-   that is the parent's stays. */
+/* Whoever consumes is done. The reference is one of ours, so that dropping it cannot fail but in a child process and in
+   callbacks of segments, which must not free: there it stays. */
 static void exported_end(exported_t *exported)
 {
     (void)dao_tensor_release(exported->tensor);
@@ -252,7 +252,7 @@ static dao_status_t stretch_find(const char *function, const DLTensor *described
         if (address % type_alignment(stretch.type) != 0) {
             return dao_error(DAO_ERR_INVALID,
                              "%s: the address of the elements is not a multiple of %zu, as %s need", function,
-                             type_alignment(stretch.type), dao_type_text(stretch.type));
+                             type_alignment(stretch.type), dao_type_name(stretch.type));
         }
         stretch.address = (void *)address;
     }

@@ -152,13 +152,17 @@ void dao_snapshot_destroy(dao_snapshot_t *snapshot)
 
 const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count)
 {
-    *out_count = snapshot != NULL ? snapshot->block_count : 0;
+    if (out_count != NULL) {
+        *out_count = snapshot != NULL ? snapshot->block_count : 0;
+    }
     return snapshot != NULL ? snapshot->blocks : NULL;
 }
 
 const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t *snapshot, size_t *out_count)
 {
-    *out_count = snapshot != NULL ? snapshot->segment_count : 0;
+    if (out_count != NULL) {
+        *out_count = snapshot != NULL ? snapshot->segment_count : 0;
+    }
     return snapshot != NULL ? snapshot->segments : NULL;
 }
 

@@ -19,10 +19,7 @@
 #include <inttypes.h>
 
 /* In this file they are functions. */
-#undef dao_alloc_async
 #undef dao_free
-#undef dao_free_async
-#undef dao_record_stream
 
 /* What a call is about. */
 typedef struct order {

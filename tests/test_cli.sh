@@ -73,13 +73,13 @@ for capacity in -5 1e9 lots 64mib 0x10 . "50 %" % 50%% " 50%" 50.%; do
 done
 expect 2 '"best" is no scheme: there are online, learn and plan' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
-expect 2 "TRACE is empty" run ""
-expect 2 "TRACE is empty" info ""
+expect 2 "an argument is empty" run ""
+expect 2 "an argument is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
 expect 2 "--host:" run "$trace" --host much
 expect 2 "need --file" run "$trace" --host 1GiB --file-in 1GB/s
 expect 2 "--file needs --host" run "$trace" --file "$folder"
-expect 2 '--file-engine: there is no engine "aio"' run "$trace" --host 1GiB --file "$folder" --file-engine aio
+expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$folder" --file-engine aio
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
 expect 2 "are not for a planned step" run "$trace" --scheme plan --file "$folder" --host 1GiB
 
@@ -226,11 +226,13 @@ awk 'BEGIN {
 }' >"$updating_step"
 gpt=${trace%/*}/gpt6.7b.tr
 expect 2 '"best" is no scheme: there are plan' simulate "$gpt" --scheme best
-expect 2 "--link-in: a link of 0" simulate "$gpt" --link-in 0
+expect 2 "--link-in: 0 is nothing" simulate "$gpt" --link-in 0
+expect 2 "--host: 0 is nothing" simulate "$gpt" --host 0 --file-in 5GB/s
 expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
 expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
 expect 2 "--ahead:" simulate "$gpt" --ahead soon
+expect 2 "--ahead: 0 is nothing" simulate "$gpt" --ahead 0
 expect 2 "need --host" simulate "$gpt" --file-in 5GB/s
 expect 2 "--file-out needs --file-in" simulate "$gpt" --host 1GB --file-out 5GB/s
 expect 2 '--slow-down: "0.5" is no factor' simulate "$gpt" --slow-down 0.5

@@ -17,6 +17,11 @@ static void every_code_has_its_name_and_text(void)
     CU_ASSERT_STRING_EQUAL(dao_status_text((dao_status_t)9999), "unknown status");
 }
 
+static void the_library_tells_its_version(void)
+{
+    CU_ASSERT_STRING_EQUAL(dao_version(), DAO_VERSION_STRING);
+}
+
 static void a_failure_is_kept_with_its_message(void)
 {
     CU_ASSERT_EQUAL(dao_error_vendor(DAO_ERR_BACKEND, 42, "call %d failed", 7), DAO_ERR_BACKEND);
@@ -75,6 +80,7 @@ static void a_record_carries_a_failure_to_another_time(void)
 
 static CU_TestInfo tests[] = {
     {"every code has its name and text", every_code_has_its_name_and_text},
+    {"the library tells its version", the_library_tells_its_version},
     {"a failure is kept with its message", a_failure_is_kept_with_its_message},
     {"a long message is cut", a_long_message_is_cut},
     {"each thread has its own", each_thread_has_its_own},

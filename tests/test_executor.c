@@ -2,6 +2,7 @@
    nothing and leaves the executor usable. */
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
@@ -244,22 +245,22 @@ static void reading_what_was_never_written_is_refused(void)
     end();
 }
 
-typedef struct zero_check {
-    const unsigned char *bytes;
-    bool all_zero;
-} zero_check_t;
-
-static void look_for_zeros(void *user)
+/* A kernel with one operand of one unit. */
+static dao_status_t launch_on_unit(const dao_launch_t *launch, device_kernel_t function, void *user)
 {
-    zero_check_t *check = user;
-    check->all_zero = check->bytes[0] == 0 && memcmp(check->bytes, check->bytes + 1, UNIT - 1) == 0;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, launch->device_index};
+    device_operand_t operand = {place, launch->addresses[0], UNIT, RW};
+    return device_launch(launch->stream, &operand, 1, function, user);
+}
+
+static void look_for_zeros(unsigned char *const *bytes, void *user)
+{
+    *(bool *)user = bytes_are_all(bytes[0], 0, UNIT);
 }
 
 static dao_status_t launch_zero_check(const dao_launch_t *launch, void *user)
 {
-    zero_check_t *check = user;
-    check->bytes = launch->addresses[0];
-    return dao_stream_host_func(launch->stream, look_for_zeros, check);
+    return launch_on_unit(launch, look_for_zeros, user);
 }
 
 static void zeros_are_there_on_first_touch(void)
@@ -272,16 +273,19 @@ static void zeros_are_there_on_first_touch(void)
     unsigned char *bytes = malloc(UNIT);
     memset(bytes, 1, UNIT);
     CU_ASSERT_EQUAL(dao_managed_read(sum, bytes, UNIT), DAO_OK); /* without any memory behind it */
-    CU_ASSERT_TRUE(bytes[0] == 0 && memcmp(bytes, bytes + 1, UNIT - 1) == 0);
+    CU_ASSERT_TRUE(bytes_are_all(bytes, 0, UNIT));
     free(bytes);
 
-    zero_check_t check = {NULL, false};
+    bool all_zero = false;
     dao_operand_t operand = {sum, DAO_ACCESS_READ_WRITE};
-    dao_kernel_t kernel = {
-        .name = "add", .launch = launch_zero_check, .user = &check, .operands = &operand, .operand_count = 1};
+    dao_kernel_t kernel = {.name = "add",
+                           .launch = launch_zero_check,
+                           .user = &all_zero,
+                           .operands = &operand,
+                           .operand_count = 1};
     CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_TRUE(check.all_zero);
+    CU_ASSERT_TRUE(all_zero);
     CU_ASSERT_EQUAL(dao_managed_release(sum), DAO_OK);
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     end();
@@ -418,16 +422,17 @@ static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
     end();
 }
 
-static void spoil(void *user)
+static void spoil(unsigned char *const *bytes, void *user)
 {
-    memset(user, 0xee, UNIT);
+    (void)user;
+    memset(bytes[0], 0xee, UNIT);
 }
 
 /* Queues a part of its work and then reports an error. */
 static dao_status_t launch_half(const dao_launch_t *launch, void *user)
 {
     (void)user;
-    CU_ASSERT_EQUAL(dao_stream_host_func(launch->stream, spoil, launch->addresses[0]), DAO_OK);
+    CU_ASSERT_EQUAL(launch_on_unit(launch, spoil, NULL), DAO_OK);
     return DAO_ERR_UNSUPPORTED;
 }
 

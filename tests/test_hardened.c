@@ -11,6 +11,7 @@
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
 #include "tests/contract/allocator_contract.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/fault_backend.h"
 
 #include <dao/dao.h>
@@ -31,30 +32,45 @@ static bool bytes_fail(void)
     return atomic_fetch_sub(&bytes_left, 1) == 0;
 }
 
+/* `user` is a stream of the device whose bytes they are; NULL: the host's. */
 static dao_status_t test_fill(void *user, void *address, uint8_t value, size_t size_bytes)
 {
-    (void)user;
     if (bytes_fail()) {
         return dao_error(DAO_ERR_BACKEND, "the fill failed on purpose");
     }
-    memset(address, value, size_bytes);
-    return DAO_OK;
+    if (user == NULL) {
+        memset(address, value, size_bytes);
+        return DAO_OK;
+    }
+    dao_fault_spare(true);
+    dao_status_t status = dao_backend_ops()->fill(user, address, value, size_bytes);
+    status = status == DAO_OK ? dao_backend_ops()->stream_synchronize(user) : status;
+    dao_fault_spare(false);
+    return status;
 }
 
 static dao_status_t test_scan(void *user, const void *address, uint8_t value, size_t size_bytes,
                               size_t *out_offset)
 {
-    (void)user;
     if (bytes_fail()) {
         return dao_error(DAO_ERR_BACKEND, "the scan failed on purpose");
     }
-    const unsigned char *bytes = address;
+    unsigned char *copy = user != NULL ? malloc(size_bytes) : NULL;
+    dao_status_t status = DAO_OK;
+    dao_fault_spare(true);
+    if (copy != NULL) {
+        status = dao_backend_ops()->copy(user, DAO_COPY_KIND_D2H, copy, address, size_bytes);
+        status = status == DAO_OK ? dao_backend_ops()->stream_synchronize(user) : status;
+    }
+    dao_fault_spare(false);
+    const unsigned char *bytes = copy != NULL ? copy : address;
     size_t offset = 0;
-    while (offset < size_bytes && bytes[offset] == value) {
+    while (status == DAO_OK && offset < size_bytes && bytes[offset] == value) {
         offset++;
     }
     *out_offset = offset;
-    return DAO_OK;
+    free(copy);
+    return status;
 }
 
 /* ---- the contract, over device memory and over host memory ---- */
@@ -63,6 +79,7 @@ static dao_status_t test_scan(void *user, const void *address, uint8_t value, si
 
 static dao_backend_t *backend;
 static dao_backend_device_t *device;
+static dao_backend_stream_t *bytes_stream; /* NULL: the bytes are the host's */
 
 static dao_status_t harden(uint32_t flags, size_t quarantine_bytes, dao_allocator_t *inner,
                            dao_allocator_t **out_allocator)
@@ -70,7 +87,7 @@ static dao_status_t harden(uint32_t flags, size_t quarantine_bytes, dao_allocato
     dao_hardened_config_t config = {.name = "hard:0",
                                     .flags = flags,
                                     .quarantine_bytes = quarantine_bytes,
-                                    .bytes = {.fill = test_fill, .scan = test_scan}};
+                                    .bytes = {.fill = test_fill, .scan = test_scan, .user = bytes_stream}};
     dao_status_t status = dao_hardened_create(&config, inner, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
@@ -92,12 +109,16 @@ static void over_host_destroy(dao_allocator_t *allocator)
 
 static void device_close(void)
 {
+    if (bytes_stream != NULL) {
+        dao_backend_ops()->stream_destroy(bytes_stream);
+    }
     if (device != NULL) {
         dao_backend_ops()->device_close(device); /* asserts that nothing is left */
     }
     if (backend != NULL) {
         dao_backend_ops()->close(backend);
     }
+    bytes_stream = NULL;
     device = NULL;
     backend = NULL;
 }
@@ -109,6 +130,9 @@ static dao_status_t over_caching_create(dao_allocator_t **out_allocator)
     dao_status_t status = dao_backend_ops()->open(&config, &backend);
     if (status == DAO_OK) {
         status = dao_backend_ops()->device_open(backend, 0, &device);
+    }
+    if (status == DAO_OK) {
+        status = dao_backend_ops()->stream_create(device, &bytes_stream);
     }
     if (status == DAO_OK) {
         dao_caching_config_t caching = {.ops = dao_backend_ops(), .device = device, .name = "device:0"};
@@ -596,18 +620,23 @@ static dao_status_t library_start(uint32_t flags)
     return dao_init(&config);
 }
 
+static void flip(dao_place_t place, void *address)
+{
+    device_fill(place, address, device_byte(place, address) ^ 1, 1);
+}
+
 static void every_place_is_hardened(void)
 {
     CU_ASSERT_EQUAL_FATAL(library_start(EVERYTHING), DAO_OK);
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         unsigned char *block = dao_alloc(places[i], 1000);
         CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-        CU_ASSERT_EQUAL(block[0], DAO_HARDENED_JUNK_VALUE);
+        CU_ASSERT_EQUAL(device_byte(places[i], block), DAO_HARDENED_JUNK_VALUE);
         CU_ASSERT_EQUAL(dao_hardening_check(places[i]), DAO_OK);
         CU_ASSERT_EQUAL(dao_free(places[i], block + 1), DAO_ERR_INTERIOR_POINTER);
         CU_ASSERT_EQUAL(dao_free(places[(i + 1) % PLACE_COUNT], block), DAO_ERR_WRONG_PLACE);
         CU_ASSERT_EQUAL(dao_free(places[i], &block), DAO_ERR_FOREIGN_POINTER);
-        block[1200] = 0;
+        device_fill(places[i], block + 1200, 0, 1);
         CU_ASSERT_EQUAL(dao_hardening_check(places[i]), DAO_ERR_CORRUPT);
         CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_ERR_CORRUPT);
         char text[DAO_PLACE_TEXT_BYTES];
@@ -626,10 +655,10 @@ static void a_large_block_is_looked_at_as_a_whole(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     CU_ASSERT_EQUAL(dao_free(places[2], block), DAO_OK);
     CU_ASSERT_EQUAL(dao_hardening_check(places[2]), DAO_OK);
-    block[59999] ^= 1;
+    flip(places[2], block + 59999);
     CU_ASSERT_EQUAL(dao_hardening_check(places[2]), DAO_ERR_CORRUPT);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "offset 59999"));
-    block[59999] ^= 1;
+    flip(places[2], block + 59999);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
@@ -639,7 +668,7 @@ static void handles_work_at_hardened_places(void)
     for (size_t i = 0; i < PLACE_COUNT; i++) { /* the current device is 0: pinned:1 is not its own */
         dao_memory_t *memory = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_memory_create(places[i], 10000, NULL, &memory), DAO_OK);
-        memset(dao_memory_address(memory), 1, 10000);
+        device_fill(places[i], dao_memory_address(memory), 1, 10000);
         CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
         CU_ASSERT_EQUAL(i == 0 ? DAO_OK : dao_device_synchronize(places[i].index), DAO_OK);
         CU_ASSERT_EQUAL(dao_used(places[i]), 0);
@@ -661,7 +690,7 @@ static void a_place_that_is_not_hardened_has_no_check(void)
 {
     CU_ASSERT_EQUAL_FATAL(library_start(0), DAO_OK);
     CU_ASSERT_EQUAL(dao_hardening_check(places[0]), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_hardening_check((dao_place_t){DAO_PLACE_KIND_DEVICE, 9}), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_hardening_check(((dao_place_t){DAO_PLACE_KIND_DEVICE, 9})), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
@@ -681,15 +710,13 @@ static void places_are_hardened_apart_over_any_strategy(void)
             CU_ASSERT_PTR_NOT_NULL_FATAL(other);
             dao_status_t checked = dao_hardening_check(places[i]);
             CU_ASSERT_EQUAL(checked, i == 1 ? DAO_ERR_UNSUPPORTED : DAO_OK);
-            block[1000] ^= 1;
+            flip(places[i], block + 1000);
             CU_ASSERT_EQUAL(dao_free(places[i], block), i == 1 ? DAO_OK : DAO_ERR_CORRUPT);
             CU_ASSERT_EQUAL(dao_free(places[i], other), DAO_OK);
             CU_ASSERT_EQUAL(dao_free(places[i], other), DAO_ERR_DOUBLE_FREE);
             CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_ERR_DOUBLE_FREE);
             CU_ASSERT_EQUAL(dao_used(places[i]), 0);
         }
-        CU_ASSERT_PTR_NULL(dao_alloc_async(places[2], 100, NULL));
-        CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_UNSUPPORTED);
         CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     }
 }
@@ -728,7 +755,7 @@ static void the_environment_hardens(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(small);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     CU_ASSERT_EQUAL(dao_free(places[2], small), DAO_OK);
-    CU_ASSERT_EQUAL(small[0], 0);
+    CU_ASSERT_EQUAL(device_byte(places[2], small), 0);
     CU_ASSERT_EQUAL(dao_free(places[2], large), DAO_OK);
     dao_snapshot_t *snapshot = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_snapshot_get(places[2], &snapshot), DAO_OK);

@@ -51,8 +51,19 @@ breach() {
 only_base_calls_the_system() {
     for file in $(sources include planning backends allocators runtime tools); do
         case $file in *.hpp) continue ;; esac # there free() is dao::free()
-        code "$file" | grep -E '\bpthread_[a-z_]+|\b(clock_gettime|nanosleep)\b|(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|free)\(' |
+        code "$file" | grep -E '\b(pthread|PTHREAD)_[A-Za-z_]+|\b(clock_gettime|nanosleep)\b|(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|free)\(' |
             breach "only base/ calls this"
+    done
+}
+
+# Functions whose first parameter is a place take one of any type in C: by dao/typed.h, or by a macro beside them.
+places_have_any_type() {
+    for file in include/dao/*.h; do
+        tr '\n' ' ' <"$file" | grep -oE '\bdao_[a-z_]+\(dao_place_t place' | cut -d '(' -f 1 | while read -r function; do
+            case $function in dao_place_from_place) continue ;; esac
+            grep -qE "#define $function\(" include/dao/typed.h "$file" ||
+                echo "$file:1: $function()" | breach "dao/typed.h lacks"
+        done
     done
 }
 
@@ -143,6 +154,7 @@ everything_is_formatted() {
 
 readme_shows_the_first_program
 only_base_calls_the_system
+places_have_any_type
 vendor_headers_stay_at_home
 includes_point_down
 every_test_is_registered

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
 
@@ -76,10 +77,15 @@ static size_t trim_device(void)
     return released_bytes;
 }
 
-/* Tells whether all of a block still has a value. */
-static bool has_value(const char *address, char value, size_t size_bytes)
+static void fill(void *address, unsigned char value, size_t size_bytes)
 {
-    return address[0] == value && memcmp(address, address + 1, size_bytes - 1) == 0;
+    device_fill(dao_place_of(device), address, value, size_bytes);
+}
+
+/* Tells whether all of a block still has a value. */
+static bool has_value(const void *address, unsigned char value, size_t size_bytes)
+{
+    return device_holds(dao_place_of(device), address, value, size_bytes);
 }
 
 static void a_graph_finds_its_addresses_as_it_left_them(void)
@@ -89,11 +95,11 @@ static void a_graph_finds_its_addresses_as_it_left_them(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
-    memset(block, 0x5a, 4 * PAGE); /* the memory is the lease's */
+    fill(block, 0x5a, 4 * PAGE); /* the memory is the lease's */
     CU_ASSERT_EQUAL(trim_device(), 0);
     void *most = dao_alloc(device, CAPACITY_BYTES - 4 * PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(most);
-    memset(most, 1, CAPACITY_BYTES - 4 * PAGE);
+    fill(most, 1, CAPACITY_BYTES - 4 * PAGE);
     CU_ASSERT_PTR_NULL(dao_alloc(device, 1));
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
     CU_ASSERT_TRUE(has_value(block, 0x5a, 4 * PAGE));
@@ -144,7 +150,7 @@ static void a_capture_given_up_leaves_live_blocks(void)
     CU_ASSERT_EQUAL(dao_free(device, freed), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_cancel(lease), DAO_OK);
     CU_ASSERT_EQUAL(trim_device(), 2 * PAGE);
-    memset(live, 3, PAGE);
+    fill(live, 3, PAGE);
     void *other = dao_alloc(device, 2 * PAGE); /* not under the lease any more */
     CU_ASSERT_PTR_NOT_NULL(other);
     CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK);
@@ -187,7 +193,7 @@ static void what_has_no_leases_says_so(void)
     dao_place_config_t plain = {.no_page_mapping = true};
     CU_ASSERT_EQUAL(dao_place_configure(second_device, &plain), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_begin(second_device, &lease), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_lease_begin((dao_place_t){DAO_PLACE_KIND_DEVICE, 2}, &lease), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_lease_begin(((dao_place_t){DAO_PLACE_KIND_DEVICE, 2}), &lease), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(dao_lease_begin(device, NULL), DAO_ERR_INVALID);
     dao_lease_stats_t stats;
     CU_ASSERT_EQUAL(dao_lease_commit(NULL), DAO_ERR_INVALID);
@@ -202,6 +208,52 @@ static void what_has_no_leases_says_so(void)
 
 /* ---- retained blocks ---- */
 
+/* What a lease owes, whatever keeps the place. */
+static void check_lease(void)
+{
+    const size_t size_bytes = 100 * KIB;
+    dao_lease_t *lease = begin_at(device);
+    char *block = dao_alloc(device, size_bytes);
+    void *ordered = dao_alloc_async(device, size_bytes, NULL);
+    CU_ASSERT_TRUE_FATAL(block != NULL && ordered != NULL);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    device_fill(device, block, 0x5a, size_bytes); /* the memory is the lease's */
+    (void)trim_device();
+    void *other = dao_alloc(device, size_bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+    CU_ASSERT_PTR_NOT_EQUAL(other, block);
+    CU_ASSERT_TRUE(device_holds(device, block, 0x5a, size_bytes));
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK); /* put off */
+    CU_ASSERT_EQUAL(dao_lease_enter(lease), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(dao_alloc(device, size_bytes), block);
+    CU_ASSERT_EQUAL(dao_lease_leave(lease), DAO_OK);
+    CU_ASSERT_EQUAL(stats_of(lease).live_count, 2);
+    CU_ASSERT_TRUE(stats_of(lease).held_bytes >= 2 * size_bytes);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_TRUE(dao_used(device) >= size_bytes && dao_used(device) < 2 * size_bytes + 64 * KIB);
+    CU_ASSERT_EQUAL(dao_free_async(device, ordered, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+}
+
+static void every_strategy_has_leases_hardened_or_not(void)
+{
+    static const uint32_t hardenings[] = {0, DAO_HARDENING_GUARD | DAO_HARDENING_JUNK |
+                                                 DAO_HARDENING_QUARANTINE | DAO_HARDENING_CHECKSUM};
+    for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
+        for (int i = 0; i < 2; i++) {
+            library_stop();
+            library_start();
+            dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = hardenings[i]};
+            CU_ASSERT_EQUAL(dao_place_configure(device, &config), DAO_OK);
+            check_lease();
+        }
+    }
+}
+
 static void a_retained_block_is_freed_when_its_lease_ends(void)
 {
     char *weights = dao_alloc(device, PAGE);
@@ -211,7 +263,7 @@ static void a_retained_block_is_freed_when_its_lease_ends(void)
     CU_ASSERT_EQUAL(stats_of(lease).retained_count, 1);
     CU_ASSERT_EQUAL(stats_of(lease).retained_bytes, PAGE);
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
-    memset(weights, 7, PAGE);
+    fill(weights, 7, PAGE);
     CU_ASSERT_EQUAL(dao_free(device, weights), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(device), PAGE);
     CU_ASSERT_EQUAL(dao_free(device, weights), DAO_ERR_DOUBLE_FREE);
@@ -472,7 +524,7 @@ typedef struct worker {
     uint32_t lost_count; /* blocks whose bytes somebody else has written */
 } worker_t;
 
-static void capture_and_run(worker_t *worker, char value)
+static void capture_and_run(worker_t *worker, unsigned char value)
 {
     dao_lease_t *lease = NULL;
     if (dao_lease_begin(device, &lease) != DAO_OK) {
@@ -490,10 +542,10 @@ static void capture_and_run(worker_t *worker, char value)
     }
     ignore(dao_lease_commit(lease));
     for (int i = 0; i < 20; i++) {
-        memset(block, value, 64 * KIB);
+        fill(block, value, 64 * KIB);
         void *other = dao_alloc(device, dao_test_random(&worker->seed) % PAGE + 1);
         if (other != NULL) {
-            memset(other, 0x7f, 1);
+            fill(other, 0x7f, 1);
             ignore(dao_free(device, other));
         }
         if (i % 8 == 0) {
@@ -507,7 +559,7 @@ static void capture_and_run(worker_t *worker, char value)
 static void *capture_often(void *user)
 {
     worker_t *worker = user;
-    for (char round = 0; round < 15; round++) {
+    for (unsigned char round = 0; round < 15; round++) {
         capture_and_run(worker, round);
         if (dao_lease_enter(worker->shared) == DAO_OK) {
             void *block = dao_alloc(device, 4 * KIB);
@@ -602,6 +654,7 @@ static CU_TestInfo library_tests[] = {
     {"a capture given up leaves live blocks", a_capture_given_up_leaves_live_blocks},
     {"a thread is under one lease a place", a_thread_is_under_one_lease_a_place},
     {"what has no leases says so", what_has_no_leases_says_so},
+    {"every strategy has leases, hardened or not", every_strategy_has_leases_hardened_or_not},
     {"a retained block is freed when its lease ends", a_retained_block_is_freed_when_its_lease_ends},
     {"a retained block that nobody freed stays", a_retained_block_that_nobody_freed_stays},
     {"the last of two leases frees a retained block", the_last_of_two_leases_frees_a_retained_block},

@@ -306,9 +306,9 @@ static void other_places_have_no_pool(void)
     dao_place_config_t place = {.memory_pool = true};
     loopback_set(&usual);
     CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
-    CU_ASSERT_EQUAL(dao_place_configure((dao_place_t){DAO_PLACE_KIND_CPU, 0}, &place), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_place_configure(((dao_place_t){DAO_PLACE_KIND_CPU, 0}), &place), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "memory_pool"));
-    CU_ASSERT_EQUAL(dao_place_configure((dao_place_t){DAO_PLACE_KIND_PINNED, 1}, &place), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_place_configure(((dao_place_t){DAO_PLACE_KIND_PINNED, 1}), &place), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 

@@ -575,6 +575,8 @@ static void wrong_arguments_of_snapshots_are_refused(void)
     dao_snapshot_destroy(NULL);
     CU_ASSERT_PTR_NULL(dao_snapshot_blocks(NULL, &count));
     CU_ASSERT_EQUAL(count, 0);
+    CU_ASSERT_PTR_NULL(dao_snapshot_blocks(NULL, NULL));
+    CU_ASSERT_PTR_NULL(dao_snapshot_segments(NULL, NULL));
 }
 
 #if defined(DAO_FAULTS)

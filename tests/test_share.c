@@ -208,8 +208,10 @@ static bool bad_calls_are_refused(dao_memory_t *memory)
     HOLDS(dao_memory_create_shared(device_1, 0, &none) == DAO_ERR_INVALID);
     HOLDS(dao_memory_create_shared(device_1, 1, NULL) == DAO_ERR_INVALID);
     HOLDS(dao_memory_create_shared(host, 1, &none) == DAO_ERR_UNSUPPORTED);
-    HOLDS(dao_memory_create_shared((dao_place_t){DAO_PLACE_KIND_PINNED, 0}, 1, &none) == DAO_ERR_UNSUPPORTED);
-    HOLDS(dao_memory_create_shared((dao_place_t){DAO_PLACE_KIND_DEVICE, 63}, 1, &none) == DAO_ERR_NO_DEVICE);
+    HOLDS(dao_memory_create_shared(((dao_place_t){DAO_PLACE_KIND_PINNED, 0}), 1, &none) ==
+          DAO_ERR_UNSUPPORTED);
+    HOLDS(dao_memory_create_shared(((dao_place_t){DAO_PLACE_KIND_DEVICE, 63}), 1, &none) ==
+          DAO_ERR_NO_DEVICE);
     HOLDS(dao_device_query(device_1.index, &info) == DAO_OK);
     HOLDS(dao_memory_create_shared(device_1, info.total_bytes + 1, &none) == DAO_ERR_NO_DEVICE_MEMORY);
     HOLDS(dao_memory_create_shared(device_1, SIZE_MAX, &none) == DAO_ERR_NO_DEVICE_MEMORY);

@@ -14,6 +14,7 @@
 typedef dao_status_t (*create_t)(const dao_strategy_config_t *config, dao_allocator_t **out_allocator);
 
 static heap_backend_t *heap;
+static dao_piece_t latest; /* that the upstream gave */
 static dao_allocator_t *allocator;
 static dao_strategy_config_t config; /* of the next allocator */
 
@@ -22,7 +23,10 @@ static dao_strategy_config_t config; /* of the next allocator */
 static dao_status_t device_take(void *user, size_t size_bytes, void **out_address)
 {
     heap_backend_t *from = user;
-    return heap_backend_ops(from)->memory_alloc(heap_backend_device(from), size_bytes, out_address);
+    dao_status_t status =
+        heap_backend_ops(from)->memory_alloc(heap_backend_device(from), size_bytes, out_address);
+    latest = status == DAO_OK ? (dao_piece_t){*out_address, size_bytes} : latest;
+    return status;
 }
 
 static dao_status_t device_give(void *user, void *address, size_t size_bytes)
@@ -443,17 +447,45 @@ static void any_alignment_can_be_had(void)
     }
 }
 
-static void a_request_in_the_order_of_a_stream_is_refused(void)
+static void see_in_latest(const dao_block_t *block, void *user)
+{
+    seen_t *seen = user;
+    const char *address = block->address;
+    CU_ASSERT_TRUE(address >= latest.address &&
+                   address + block->block_bytes <= latest.address + latest.size_bytes);
+    CU_ASSERT_EQUAL(block->begins_segment, address == latest.address);
+    see(block, user);
+    CU_ASSERT_TRUE(block->state != DAO_BLOCK_STATE_LIVE || seen->requested_bytes == 3 * MIB);
+}
+
+static void a_block_is_shown_inside_of_its_piece(void)
+{
+    for (size_t k = 0; k < ALL_COUNT; k++) {
+        begin(all[k]);
+        char *block = NULL; /* behind what its alignment costs: segments begin anywhere */
+        CU_ASSERT_EQUAL_FATAL(try_take(3 * MIB, 8 * MIB, &block), DAO_OK);
+        seen_t seen = {0};
+        allocator->ops->walk_all(allocator, see_in_latest, &seen);
+        CU_ASSERT_EQUAL(seen.all_bytes, latest.size_bytes);
+        CU_ASSERT_EQUAL(seen.gap_count, 0);
+        give(block);
+        end();
+    }
+}
+
+static void a_request_of_any_stream_gets_idle_memory(void)
 {
     for (size_t k = 0; k < ALL_COUNT; k++) {
         begin(all[k]);
         dao_block_request_t request = {.size_bytes = 100, .stream = 1};
         dao_block_grant_t grant;
-        CU_ASSERT_PTR_NULL(allocator->ops->stream_mark);
-        CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &request, &grant), DAO_ERR_UNSUPPORTED);
-        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), allocator->ops->name));
-        CU_ASSERT_EQUAL(stats_now().failed_count, 1);
-        CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
+        CU_ASSERT_PTR_NULL(allocator->ops->stream_mark); /* ordered.c's */
+        CU_ASSERT_EQUAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+        CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+        dao_block_t block = {0};
+        CU_ASSERT_EQUAL(allocator->ops->query(allocator, grant.address, &block), DAO_OK);
+        CU_ASSERT_EQUAL(block.stream, 1);
+        give(grant.address);
         end();
     }
 }
@@ -629,7 +661,8 @@ static CU_TestInfo system_tests[] = {
 
 static CU_TestInfo all_tests[] = {
     {"any alignment can be had", any_alignment_can_be_had},
-    {"a request in the order of a stream is refused", a_request_in_the_order_of_a_stream_is_refused},
+    {"a block is shown inside of its piece", a_block_is_shown_inside_of_its_piece},
+    {"a request of any stream gets idle memory", a_request_of_any_stream_gets_idle_memory},
     {"a tag stays with its block", a_tag_stays_with_its_block},
     {"an old double free is still known where memory is kept",
      an_old_double_free_is_still_known_where_memory_is_kept},

@@ -308,6 +308,51 @@ static void no_host_memory_is_answered(void)
     CU_ASSERT(passed * 8 < tried);
 }
 
+/* Counts how often it is asked, and says yes the `limit`-th time. */
+typedef struct patience {
+    uint64_t asked_count;
+    uint64_t limit; /* 0: never */
+} patience_t;
+
+static bool has_lost_patience(void *user)
+{
+    patience_t *patience = user;
+    patience->asked_count++;
+    return patience->asked_count == patience->limit;
+}
+
+static dao_status_t make_patiently(patience_t *patience, dao_swap_plan_t **out_plan)
+{
+    const dao_swap_plan_config_t config = {
+        .part_bytes = 512, .is_cancelled = has_lost_patience, .cancel_user = patience};
+    return dao_swap_plan_make(&box.problem, &config, out_plan);
+}
+
+static void a_plan_can_be_cancelled_at_any_time(void)
+{
+    enum { LAYERS = 12, VARIANTS = 12, GRAINS = 2, PLACES = 60 };
+    patience_t patient = {0};
+    dao_swap_plan_t *plan = NULL;
+    swap_step_chain(&box, LAYERS, 1024, 10);
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S, .shared_bytes_per_s = NS_PER_S};
+    box.problem.capacity_bytes = 5 * 1024;
+    CU_ASSERT_EQUAL(make_patiently(&patient, &plan), DAO_OK);
+    dao_swap_plan_destroy(plan);
+    /* Each variant plays its kernels a few times to choose and a few times to time; the links are tried shared and apart. */
+    CU_ASSERT(patient.asked_count >= (uint64_t)2 * GRAINS * VARIANTS * 2 * LAYERS * 6);
+    for (uint64_t i = 0; i <= PLACES; i++) {
+        patience_t patience = {.limit = 1 + i * (patient.asked_count - 1) / PLACES};
+        plan = NULL;
+        CU_ASSERT_EQUAL(make_patiently(&patience, &plan), DAO_ERR_STOPPED);
+        CU_ASSERT_EQUAL(patience.asked_count, patience.limit); /* nothing goes on after it */
+        CU_ASSERT_PTR_NULL(plan);
+    }
+    patience_t patience = {.limit = patient.asked_count + 1};
+    CU_ASSERT_EQUAL(make_patiently(&patience, &plan), DAO_OK);
+    CU_ASSERT_EQUAL(patience.asked_count, patient.asked_count);
+    dao_swap_plan_destroy(plan);
+}
+
 static CU_TestInfo tests[] = {
     {"every kernel finds its bytes", every_kernel_finds_its_bytes},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
@@ -319,6 +364,7 @@ static CU_TestInfo tests[] = {
     {"the same problem gives the same plan", the_same_problem_gives_the_same_plan},
     {"what cannot be planned is refused", what_cannot_be_planned_is_refused},
     {"no host memory is answered", no_host_memory_is_answered},
+    {"a plan can be cancelled at any time", a_plan_can_be_cancelled_at_any_time},
     CU_TEST_INFO_NULL,
 };
 

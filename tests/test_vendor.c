@@ -1,15 +1,18 @@
 /* The source that cuda and hip share, on the loopback driver: every slot makes its device current and puts the caller's
    back, maps each error, leaves no error of its own behind, and loses nothing whichever call fails. And the driver itself: it
    sees what callers do wrong. */
+#define _POSIX_C_SOURCE 200809L /* pipe */
 #include DAO_VENDOR_NAMES
 
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
 #include "tests/loopback/failures.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIZE_BYTES ((size_t)1000)
 #define PAGE_COUNT 3
@@ -322,6 +325,29 @@ static void all_work_is_done_with_its_device_current(void)
     CU_ASSERT_FALSE(info.host_accessible);
     CU_ASSERT_STRING_EQUAL(info.pci_address, "0000:a1:00.0");
     CU_ASSERT_TRUE(info.compute_major == 9 && info.compute_minor == 0 && info.multiprocessor_count == 132);
+    world_close(&world);
+}
+
+/* The system refuses to read the byte for us. */
+static bool is_out_of_reach(const void *address)
+{
+    int ends[2];
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    bool is_refused = write(ends[1], address, 1) < 0 && errno == EFAULT;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return is_refused;
+}
+
+/* So that a test which passes here touches none either, and can run on a real device. */
+static void the_host_touches_no_memory_of_a_device(void)
+{
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_TRUE(is_out_of_reach(world.memory));
+    CU_ASSERT_TRUE(is_out_of_reach((char *)world.memory + SIZE_BYTES - 1));
+    CU_ASSERT_TRUE(is_out_of_reach(world.addresses));
+    CU_ASSERT_FALSE(is_out_of_reach(world.pinned));
     world_close(&world);
 }
 
@@ -708,6 +734,7 @@ static CU_TestInfo tests[] = {
     {"more devices than the library handles are refused", more_devices_than_the_library_handles_are_refused},
     {"nine devices are nine", nine_devices_are_nine},
     {"all work is done with its device current", all_work_is_done_with_its_device_current},
+    {"the host touches no memory of a device", the_host_touches_no_memory_of_a_device},
     {"a long name is cut", a_long_name_is_cut},
     {"memory that is refused names its kind", memory_that_is_refused_names_its_kind},
     {"a device that cannot be made current fails the call",

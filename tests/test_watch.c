@@ -2,10 +2,12 @@
 #include <dao/async.h>
 #include <dao/place_config.h>
 #include <dao/segment.h>
+#include <dao/tensor.h>
 
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/blocks.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
@@ -50,17 +52,17 @@ static int find_segment(const seen_t *seen, const char *address)
 }
 
 /* Touches the first and the last byte: the memory has to be there at both events. */
-static void touch(char *address, size_t size_bytes)
+static void touch(dao_place_t place, char *address, size_t size_bytes)
 {
-    *(volatile char *)address = 1;
-    *(volatile char *)(address + size_bytes - 1) = 1;
+    device_fill(place, address, 1, 1);
+    device_fill(place, address + size_bytes - 1, 1, 1);
 }
 
 static void see(dao_place_t place, dao_segment_event_t event, void *address, size_t size_bytes, void *user)
 {
     seen_t *seen = user;
     CU_ASSERT_TRUE(dao_place_equal(place, seen->place));
-    touch(address, size_bytes);
+    touch(place, address, size_bytes);
     int index = find_segment(seen, address);
     if (event == DAO_SEGMENT_EVENT_OBTAINED) {
         CU_ASSERT_EQUAL(index, seen->count);
@@ -82,6 +84,7 @@ static void see(dao_place_t place, dao_segment_event_t event, void *address, siz
 static void watch_place(seen_t *seen, dao_place_t place)
 {
     *seen = (seen_t){.place = place};
+    device_bytes_open(place);
     CU_ASSERT_EQUAL_FATAL(dao_segment_callback_add(place, see, seen, &seen->id), DAO_OK);
 }
 
@@ -228,6 +231,7 @@ typedef struct misuse {
     void *block;
     void *large;
     dao_memory_t *memory;
+    dao_tensor_t *tensor;
     uint64_t id;
     int call_count;
 } misuse_t;
@@ -251,6 +255,7 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     CU_ASSERT_EQUAL(dao_free(dao_device_place(0), misuse->large), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_free_async(device, misuse->block, NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_memory_release(misuse->memory), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_tensor_release(misuse->tensor), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_used(place), 0);
     CU_ASSERT_EQUAL(dao_trim(place, 0, NULL), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_limit_set(place, 0), DAO_ERR_REENTRANT);
@@ -262,33 +267,44 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     misuse->call_count++;
 }
 
-static void a_callback_that_uses_the_library_is_refused(void)
+static misuse_t misuse_begin(void)
 {
     misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(device, DAO_TYPE_F32, 1, (const int64_t[]){250}, &misuse.tensor),
+                          DAO_OK);
+    return misuse;
+}
+
+static void misuse_end(const misuse_t *misuse)
+{
+    CU_ASSERT_EQUAL(dao_memory_release(misuse->memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tensor_release(misuse->tensor), DAO_OK);
+    give(device, misuse->block);
+    give(device, misuse->large);
+}
+
+static void a_callback_that_uses_the_library_is_refused(void)
+{
+    misuse_t misuse = misuse_begin();
     CU_ASSERT_EQUAL(dao_segment_callback_add(device, use_the_library, &misuse, &misuse.id), DAO_OK);
     size_t used_bytes = dao_used(device);
     give(device, take(device, 20 * MIB));
     CU_ASSERT_TRUE(misuse.call_count > 0);
     CU_ASSERT_EQUAL(dao_used(device), used_bytes);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK); /* this thread is outside again */
-    CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
-    give(device, misuse.block);
-    give(device, misuse.large);
+    misuse_end(&misuse);
 }
 
 /* Of another place, whose lock is held while the callback runs. */
 static void a_callback_that_frees_elsewhere_is_refused(void)
 {
-    misuse_t misuse = {.block = take(device, 1000), .large = take(device, 1 * MIB)};
-    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1000, NULL, &misuse.memory), DAO_OK);
+    misuse_t misuse = misuse_begin();
     CU_ASSERT_EQUAL(dao_segment_callback_add(pinned, use_the_library, &misuse, &misuse.id), DAO_OK);
     give(pinned, take(pinned, 1 * MIB));
     CU_ASSERT_TRUE(misuse.call_count > 0);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse.id), DAO_OK);
-    CU_ASSERT_EQUAL(dao_memory_release(misuse.memory), DAO_OK);
-    give(device, misuse.block);
-    give(device, misuse.large);
+    misuse_end(&misuse);
 }
 
 static void wrong_callbacks_are_refused(void)
@@ -304,7 +320,7 @@ static void wrong_callbacks_are_refused(void)
     for (int i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
         CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_OK);
     }
-    CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_ERR_TOO_MANY);
 }
 
 /* ---- threads ---- */
@@ -367,7 +383,7 @@ static void count_call(dao_place_t place, dao_segment_event_t event, void *addre
 {
     (void)place;
     (void)event;
-    touch(address, size_bytes);
+    touch(place, address, size_bytes);
     atomic_fetch_add((_Atomic uint64_t *)user, 1);
 }
 
@@ -401,6 +417,7 @@ static void threads_add_remove_and_are_told(void)
     uint64_t id = 0;
     calls = 0;
     churn_ends = false;
+    device_bytes_open(device);
     CU_ASSERT_EQUAL(dao_segment_callback_add(device, count_call, (void *)&calls, &id), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(&churner, "churner", add_and_remove, (void *)&calls), DAO_OK);
     for (int i = 0; i < 3; i++) {

@@ -4,6 +4,7 @@
 #include "allocators/caching.h"
 #include "tests/support/heap_backend.h"
 #include "tests/support/suite.h"
+#include "tests/support/told_streams.h"
 
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (32 * PAGE)
@@ -11,13 +12,17 @@
 static heap_backend_t *heap;
 static dao_allocator_t *allocator;
 static dao_window_t window;
+static told_streams_t streams;
 
 static void begin(void)
 {
+    told_streams_begin(&streams);
     heap = heap_backend_create(CAPACITY_BYTES, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(heap);
-    dao_caching_config_t config = {
-        .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
+    dao_caching_config_t config = {.ops = heap_backend_ops(heap),
+                                   .device = heap_backend_device(heap),
+                                   .name = "device:0",
+                                   .holds = streams.holds};
     CU_ASSERT_EQUAL_FATAL(dao_caching_create(&config, &allocator), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(allocator->ops->window_begin(allocator, &window), DAO_OK);
     CU_ASSERT_EQUAL(window.waste_limit_bytes, UINT64_MAX);
@@ -28,6 +33,7 @@ static void end(void)
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
     allocator->ops->destroy(allocator);
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
+    told_streams_end(&streams);
 }
 
 /* Takes bytes of the window under a limit. */
@@ -145,11 +151,40 @@ static void idle_parts_are_shown_and_can_be_had(void)
     give(9 * PAGE + PAGE / 2);
 }
 
+/* A place that is taken stays taken, whatever else waits for a stream: asking for memory would not help. */
+static void a_taken_place_is_told_as_taken_where_frees_wait(void)
+{
+    enum { WASTED_COUNT = 8 };
+    CU_ASSERT_EQUAL(take(0, PAGE / 2, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
+    for (uint32_t i = 1; i <= WASTED_COUNT; i++) {
+        CU_ASSERT_EQUAL(take(4 * i * PAGE, PAGE / 16, UINT64_MAX), DAO_OK);
+    }
+    dao_hold_t hold = told_streams_mark(&streams, 0);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, window.address + PAGE / 2, &hold), DAO_OK);
+    static const uint64_t limits[] = {0, 1, UINT64_MAX}; /* none, one that is passed, and no limit */
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(take(0, PAGE / 2, limits[i]), DAO_ERR_LIMIT);        /* lives */
+        CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2, limits[i]), DAO_ERR_LIMIT); /* waits */
+    }
+    CU_ASSERT_EQUAL(take(2 * PAGE, PAGE / 4, 0), DAO_ERR_BUSY); /* is free, and lacks its page */
+    CU_ASSERT_EQUAL(take(2 * PAGE, PAGE / 4, 1), DAO_ERR_BUSY);
+    told_streams_finish(0);
+    CU_ASSERT_EQUAL(take(0, PAGE / 2, UINT64_MAX), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(take(PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
+    give(0);
+    give(PAGE / 2);
+    for (uint32_t i = 1; i <= WASTED_COUNT; i++) {
+        give(4 * i * PAGE);
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
     {"without a limit only what is there is had", without_a_limit_only_what_is_there_is_had},
     {"waste is limited, and whole pages are none", waste_is_limited_and_whole_pages_are_none},
     {"idle parts are shown and can be had", idle_parts_are_shown_and_can_be_had},
+    {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
     CU_TEST_INFO_NULL,
 };
 

@@ -82,7 +82,7 @@ static dao_status_t report_devices(dao_report_t *report)
 
 static dao_status_t report_build(dao_report_t *report)
 {
-    dao_report_text(report, "version", "version", DAO_VERSION_STRING);
+    dao_report_text(report, "version", "version", dao_version());
     dao_report_text(report, "backend", "backend", dao_backend_name());
     dao_status_t status = dao_init(NULL);
     bool is_started = status == DAO_OK;

@@ -74,26 +74,6 @@ static dao_status_t parse_scale(const char *text, double *out_scale)
     return DAO_OK;
 }
 
-/* In the settings of the library 0 is no limit; on a command line it would read as nothing at all. */
-static dao_status_t refuse_zero(dao_status_t status, uint64_t value)
-{
-    return status == DAO_OK && value == 0
-               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for no limit")
-               : status;
-}
-
-static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_second)
-{
-    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_second);
-    return refuse_zero(status, *out_bytes_per_second);
-}
-
-static dao_status_t parse_host(const char *text, uint64_t *out_bytes)
-{
-    dao_status_t status = dao_units_parse_bytes(text, out_bytes);
-    return refuse_zero(status, *out_bytes);
-}
-
 static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
 {
     if (strcmp(text, "step") != 0 && strcmp(text, "queue") != 0) {
@@ -112,23 +92,7 @@ static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
                          "can give; choose lru, belady, weighted_lru, weighted_belady, window, "
                          "size, or all");
     }
-    if (status != DAO_OK) {
-        return dao_error(DAO_ERR_INVALID,
-                         "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
-                         "weighted_belady, window, size, and all",
-                         text);
-    }
-    return DAO_OK;
-}
-
-/* Complains about an option's value; the reason is the last message. */
-static bool is_bad(dao_status_t status, const char *option, int *out_exit)
-{
-    if (status == DAO_OK) {
-        return false;
-    }
-    *out_exit = dao_usage_error("run", "--%s: %s", option, dao_last_message());
-    return true;
+    return status;
 }
 
 static bool is_planned(const settings_t *settings)
@@ -176,14 +140,19 @@ static bool parse_file(const settings_t *settings, dao_file_config_t *file, int 
         *out_exit = dao_usage_error("run", "--file needs --host: the file takes what that leaves over");
         return false;
     }
-    return !((settings->file_limit != NULL &&
-              is_bad(parse_host(settings->file_limit, &file->limit_bytes), "file-limit", out_exit)) ||
-             (settings->file_in != NULL &&
-              is_bad(parse_rate(settings->file_in, &file->in_bytes_per_second), "file-in", out_exit)) ||
-             (settings->file_out != NULL &&
-              is_bad(parse_rate(settings->file_out, &file->out_bytes_per_second), "file-out", out_exit)) ||
-             (settings->file_engine != NULL &&
-              is_bad(dao_file_engine_parse(settings->file_engine, &file->engine), "file-engine", out_exit)));
+    return !(
+        (settings->file_limit != NULL &&
+         dao_option_is_bad("run", "file-limit", dao_option_bytes(settings->file_limit, &file->limit_bytes),
+                           out_exit)) ||
+        (settings->file_in != NULL &&
+         dao_option_is_bad("run", "file-in", dao_option_rate(settings->file_in, &file->in_bytes_per_second),
+                           out_exit)) ||
+        (settings->file_out != NULL &&
+         dao_option_is_bad("run", "file-out",
+                           dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)) ||
+        (settings->file_engine != NULL &&
+         dao_option_is_bad("run", "file-engine", dao_file_engine_parse(settings->file_engine, &file->engine),
+                           out_exit)));
 }
 
 /* Everything but the capacity, which needs the trace. */
@@ -201,16 +170,22 @@ static bool parse_settings(const settings_t *settings, dao_run_config_t *config,
     }
     return !(
         (policy != NULL && strcmp(policy, "all") != 0 &&
-         is_bad(parse_policy(policy, &config->policy), "policy", out_exit)) ||
+         dao_option_is_bad("run", "policy", parse_policy(policy, &config->policy), out_exit)) ||
         (settings->link_in != NULL &&
-         is_bad(parse_rate(settings->link_in, &config->link_in_bytes_per_second), "link-in", out_exit)) ||
+         dao_option_is_bad("run", "link-in",
+                           dao_option_rate(settings->link_in, &config->link_in_bytes_per_second),
+                           out_exit)) ||
         (settings->link_out != NULL &&
-         is_bad(parse_rate(settings->link_out, &config->link_out_bytes_per_second), "link-out", out_exit)) ||
+         dao_option_is_bad("run", "link-out",
+                           dao_option_rate(settings->link_out, &config->link_out_bytes_per_second),
+                           out_exit)) ||
         (settings->time_scale != NULL &&
-         is_bad(parse_scale(settings->time_scale, &config->time_scale), "time-scale", out_exit)) ||
+         dao_option_is_bad("run", "time-scale", parse_scale(settings->time_scale, &config->time_scale),
+                           out_exit)) ||
         (settings->host != NULL &&
-         is_bad(parse_host(settings->host, &config->host_bytes), "host", out_exit)) ||
-        (settings->mode != NULL && is_bad(parse_mode(settings->mode, &config->mode), "mode", out_exit)));
+         dao_option_is_bad("run", "host", dao_option_bytes(settings->host, &config->host_bytes), out_exit)) ||
+        (settings->mode != NULL &&
+         dao_option_is_bad("run", "mode", parse_mode(settings->mode, &config->mode), out_exit)));
 }
 
 static const char *mode_text(dao_run_mode_t mode)
@@ -347,7 +322,7 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
-    dao_report_text(report, "policy", "policy", dao_policy_text(config->policy));
+    dao_report_text(report, "policy", "policy", dao_policy_name(config->policy));
     dao_report_count(report, "evictions", "evictions", stats->eviction_count);
     dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
     dao_report_count(report, "fetches", "fetches", stats->fetch_count);
@@ -376,7 +351,7 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
 {
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
     if (count > 0) {
-        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_text(config->policy),
+        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_name(config->policy),
                       result->first_mismatch);
     }
     return count > 0;
@@ -408,7 +383,7 @@ static void print_policy_head(const dao_report_t *report)
 static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
-    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_text(config->policy),
+    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_name(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
                  (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));
@@ -478,7 +453,8 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
         return dao_failure("run");
     }
     const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
-    if (is_bad(parse_capacity(capacity, &figures, &config->capacity_bytes), "capacity", &exit_code)) {
+    if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
+                          &exit_code)) {
         return exit_code;
     }
     if (is_planned(settings)) {
@@ -502,7 +478,7 @@ static int run_run(const dao_command_t *command, int argc, char **argv)
         return exit_code;
     }
     if (settings.capacity != NULL &&
-        is_bad(dao_capacity_parse(settings.capacity, 1, &unused), "capacity", &exit_code)) {
+        dao_option_is_bad("run", "capacity", dao_capacity_parse(settings.capacity, 1, &unused), &exit_code)) {
         return exit_code; /* before a large trace is read */
     }
     dao_step_trace_t trace;

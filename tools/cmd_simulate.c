@@ -96,22 +96,6 @@ typedef struct request {
 
 /* ---- options ---- */
 
-static bool is_bad(dao_status_t status, const char *option, int *out_exit)
-{
-    if (status == DAO_OK) {
-        return false;
-    }
-    *out_exit = dao_usage_error("simulate", "--%s: %s", option, dao_last_message());
-    return true;
-}
-
-static dao_status_t parse_rate(const char *text, uint64_t *out_bytes_per_s)
-{
-    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_s);
-    return status == DAO_OK && *out_bytes_per_s == 0 ? dao_error(DAO_ERR_INVALID, "a link of 0 moves nothing")
-                                                     : status;
-}
-
 static dao_status_t parse_count(const char *text, uint32_t least, uint32_t most, uint32_t *out_count)
 {
     uint64_t value;
@@ -156,11 +140,14 @@ static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *o
         .duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL,
     };
     return !((settings->link_in != NULL &&
-              is_bad(parse_rate(settings->link_in, &host->in_bytes_per_s), "link-in", out_exit)) ||
+              dao_option_is_bad("simulate", "link-in",
+                                dao_option_rate(settings->link_in, &host->in_bytes_per_s), out_exit)) ||
              (settings->link_out != NULL &&
-              is_bad(parse_rate(settings->link_out, &host->out_bytes_per_s), "link-out", out_exit)) ||
+              dao_option_is_bad("simulate", "link-out",
+                                dao_option_rate(settings->link_out, &host->out_bytes_per_s), out_exit)) ||
              (settings->latency != NULL &&
-              is_bad(dao_units_parse_time(settings->latency, &host->latency_ns), "latency", out_exit)));
+              dao_option_is_bad("simulate", "latency",
+                                dao_units_parse_time(settings->latency, &host->latency_ns), out_exit)));
 }
 
 /* The host's limit, and the file behind it. */
@@ -179,11 +166,14 @@ static bool parse_tiers(const settings_t *settings, dao_swap_problem_t *problem,
     }
     file->latency_ns = settings->file_in != NULL ? FILE_LATENCY_NS : 0;
     return !((settings->host != NULL &&
-              is_bad(dao_units_parse_bytes(settings->host, &problem->host.limit_bytes), "host", out_exit)) ||
+              dao_option_is_bad("simulate", "host",
+                                dao_option_bytes(settings->host, &problem->host.limit_bytes), out_exit)) ||
              (settings->file_in != NULL &&
-              is_bad(parse_rate(settings->file_in, &file->in_bytes_per_s), "file-in", out_exit)) ||
+              dao_option_is_bad("simulate", "file-in",
+                                dao_option_rate(settings->file_in, &file->in_bytes_per_s), out_exit)) ||
              (settings->file_out != NULL &&
-              is_bad(parse_rate(settings->file_out, &file->out_bytes_per_s), "file-out", out_exit)));
+              dao_option_is_bad("simulate", "file-out",
+                                dao_option_rate(settings->file_out, &file->out_bytes_per_s), out_exit)));
 }
 
 static bool parse_settings(const settings_t *settings, request_t *request, int *out_exit)
@@ -201,25 +191,33 @@ static bool parse_settings(const settings_t *settings, request_t *request, int *
         return false;
     }
     uint64_t unused;
-    return !((settings->capacity != NULL &&
-              is_bad(dao_capacity_parse(settings->capacity, 1, &unused), "capacity", out_exit)) ||
-             (strcmp(scheme, "all") != 0 &&
-              is_bad(dao_scheme_find(scheme, &request->scheme), "scheme", out_exit)) ||
-             (settings->steps != NULL &&
-              is_bad(parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), "steps", out_exit)) ||
-             (settings->window != NULL &&
-              is_bad(parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels), "window",
-                     out_exit)) ||
-             (settings->ahead != NULL &&
-              is_bad(dao_units_parse_time(settings->ahead, &request->ahead_ns), "ahead", out_exit)) ||
-             (settings->threshold != NULL &&
-              is_bad(parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
-                     "threshold", out_exit)) ||
-             (settings->slow_down != NULL &&
-              is_bad(parse_slow_down(settings->slow_down, &request->slow_down), "slow-down", out_exit)) ||
-             (settings->sweep != NULL &&
-              is_bad(parse_sweep(settings->sweep, &request->first_percent, &request->last_percent), "sweep",
-                     out_exit)));
+    return !(
+        (settings->capacity != NULL &&
+         dao_option_is_bad("simulate", "capacity", dao_capacity_parse(settings->capacity, 1, &unused),
+                           out_exit)) ||
+        (strcmp(scheme, "all") != 0 &&
+         dao_option_is_bad("simulate", "scheme", dao_scheme_find(scheme, &request->scheme), out_exit)) ||
+        (settings->steps != NULL &&
+         dao_option_is_bad("simulate", "steps",
+                           parse_count(settings->steps, 1, MOST_STEPS, &request->step_count), out_exit)) ||
+        (settings->window != NULL &&
+         dao_option_is_bad("simulate", "window",
+                           parse_count(settings->window, 1, UINT32_MAX, &request->window_kernels),
+                           out_exit)) ||
+        (settings->ahead != NULL &&
+         dao_option_is_bad("simulate", "ahead", dao_option_time(settings->ahead, &request->ahead_ns),
+                           out_exit)) ||
+        (settings->threshold != NULL &&
+         dao_option_is_bad("simulate", "threshold",
+                           parse_count(settings->threshold, 0, DAO_TRACE_NONE - 1, &request->threshold),
+                           out_exit)) ||
+        (settings->slow_down != NULL &&
+         dao_option_is_bad("simulate", "slow-down", parse_slow_down(settings->slow_down, &request->slow_down),
+                           out_exit)) ||
+        (settings->sweep != NULL &&
+         dao_option_is_bad("simulate", "sweep",
+                           parse_sweep(settings->sweep, &request->first_percent, &request->last_percent),
+                           out_exit)));
 }
 
 /* ---- rows ---- */

@@ -75,7 +75,7 @@ static int run_command(int argc, char **argv)
         return print_help(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        (void)printf("dao %s\n", DAO_VERSION_STRING);
+        (void)printf("dao %s\n", dao_version());
         return DAO_EXIT_OK;
     }
     const dao_command_t *command = find_command(argv[1]);

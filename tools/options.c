@@ -1,6 +1,9 @@
 /* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand once. */
 #include "tools/options.h"
 
+#include "base/error.h"
+#include "base/units.h"
+
 #include <dao/status.h>
 
 #include <errno.h>
@@ -122,6 +125,40 @@ static const char *dashes(const char *name)
     return strlen(name) == 1 ? "-" : "--";
 }
 
+static dao_status_t refuse_zero(dao_status_t status, const uint64_t *value)
+{
+    return status == DAO_OK && *value == 0
+               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for no limit")
+               : status;
+}
+
+dao_status_t dao_option_bytes(const char *text, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_units_parse_bytes(text, out_bytes);
+    return refuse_zero(status, out_bytes);
+}
+
+dao_status_t dao_option_rate(const char *text, uint64_t *out_bytes_per_second)
+{
+    dao_status_t status = dao_units_parse_rate(text, out_bytes_per_second);
+    return refuse_zero(status, out_bytes_per_second);
+}
+
+dao_status_t dao_option_time(const char *text, uint64_t *out_ns)
+{
+    dao_status_t status = dao_units_parse_time(text, out_ns);
+    return refuse_zero(status, out_ns);
+}
+
+bool dao_option_is_bad(const char *command, const char *option, dao_status_t status, int *out_exit)
+{
+    if (status == DAO_OK) {
+        return false;
+    }
+    *out_exit = dao_usage_error(command, "--%s: %s", option, dao_last_message());
+    return true;
+}
+
 void dao_options_print_help(const dao_command_t *command)
 {
     (void)printf("usage: dao %s %s%s[options]\n\n%s\n", command->name, command->arguments,
@@ -231,7 +268,7 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
         } else if (!has_ended && argv[i][0] == '-' && argv[i][1] != '\0') {
             *out_exit = take_option(command, argc, argv, &i, settings, &seen);
         } else if (argv[i][0] == '\0') {
-            *out_exit = dao_usage_error(command->name, "TRACE is empty");
+            *out_exit = dao_usage_error(command->name, "an argument is empty");
         } else if (count < command->most_arguments) {
             out_arguments[count++] = argv[i];
         } else {

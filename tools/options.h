@@ -2,6 +2,8 @@
 #ifndef DAO_TOOLS_OPTIONS_H
 #define DAO_TOOLS_OPTIONS_H
 
+#include <dao/status.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +51,15 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
    is `fallback`. False: it is no such number, and *out_number is as it was. */
 bool dao_option_number(const char *text, uint64_t fallback, uint64_t least, uint64_t most,
                        uint64_t *out_number);
+
+/* Read sizes, rates and times of which 0 is none: in the library's settings it is "no limit", on a command line it would read
+   as nothing at all. DAO_ERR_INVALID, with what is wrong in the last message. */
+dao_status_t dao_option_bytes(const char *text, uint64_t *out_bytes);
+dao_status_t dao_option_rate(const char *text, uint64_t *out_bytes_per_second);
+dao_status_t dao_option_time(const char *text, uint64_t *out_ns);
+
+/* False for DAO_OK. Otherwise complains about an option's value, for the reason in the last message, and sets *out_exit. */
+bool dao_option_is_bad(const char *command, const char *option, dao_status_t status, int *out_exit);
 
 /* Prints a command's help. */
 void dao_options_print_help(const dao_command_t *command);

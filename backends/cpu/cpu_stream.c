@@ -80,7 +80,7 @@ struct dao_backend_event { /* guarded by marks_lock */
 };
 
 static dao_mutex_t marks_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_BACKEND);
-static dao_cond_t marks_done = {.handle = PTHREAD_COND_INITIALIZER};
+static dao_cond_t marks_done = DAO_COND_INITIALIZER;
 
 static _Thread_local bool is_worker;
 

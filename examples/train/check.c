@@ -138,9 +138,8 @@ static bool run_both(const operators_t *operators, const check_t *check, const s
     bool is_done = operators->launch(&launch, check->device, sizes) == DAO_OK &&
                    dao_stream_synchronize(stream) == DAO_OK;
     for (size_t i = 0; is_done && i < count; i++) {
-        is_done =
-            dao_copy(dao_place_of(dao_cpu_place()), contents[i].returned, dao_place_of(dao_device_place(0)),
-                     contents[i].device, contents[i].size_bytes) == DAO_OK;
+        is_done = dao_copy(dao_cpu_place(), contents[i].returned, dao_device_place(0), contents[i].device,
+                           contents[i].size_bytes) == DAO_OK;
     }
     return is_done;
 }

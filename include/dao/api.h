@@ -12,7 +12,7 @@
 #define DAO_VERSION_MAJOR  0
 #define DAO_VERSION_MINOR  1
 #define DAO_VERSION_PATCH  0
-#define DAO_VERSION_STRING "0.1.0"
+#define DAO_VERSION_STRING "0.1.0" /* of these headers; dao_version() is that of the library */
 
 #ifdef __cplusplus
 #define DAO_BEGIN_DECLS extern "C" {
@@ -31,5 +31,12 @@
 #define DAO_NODISCARD
 #define DAO_PRINTF(text, first)
 #endif
+
+DAO_BEGIN_DECLS
+
+/** The version of the library that the program runs with, such as "0.1.0". Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_version(void);
+
+DAO_END_DECLS
 
 #endif

@@ -36,8 +36,9 @@ typedef struct dao_cpu_config {
     bool no_page_mapping; /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
-/** What is done to find misuse of memory at a place; each costs memory or time. A hardened place follows no streams: what
-    asks for a stream's order is answered DAO_ERR_UNSUPPORTED. */
+/** What is done to find misuse of memory at a place; each costs memory or time. A block that is freed behind a stream's work,
+    or under a lease, is looked at and filled when the stream has passed and the lease has ended, with the next call that asks
+    for memory or trims; what is wrong is logged then, and told by dao_hardening_check(). */
 typedef enum dao_hardening {
     DAO_HARDENING_GUARD = 1u << 0, /**< "guard": bytes behind each block are looked at when it is freed */
     DAO_HARDENING_JUNK = 1u << 1,  /**< "junk": new blocks are filled with 0xcd, freed ones with 0xdd */
@@ -155,8 +156,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_de
 DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
 
 /**
- * Sets the device that this thread's calls without a place mean. Every thread begins with device 0.
- * No other call of the library changes it.
+ * Sets this thread's current device; every thread begins with device 0. It decides one thing: pinned memory that this thread
+ * frees and that belongs to another device is given back by that device's next call, not by this thread. No other call of the
+ * library uses it or changes it.
  *
  * @return DAO_OK; DAO_ERR_NO_DEVICE: it stays as it was; DAO_ERR_SHUTDOWN.
  *

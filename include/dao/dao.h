@@ -1,6 +1,7 @@
 /**
  * @file
- * All of libdao for C. Each header is about one noun and can be included alone.
+ * All of libdao for C. Each header is about one noun and can be included alone; places of any type, but for dao_alloc(), dao_free()
+ * and dao_used(), come with this one.
  */
 #ifndef DAO_DAO_H
 #define DAO_DAO_H
@@ -32,5 +33,7 @@
 #include <dao/swap.h>
 #include <dao/tag.h>
 #include <dao/tensor.h>
+
+#include <dao/typed.h> /* macros of the names above: last */
 
 #endif

@@ -47,8 +47,8 @@ typedef struct dao_launch {
 /**
  * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
  * Addresses are good for work queued on that stream before the function returns.
- * After work that was queued before an answer of an error, tensors that it writes are as the host has them; without a copy
- * there, they hold what that work left.
+ * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host; one
+ * without a copy keeps what that work has written.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
@@ -114,7 +114,7 @@ typedef struct dao_executor_config {
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
     bool
-        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand, DAO_POLICY_USER or a file */
+        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand or DAO_POLICY_USER */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -143,7 +143,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
  *
- * Threads: one, with no other call on this executor under way. Waits: until the queue is empty, and a plan that is being made is there.
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that is being made is given up,
+ *        within milliseconds.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
@@ -307,10 +308,10 @@ typedef struct dao_executor_stats {
 DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor,
                                                           dao_executor_stats_t *out_stats);
 
-/** Gives the text of a policy, such as "weighted_belady"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
-DAO_API const char *dao_policy_text(dao_policy_t policy);
+/** Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_policy_name(dao_policy_t policy);
 
-/** Finds a policy by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/** Finds a policy by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
 DAO_API DAO_NODISCARD dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy);
 
 DAO_END_DECLS

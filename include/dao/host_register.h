@@ -12,7 +12,7 @@ DAO_BEGIN_DECLS
 
 /**
  * Registers host memory: a vendor locks its pages, so that all devices copy from and to it at full speed and without the host,
- * and kernels can touch it. On the cpu backend, whose devices do so with all host memory, it is only kept book of.
+ * and kernels can touch it. On the cpu backend, whose devices do so with all host memory, it is only recorded.
  *
  * @param device_index  The device that it is registered with; all others may use it too.
  * @param address       Stays allocated, at this address, until dao_host_unregister().

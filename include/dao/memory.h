@@ -20,16 +20,21 @@ typedef struct dao_stream dao_stream_t;
  * @param place       Where.
  * @param size_bytes  0 gives NULL and is no error.
  * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device that is not
- *         there, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_SHUTDOWN.
+ *         there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY,
+ *         DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_INVALID for what is no place, DAO_ERR_BACKEND and
+ *         DAO_ERR_THREAD if the device could not be started, DAO_ERR_REENTRANT in a callback that must not allocate,
+ *         DAO_ERR_FORKED in a child process, DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: only when memory is short: for the device, for the place's pressure callbacks, and for other threads
  * as long as dao_pressure_wait_set() says. Cost: O(1) from the cache, else a few backend calls.
  */
-DAO_API void *dao_alloc(dao_place_t place, size_t size_bytes);
-DAO_API void *dao_alloc_cpu(dao_cpu_place_t place, size_t size_bytes); /**< dao_alloc() on the host */
-DAO_API void *dao_alloc_pinned(dao_pinned_place_t place,
-                               size_t size_bytes); /**< dao_alloc() in pinned memory */
-DAO_API void *dao_alloc_device(dao_device_place_t place, size_t size_bytes); /**< dao_alloc() on a device */
+DAO_API DAO_NODISCARD void *dao_alloc(dao_place_t place, size_t size_bytes);
+DAO_API DAO_NODISCARD void *dao_alloc_cpu(dao_cpu_place_t place,
+                                          size_t size_bytes); /**< dao_alloc() on the host */
+DAO_API DAO_NODISCARD void *dao_alloc_pinned(dao_pinned_place_t place,
+                                             size_t size_bytes); /**< dao_alloc() in pinned memory */
+DAO_API DAO_NODISCARD void *dao_alloc_device(dao_device_place_t place,
+                                             size_t size_bytes); /**< dao_alloc() on a device */
 
 /** How a block is wanted. All zero means as dao_alloc(). */
 typedef struct dao_alloc_options {
@@ -47,7 +52,8 @@ typedef struct dao_alloc_options {
  *
  * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
  */
-DAO_API void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_options_t *options);
+DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
+                                           const dao_alloc_options_t *options);
 
 /**
  * Frees what dao_alloc() gave. The bytes stay with the place for the next request; see dao_trim().
@@ -56,11 +62,13 @@ DAO_API void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_all
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
- *         was changed, and the address was not touched; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN. At a hardened place (see
+ *         was changed, and the address was not touched; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_REENTRANT in a callback that must not free; DAO_ERR_FORKED; DAO_ERR_SHUTDOWN. At a hardened place (see
  *         dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
  *         was; the block is never used again; and the backend's answer if its bytes cannot be reached.
  *
- * Threads: any. Waits: never, but at a hardened device place for its bytes. Cost: O(1).
+ * Threads: any. Waits: while another thread grows or trims the place, which may wait for the device; at a hardened device place
+ * also for its bytes. Cost: O(1).
  */
 DAO_API dao_status_t dao_free(dao_place_t place, void *address);
 DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address); /**< dao_free() on the host */

@@ -120,7 +120,7 @@ typedef struct dao_snapshot_block {
 } dao_snapshot_block_t;
 
 /** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill it. What the
-    alignment of a block of a binary buddy has cost before the block is a free one. */
+    alignment of a block has cost before the block is a free one, with the last three strategies too. */
 typedef struct dao_snapshot_segment {
     uint64_t address;
     uint64_t size_bytes;
@@ -150,7 +150,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_snapshot_get(dao_place_t place, dao_snaps
 /** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
 DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
 
-/** Gives the blocks, borrowed, segment by segment in order of address. Threads: any. Waits: never. Cost: O(1). */
+/** Gives the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
 
 /** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */

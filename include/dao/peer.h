@@ -32,7 +32,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_peer_query(int32_t device_index, int32_t 
 /**
  * Lets a device reach another one's memory: kernels of the one may read and write all of the other one's place, what is
  * allocated later and what is moved to other pages too. Of pages it holds until dao_finalize(), of what a vendor allocates as a
- * whole as long as the process lives. Once more, also where others in the process have done it, is no error.
+ * whole as long as the process lives. Enabling it again is no error,
+ * even if other code in the process did it first.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is; `device_index` itself is reached anyway.

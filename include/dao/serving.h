@@ -56,7 +56,7 @@ typedef struct dao_serving_config {
     uint32_t
         stop_iteration; /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
     uint32_t
-        stable_count; /**< the plan serves once more than so many iterations in a row changed nothing in it;
+        stable_count; /**< the plan serves once more than this many iterations in a row have left it unchanged;
                                0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
     uint32_t
         max_count; /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
@@ -81,7 +81,7 @@ typedef struct dao_serving_config {
 #define DAO_SERVING_WORK_DEFAULT (UINT64_C(1) << 24)
 
 /**
- * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "?" for a number that is none.
+ * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "unknown" for a number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -278,11 +278,6 @@ typedef void (*dao_serving_visit_t)(const dao_serving_lifetime_t *lifetime, void
  * Threads: any. Waits: never. Cost: O(allocations).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_serving_walk(dao_place_t place, dao_serving_visit_t visit, void *user);
-
-#ifndef __cplusplus
-#define dao_iteration_begin(place) dao_iteration_begin(dao_place_of(place))
-#define dao_iteration_end(place)   dao_iteration_end(dao_place_of(place))
-#endif
 
 DAO_END_DECLS
 

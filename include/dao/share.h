@@ -69,8 +69,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_s
 /**
  * Gives a handle to memory that another process has exported. Its last release closes it here.
  *
- * @param place       The same device in this process, or one that reaches it. No other device of this process does by
- *                    dao_peer_enable().
+ * @param place       The same device in this process, or one that reaches it. dao_peer_enable() does not extend to imported
+ *                    memory.
  * @param share       Borrowed; it can be closed after the call.
  * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the device.
  * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone, and for one of this

@@ -39,9 +39,8 @@ typedef struct dao_stats {
 
 /**
  * Reads the statistics of a place. All fields belong to one moment, but for deferred_count, and for what other threads do
- * with small blocks just then: of that each field may show the state before or after. Peaks are exact for large blocks while
- * threads do not meet; small ones count with what is kept for them, and where threads meet each part counts with its own
- * peak, so that they are never too low.
+ * with small blocks just then: of that each field may show the state before or after. Peaks of large blocks are exact while
+ * one thread uses the place; with several, and for small blocks, whose slabs count whole, they are upper bounds.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

@@ -170,8 +170,8 @@ DAO_API void dao_event_destroy(dao_event_t *event);
 DAO_API DAO_NODISCARD dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream);
 
 /**
- * Makes later work of a stream wait, on the device, for what an event stands for now. An event that was never
- * recorded is waited for by nobody.
+ * Makes later work of a stream wait, on the device, for what an event stands for now. Waiting for an event
+ * that was never recorded does nothing.
  *
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
  *

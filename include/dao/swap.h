@@ -216,6 +216,10 @@ typedef enum dao_swap_grain {
 typedef struct dao_swap_plan_config {
     dao_swap_grain_t grain;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
+    /** Asked in the calling thread about every millisecond of its work, or more often: true ends the call with
+        DAO_ERR_STOPPED, and it is not asked again. It must not wait. NULL: the plan is made to its end. */
+    bool (*is_cancelled)(void *cancel_user);
+    void *cancel_user;
 } dao_swap_plan_config_t;
 
 #define DAO_SWAP_PART_BYTES_MIN ((uint64_t)1 << 20)
@@ -231,7 +235,7 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  * @param out_plan  The caller owns it, until dao_swap_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
  *         capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave;
- *         DAO_ERR_NO_HOST_MEMORY.
+ *         DAO_ERR_STOPPED where `is_cancelled` said so; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to
  *        a second or two where little fits.

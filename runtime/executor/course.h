@@ -25,7 +25,7 @@ typedef struct dao_course_role {
 /* What the plan was made with, to see later whether it still holds. */
 typedef struct dao_course_basis {
     uint64_t compute_ns;
-    dao_swap_tier_t host;
+    dao_swap_tier_t host, file;
 } dao_course_basis_t;
 
 struct dao_course {
@@ -45,9 +45,11 @@ struct dao_course {
 };
 
 /* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the range's granule.
-   Pure: any thread, nothing shared. What dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be
-   followed; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem, dao_course_t **out_course);
+   `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What dao_swap_plan_make() answers;
+   DAO_ERR_UNSUPPORTED for a plan that cannot be followed; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem,
+                                             bool (*is_cancelled)(void *user), void *user,
+                                             dao_course_t **out_course);
 
 /* It is not followed. NULL is allowed. */
 void dao_course_destroy(dao_course_t *course);
@@ -73,6 +75,9 @@ void dao_course_turn(dao_engine_t *engine);
 
 /* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */
 void *dao_course_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
+
+/* Tells whether the host has a place for the tensor's role, so that its slot stays with the course. */
+bool dao_course_keeps_slot(const dao_managed_t *tensor);
 
 /* Tells whether a slot is that of the tensor's role. */
 bool dao_course_has_slot(const dao_managed_t *tensor, const void *slot);

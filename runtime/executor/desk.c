@@ -62,9 +62,15 @@ void dao_desk_job_destroy(dao_desk_job_t *job)
     }
 }
 
-static void work(dao_desk_job_t *job)
+static bool is_stopping(void *user)
 {
-    job->status = dao_course_create(&job->problem, &job->course);
+    dao_desk_t *desk = user;
+    return atomic_load_explicit(&desk->is_stopping, memory_order_relaxed);
+}
+
+static void work(dao_desk_t *desk, dao_desk_job_t *job)
+{
+    job->status = dao_course_create(&job->problem, is_stopping, desk, &job->course);
 }
 
 void dao_desk_init(dao_desk_t *desk, bool is_at_once)
@@ -73,12 +79,13 @@ void dao_desk_init(dao_desk_t *desk, bool is_at_once)
     dao_mutex_init(&desk->lock, DAO_RANK_LEAF);
     dao_cond_init(&desk->changed);
     atomic_init(&desk->is_done, false);
+    atomic_init(&desk->is_stopping, false);
 }
 
 void dao_desk_finish(dao_desk_t *desk)
 {
     dao_mutex_lock(&desk->lock);
-    desk->is_stopping = true;
+    atomic_store(&desk->is_stopping, true);
     dao_cond_broadcast(&desk->changed);
     dao_mutex_unlock(&desk->lock);
     if (desk->has_thread) {
@@ -93,14 +100,14 @@ static void *run_desk(void *user)
 {
     dao_desk_t *desk = user;
     dao_mutex_lock(&desk->lock);
-    while (!desk->is_stopping) {
+    while (!atomic_load(&desk->is_stopping)) {
         dao_desk_job_t *job = atomic_load(&desk->is_done) ? NULL : desk->job;
         if (job == NULL) {
             dao_cond_wait(&desk->changed, &desk->lock);
             continue;
         }
         dao_mutex_unlock(&desk->lock);
-        work(job);
+        work(desk, job);
         dao_mutex_lock(&desk->lock);
         atomic_store(&desk->is_done, true);
         dao_cond_broadcast(&desk->changed);
@@ -113,7 +120,7 @@ dao_status_t dao_desk_hand_in(dao_desk_t *desk, dao_desk_job_t *job)
 {
     DAO_ASSERT(desk->job == NULL);
     if (desk->is_at_once) {
-        work(job);
+        work(desk, job);
         desk->job = job;
         atomic_store(&desk->is_done, true);
         return DAO_OK;

@@ -26,14 +26,15 @@ typedef struct dao_desk {
     dao_cond_t changed;
     dao_thread_t thread; /* started with the first job */
     bool has_thread;
-    dao_desk_job_t *job;  /* handed in, and not taken back */
-    bool is_stopping;     /* guarded by the lock, as `job` and what it holds until is_done */
-    _Atomic bool is_done; /* the job may be taken back */
+    dao_desk_job_t *job; /* handed in, and not taken back */
+    _Atomic bool
+        is_done; /* the job may be taken back; until then it, and what it holds, is guarded by the lock */
+    _Atomic bool is_stopping; /* set under the lock; the plan that is being made is given up */
 } dao_desk_t;
 
 void dao_desk_init(dao_desk_t *desk, bool is_at_once);
 
-/* Waits for a plan that is being made. */
+/* A plan that is being made is given up: waits for that, a millisecond or some for a large step. */
 void dao_desk_finish(dao_desk_t *desk);
 
 /* Hands a job in, at most one at a time. DAO_ERR_THREAD: the job is still the caller's. */

@@ -1,5 +1,6 @@
 /* The calls of a vendor's runtime: memory, streams, events, work. */
 #include "tests/loopback/driver.h"
+#include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
 
@@ -134,27 +135,11 @@ vendorError_t vendorMemGetInfo(size_t *out_free, size_t *out_total)
 
 /* ---- memory ---- */
 
-static vendorError_t take(const char *call, void **out_address, size_t size_bytes, bool is_pinned)
+static void remember(const loopback_span_t *span)
 {
-    vendorError_t error = loopback_begin(call, LOOPBACK_NO_DEVICE);
-    if (error != vendorSuccess) {
-        return error;
-    }
-    void *address = NULL;
-    dao_status_t status = is_pinned ? cpu->pinned_alloc(loopback_device(), size_bytes, &address)
-                                    : cpu->memory_alloc(loopback_device(), size_bytes, &address);
-    if (status != DAO_OK) {
-        return loopback_from(status);
-    }
-    loopback_span_t span = {.begin = address,
-                            .size_bytes = size_bytes,
-                            .device = loopback_current_device(),
-                            .is_pinned = is_pinned};
     dao_mutex_lock(&loopback_driver.lock);
-    loopback_spans_add(&loopback_driver.memory, span);
+    loopback_spans_add(&loopback_driver.memory, *span);
     dao_mutex_unlock(&loopback_driver.lock);
-    *out_address = address;
-    return vendorSuccess;
 }
 
 /* Takes an allocation out of the books. False, a breach, if there is none of that kind. */
@@ -176,14 +161,37 @@ static bool forget(const char *call, void *address, bool is_pinned, loopback_spa
 
 vendorError_t vendorMalloc(void **out_address, size_t size_bytes)
 {
-    return take("malloc", out_address, size_bytes, false);
+    loopback_span_t span;
+    vendorError_t error = loopback_begin("malloc", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess) {
+        error = loopback_memory_take(size_bytes, &span);
+    }
+    if (error == vendorSuccess) {
+        remember(&span);
+        *out_address = span.begin;
+    }
+    return error;
 }
 
 vendorError_t vendorHostAlloc(void **out_address, size_t size_bytes, unsigned flags)
 {
-    return flags == (vendorHostAllocPortable | vendorHostAllocMapped)
-               ? take("host alloc", out_address, size_bytes, true)
-               : loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host alloc");
+    if (flags != (vendorHostAllocPortable | vendorHostAllocMapped)) {
+        return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "host alloc");
+    }
+    void *address = NULL;
+    vendorError_t error = loopback_begin("host alloc", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess) {
+        error = loopback_from(cpu->pinned_alloc(loopback_device(), size_bytes, &address));
+    }
+    if (error == vendorSuccess) {
+        loopback_span_t span = {.begin = address,
+                                .size_bytes = size_bytes,
+                                .device = loopback_current_device(),
+                                .is_pinned = true};
+        remember(&span);
+        *out_address = address;
+    }
+    return error;
 }
 
 vendorError_t vendorFree(void *address)
@@ -202,7 +210,7 @@ vendorError_t vendorFree(void *address)
     if (span.device != loopback_current_device()) {
         (void)loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "free");
     }
-    return loopback_from(cpu->memory_free(loopback_driver.devices[span.device], address, span.size_bytes));
+    return loopback_memory_give(&span);
 }
 
 vendorError_t vendorFreeHost(void *address)
@@ -535,7 +543,8 @@ static vendorError_t queue_copy(const char *call, const loopback_object_t *strea
     dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
                           : to_device  ? DAO_COPY_KIND_D2D
                                        : DAO_COPY_KIND_D2H;
-    return loopback_from(cpu->copy(stream->inner, way, dst, src, size_bytes));
+    return loopback_from(cpu->copy(stream->inner, way, loopback_bytes(dst, size_bytes),
+                                   loopback_bytes(src, size_bytes), size_bytes));
 }
 
 vendorError_t vendorMemcpyAsync(void *dst, const void *src, size_t size_bytes, vendorMemcpyKind_t kind,
@@ -586,7 +595,8 @@ vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, 
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
     return loopback_from(cpu->copy_peer(loopback_stream(stream)->inner, loopback_driver.devices[dst_device],
-                                        dst, loopback_driver.devices[src_device], src, size_bytes));
+                                        loopback_bytes(dst, size_bytes), loopback_driver.devices[src_device],
+                                        loopback_bytes(src, size_bytes), size_bytes));
 }
 
 vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorStream_t stream)
@@ -599,7 +609,8 @@ vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorS
         !check_device_range("memset", loopback_stream(stream)->device, LOOPBACK_NO_DEVICE, dst, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
-    return loopback_from(cpu->fill(loopback_stream(stream)->inner, dst, (uint8_t)value, size_bytes));
+    return loopback_from(cpu->fill(loopback_stream(stream)->inner, loopback_bytes(dst, size_bytes),
+                                   (uint8_t)value, size_bytes));
 }
 
 /* ---- host functions ---- */

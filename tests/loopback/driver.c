@@ -5,6 +5,8 @@
 #include "backends/vendor/vendor_internal.h"
 #include "base/shared.h"
 #include "tests/loopback/cases.h"
+#include "tests/loopback/veil.h"
+#include "tests/support/device_bytes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -308,16 +310,18 @@ static void collect(loopback_driver_t *driver)
     driver->objects = NULL;
     for (size_t i = 0; i < driver->memory.count; i++) {
         const loopback_span_t *span = &driver->memory.items[i];
-        if (span->is_imported) {
-            continue;
+        if (span->is_pinned) {
+            (void)cpu->pinned_free(driver->devices[span->device], span->begin, span->size_bytes);
+        } else if (span->is_imported) { /* its bytes went with its share */
+            loopback_unveil(span);
+        } else {
+            (void)loopback_memory_give(span);
         }
-        dao_backend_device_t *device = driver->devices[span->device];
-        (void)(span->is_pinned ? cpu->pinned_free(device, span->begin, span->size_bytes)
-                               : cpu->memory_free(device, span->begin, span->size_bytes));
     }
     for (size_t i = 0; i < driver->reserved.count; i++) {
         const loopback_span_t *span = &driver->reserved.items[i];
-        (void)cpu->address_release(driver->devices[span->device], span->begin, span->size_bytes);
+        (void)cpu->address_release(driver->devices[span->device], span->bytes, span->size_bytes);
+        loopback_unveil(span);
     }
     loopback_spans_finish(&driver->memory);
     loopback_spans_finish(&driver->reserved);
@@ -334,6 +338,12 @@ static bool has_left(const loopback_driver_t *driver)
     }
     return driver->memory.count != 0 || driver->reserved.count != 0 || driver->mapped.count != 0 ||
            driver->registered.count != 0;
+}
+
+static void close_device(dao_backend_device_t *device)
+{
+    device_bytes_end(device);
+    dao_vendor_backend_ops.device_close(device);
 }
 
 static void close_driver(dao_backend_t *backend)
@@ -363,6 +373,7 @@ const dao_backend_ops_t *loopback_ops(void)
         ops = dao_vendor_backend_ops;
         ops.open = open_driver;
         ops.close = close_driver;
+        ops.device_close = close_device;
         (void)atexit(print_counts);
     }
     return &ops;

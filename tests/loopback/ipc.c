@@ -7,6 +7,7 @@
    nothing; the serial number tells a descriptor that was used again. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/driver.h"
+#include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
 #include "base/shared.h"
@@ -93,9 +94,10 @@ static loopback_object_t *share_create(char *address, size_t size_bytes)
     if (last_page == NULL || copy == NULL) {
         abort(); /* the test machine is full */
     }
-    memcpy(copy, address, size_bytes);
+    char *bytes = loopback_bytes(address, size_bytes);
+    memcpy(copy, bytes, size_bytes);
     (void)munmap(copy, file_bytes);
-    if (map_file(address, file_bytes, descriptor, 0) == NULL) {
+    if (map_file(bytes, file_bytes, descriptor, 0) == NULL) {
         abort();
     }
     last_page->serial = dao_process_token() + atomic_fetch_add(&serial, 1);
@@ -196,16 +198,19 @@ vendorError_t vendorIpcOpenMemHandle(void **out_address, vendorIpcMemHandle_t ha
                                "ipc open handle");
     }
     int descriptor = file_open(&name, &last_page);
-    void *address =
-        descriptor != DAO_NO_DESCRIPTOR ? map_file(NULL, whole_pages(name.size_bytes), descriptor, 0) : NULL;
-    if (address == NULL) {
-        dao_descriptor_close(descriptor);
+    if (descriptor == DAO_NO_DESCRIPTOR) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    char *bytes = map_file(NULL, whole_pages(name.size_bytes), descriptor, 0);
+    char *address = loopback_veil(name.size_bytes);
+    if (bytes == NULL || address == NULL) {
+        abort(); /* the test machine is full */
     }
     (void)atomic_fetch_add(&last_page->open_count, 1);
     loopback_object_t *share = loopback_object_add(LOOPBACK_KIND_SHARE, last_page, name.size_bytes);
     loopback_span_t span = {.begin = address,
                             .size_bytes = name.size_bytes,
+                            .bytes = bytes,
                             .device = loopback_current_device(),
                             .is_imported = true};
     dao_mutex_lock(&loopback_driver.lock);
@@ -231,8 +236,11 @@ vendorError_t vendorIpcCloseMemHandle(void *address)
     loopback_object_remove(share);
     loopback_share_end(share);
     dao_mutex_lock(&loopback_driver.lock);
-    loopback_spans_remove(&loopback_driver.memory, loopback_spans_at(&loopback_driver.memory, address));
+    const loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
+    loopback_span_t imported = *span;
+    loopback_spans_remove(&loopback_driver.memory, span);
     dao_mutex_unlock(&loopback_driver.lock);
+    loopback_unveil(&imported);
     return vendorSuccess;
 }
 
@@ -240,7 +248,7 @@ void loopback_share_end(loopback_object_t *share)
 {
     if (is_imported(share->mapped_at)) {
         (void)atomic_fetch_sub(&last_page_of(share)->open_count, 1);
-        (void)munmap(share->mapped_at, whole_pages(share->size_bytes));
+        (void)munmap(loopback_bytes(share->mapped_at, share->size_bytes), whole_pages(share->size_bytes));
     }
     (void)munmap(share->inner, PAGE_BYTES);
     dao_descriptor_close(share->descriptor);

@@ -1,5 +1,6 @@
 /* Pools: memory of the cpu backend that is handed out and taken back in the order of a stream. */
 #include "tests/loopback/driver.h"
+#include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
 
@@ -112,17 +113,17 @@ vendorError_t vendorMallocFromPoolAsync(void **out_address, size_t size_bytes, v
     if (pool->device != loopback_stream(stream)->device) {
         return loopback_breach(LOOPBACK_RULE_POOLED, "malloc from pool");
     }
-    void *address = NULL;
-    error = loopback_from(cpu->memory_alloc(loopback_device(), size_bytes, &address));
+    loopback_span_t span;
+    error = loopback_memory_take(size_bytes, &span);
     if (error != vendorSuccess) {
         return error;
     }
-    loopback_span_t span = {
-        .begin = address, .size_bytes = size_bytes, .owner = pool, .device = pool->device, .is_pooled = true};
+    span.owner = pool;
+    span.is_pooled = true;
     dao_mutex_lock(&loopback_driver.lock);
     loopback_spans_add(&loopback_driver.memory, span);
     dao_mutex_unlock(&loopback_driver.lock);
-    *out_address = address;
+    *out_address = span.begin;
     return vendorSuccess;
 }
 
@@ -133,11 +134,11 @@ vendorError_t vendorFreeAsync(void *address, vendorStream_t stream)
         return error;
     }
     dao_mutex_lock(&loopback_driver.lock);
-    loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
+    loopback_span_t pooled = {0};
+    const loopback_span_t *span = loopback_spans_at(&loopback_driver.memory, address);
     bool is_pooled = span != NULL && span->is_pooled;
-    size_t size_bytes = is_pooled ? span->size_bytes : 0;
-    int device = is_pooled ? span->device : 0;
     if (is_pooled) {
+        pooled = *span;
         loopback_spans_remove(&loopback_driver.memory, span);
     }
     dao_mutex_unlock(&loopback_driver.lock);
@@ -145,5 +146,5 @@ vendorError_t vendorFreeAsync(void *address, vendorStream_t stream)
         return loopback_breach(LOOPBACK_RULE_UNKNOWN, "free async");
     }
     (void)cpu->stream_synchronize(loopback_stream(stream)->inner); /* behind its work */
-    return loopback_from(cpu->memory_free(loopback_driver.devices[device], address, size_bytes));
+    return loopback_memory_give(&pooled);
 }

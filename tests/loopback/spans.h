@@ -9,6 +9,7 @@
 typedef struct loopback_span {
     char *begin;
     size_t size_bytes;
+    char *bytes; /* behind addresses of a device; NULL: there are none, or the addresses are theirs */
     void *owner; /* whose it is */
     int device;
     bool is_pinned;   /* host memory */

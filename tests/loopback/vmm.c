@@ -1,7 +1,7 @@
 /* Virtual memory: pages of the cpu backend behind the calls of a vendor, and files where several processes have them. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/vmm.h"
-#include "tests/loopback/driver.h"
+#include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
 #include "base/shared.h"
@@ -33,14 +33,20 @@ vendorError_t loopback_vmm_granularity(size_t *out_bytes, int device)
 vendorError_t loopback_vmm_reserve(void **out_address, size_t size_bytes)
 {
     vendorError_t error = loopback_begin("reserve", LOOPBACK_NO_DEVICE);
-    void *address = NULL;
+    void *bytes = NULL;
     if (error == vendorSuccess) {
-        error = loopback_from(cpu->address_reserve(loopback_device(), size_bytes, &address));
+        error = loopback_from(cpu->address_reserve(loopback_device(), size_bytes, &bytes));
     }
     if (error != vendorSuccess) {
         return error;
     }
-    loopback_span_t span = {.begin = address, .size_bytes = size_bytes, .device = loopback_current_device()};
+    void *address = loopback_veil(size_bytes);
+    if (address == NULL) {
+        (void)cpu->address_release(loopback_device(), bytes, size_bytes);
+        return loopback_error(vendorErrorMemoryAllocation);
+    }
+    loopback_span_t span = {
+        .begin = address, .size_bytes = size_bytes, .bytes = bytes, .device = loopback_current_device()};
     dao_mutex_lock(&loopback_driver.lock);
     loopback_spans_add(&loopback_driver.reserved, span);
     dao_mutex_unlock(&loopback_driver.lock);
@@ -56,18 +62,20 @@ vendorError_t loopback_vmm_release(void *address, size_t size_bytes)
         return error;
     }
     dao_mutex_lock(&driver->lock);
-    loopback_span_t *span = loopback_spans_at(&driver->reserved, address);
+    loopback_span_t reserved = {0};
+    const loopback_span_t *span = loopback_spans_at(&driver->reserved, address);
     bool is_known = span != NULL && span->size_bytes == size_bytes;
     bool is_mapped = loopback_spans_in(&driver->mapped, address, size_bytes) != NULL;
-    int device = is_known ? span->device : 0;
     if (is_known && !is_mapped) {
+        reserved = *span;
         loopback_spans_remove(&driver->reserved, span);
     }
     dao_mutex_unlock(&driver->lock);
     if (!is_known || is_mapped) {
         return loopback_breach(is_known ? LOOPBACK_RULE_MAPPED : LOOPBACK_RULE_UNKNOWN, "release");
     }
-    return loopback_from(cpu->address_release(driver->devices[device], address, size_bytes));
+    loopback_unveil(&reserved);
+    return loopback_from(cpu->address_release(driver->devices[reserved.device], reserved.bytes, size_bytes));
 }
 
 /* ---- pages ---- */
@@ -150,24 +158,26 @@ vendorError_t loopback_vmm_import(void **out_handle, int descriptor)
 
 /* ---- which memory is behind an address ---- */
 
-static vendorError_t put(const loopback_object_t *pages, void *address)
+static vendorError_t put(const loopback_object_t *pages, const void *address)
 {
+    void *bytes = loopback_bytes(address, pages->size_bytes);
     if (pages->descriptor == DAO_NO_DESCRIPTOR) {
-        return loopback_from(cpu->pages_map(device_of(pages), pages->inner, address));
+        return loopback_from(cpu->pages_map(device_of(pages), pages->inner, bytes));
     }
-    void *mapped = mmap(address, pages->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                        pages->descriptor, 0);
-    return mapped == address ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
+    void *mapped =
+        mmap(bytes, pages->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages->descriptor, 0);
+    return mapped == bytes ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
 }
 
-static vendorError_t take_off(const loopback_object_t *pages, void *address)
+static vendorError_t take_off(const loopback_object_t *pages, const void *address)
 {
+    void *bytes = loopback_bytes(address, pages->size_bytes);
     if (pages->descriptor == DAO_NO_DESCRIPTOR) {
-        return loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, address));
+        return loopback_from(cpu->pages_unmap(device_of(pages), pages->inner, bytes));
     }
-    void *reserved = mmap(address, pages->size_bytes, PROT_NONE,
+    void *reserved = mmap(bytes, pages->size_bytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    return reserved == address ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
+    return reserved == bytes ? vendorSuccess : loopback_error(vendorErrorMemoryAllocation);
 }
 
 void loopback_pages_end(loopback_object_t *pages)

@@ -33,6 +33,7 @@ static _Atomic int armed_call = -1;
 static _Atomic bool armed_persistent;
 static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
 static _Atomic uint64_t fired_count;
+static _Thread_local bool is_spared_here; /* this thread's calls are not counted and do not fail */
 
 static const dao_status_t answers[] = {
 #define FAULT_CALL_STATUS(name, text, status) DAO_##status,
@@ -81,6 +82,9 @@ static bool is_armed_for(int armed, fault_call_t call)
 /* DAO_OK unless this call has to fail. */
 static dao_status_t count_call(fault_call_t call)
 {
+    if (is_spared_here) {
+        return DAO_OK;
+    }
     atomic_fetch_add(&call_counts[call], 1);
     int armed = atomic_load(&armed_call);
     if (!is_armed_for(armed, call)) {
@@ -603,6 +607,11 @@ uint64_t fault_backend_disarm(void)
 {
     atomic_store(&armed_call, -1);
     return atomic_load(&fired_count);
+}
+
+void fault_backend_spare(bool is_spared)
+{
+    is_spared_here = is_spared;
 }
 
 uint64_t fault_backend_calls(fault_call_t call)

@@ -69,6 +69,9 @@ void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 /* Lets everything succeed again. Gives the number of calls that failed since it was armed. */
 uint64_t fault_backend_disarm(void);
 
+/* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside the scenario. */
+void fault_backend_spare(bool is_spared);
+
 /* Calls of a kind since the wrap. */
 uint64_t fault_backend_calls(fault_call_t call);
 

@@ -1,6 +1,8 @@
 /* Kernels as host functions on the device's own bytes. */
 #include "tests/support/program.h"
+#include "tests/support/device_bytes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +16,10 @@ typedef struct plan {
 typedef struct job {
     program_t *program;
     program_kernel_t kernel;
-    unsigned char *addresses[PROGRAM_OPERAND_COUNT_MAX];
     uint32_t versions[PROGRAM_OPERAND_COUNT_MAX]; /* before the kernel */
-    unsigned char *workspace;
 } job_t;
+
+static_assert(PROGRAM_OPERAND_COUNT_MAX + 1 <= DEVICE_OPERAND_COUNT_MAX, "the workspace is one more");
 
 static unsigned char content(uint32_t tensor, uint32_t version, size_t i)
 {
@@ -46,28 +48,30 @@ static void check(program_t *program, bool is_right)
     atomic_fetch_add(&program->mismatch_count, is_right ? 0u : 1u);
 }
 
-static void run_job(void *user)
+/* The workspace comes behind the operands. */
+static void run_job(unsigned char *const *bytes, void *user)
 {
     job_t *job = user;
     const program_kernel_t *kernel = &job->kernel;
+    unsigned char *workspace = bytes[kernel->operand_count];
     if (kernel->workspace_bytes > 0) {
-        fill(job->workspace, kernel->workspace_bytes, UINT32_MAX, 1);
+        fill(workspace, kernel->workspace_bytes, UINT32_MAX, 1);
     }
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         uint32_t tensor = kernel->tensors[i];
         if (kernel->accesses[i] != DAO_ACCESS_WRITE) {
-            check(job->program, holds(job->addresses[i], job->program->tensors[tensor].size_bytes, tensor,
-                                      job->versions[i]));
+            check(job->program,
+                  holds(bytes[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i]));
         }
     }
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         uint32_t tensor = kernel->tensors[i];
         if (kernel->accesses[i] != DAO_ACCESS_READ) {
-            fill(job->addresses[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i] + 1);
+            fill(bytes[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i] + 1);
         }
     }
     if (kernel->workspace_bytes > 0) {
-        check(job->program, holds(job->workspace, kernel->workspace_bytes, UINT32_MAX, 1));
+        check(job->program, holds(workspace, kernel->workspace_bytes, UINT32_MAX, 1));
     }
     free(job);
 }
@@ -87,14 +91,19 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
     }
     job->program = program;
     job->kernel = *kernel;
-    job->workspace = launch->workspace;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, launch->device_index};
+    device_operand_t operands[PROGRAM_OPERAND_COUNT_MAX + 1];
     uint32_t versions[PROGRAM_OPERAND_COUNT_MAX]; /* once it is queued, the job is the stream's */
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        versions[i] = program->tensors[kernel->tensors[i]].version;
-        job->addresses[i] = launch->addresses[i];
+        const program_tensor_t *tensor = &program->tensors[kernel->tensors[i]];
+        versions[i] = tensor->version;
         job->versions[i] = versions[i];
+        operands[i] =
+            (device_operand_t){place, launch->addresses[i], tensor->size_bytes, kernel->accesses[i]};
     }
-    status = dao_stream_host_func(launch->stream, run_job, job);
+    operands[kernel->operand_count] =
+        (device_operand_t){place, launch->workspace, kernel->workspace_bytes, DAO_ACCESS_WRITE};
+    status = device_launch(launch->stream, operands, kernel->operand_count + 1, run_job, job);
     if (status != DAO_OK) {
         free(job);
         return status;

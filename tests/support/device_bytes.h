@@ -1,0 +1,55 @@
+/* Bytes of devices in tests, which are functions of the host: what a test writes and reads itself, and what its kernels do.
+
+   Where the host may touch a device's memory (host_accessible of dao_device_info_t) the bytes are touched where they are. All
+   other devices, real ones and those of the loopback driver, have them copied, and a kernel is three pieces of work in its stream's
+   order, for none of which anybody waits:
+
+       copies of what it reads to pinned scratch -> the function, on the scratch -> copies of what it writes, back
+
+   The scratch is the test's own, taken from the backend and known to no place, so that no count of the library changes. */
+#ifndef DAO_TESTS_SUPPORT_DEVICE_BYTES_H
+#define DAO_TESTS_SUPPORT_DEVICE_BYTES_H
+
+#include "backends/backend.h"
+
+#include <dao/executor.h>
+#include <dao/place.h>
+
+/* Most operands of a kernel. */
+#define DEVICE_OPERAND_COUNT_MAX 16
+
+typedef struct device_operand {
+    dao_place_t place; /* of its bytes; the host's are used where they are */
+    void *address;
+    size_t size_bytes;
+    dao_access_t access;
+} device_operand_t;
+
+/* A kernel's function: where each operand's bytes are for it, in their order. */
+typedef void (*device_kernel_t)(unsigned char *const *bytes, void *user);
+
+/* Queues a kernel. After an error nothing is queued that uses `user`. With a backend that fails on purpose a kernel is one call
+   that can fail, dao_stream_host_func(). */
+DAO_NODISCARD dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operands,
+                                         uint32_t operand_count, device_kernel_t function, void *user);
+
+/* Tells whether all bytes have a value, for the function of a kernel. */
+bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_bytes);
+
+/* Write and read bytes of a place; nothing else uses them. A failure ends the program. */
+void device_write(dao_place_t place, void *address, const void *bytes, size_t size_bytes);
+void device_read(dao_place_t place, const void *address, void *bytes, size_t size_bytes);
+void device_fill(dao_place_t place, void *address, unsigned char value, size_t size_bytes);
+
+/* One byte. */
+unsigned char device_byte(dao_place_t place, const void *address);
+
+bool device_holds(dao_place_t place, const void *address, unsigned char value, size_t size_bytes);
+
+/* Makes the four above possible for a place inside of a segment callback, which must start no device. */
+void device_bytes_open(dao_place_t place);
+
+/* Gives back what was taken for a device, which is about to be closed: for the table that a program's suites run on. */
+void device_bytes_end(dao_backend_device_t *device);
+
+#endif
