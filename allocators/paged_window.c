@@ -17,7 +17,7 @@
 #define EDGE_PAGE_COUNT 2u
 
 /* In a place that is larger than usual this part of the waste is allowed. */
-#define LARGE_WASTE_PART 8u
+#define LARGE_WASTE_PART 4u
 
 /* Holes that a walk looks at. */
 #define HOLE_LOOK_MAX 1024u
