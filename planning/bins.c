@@ -133,9 +133,9 @@ static bool reserve_block(dao_plan_bins_t *bins)
     }
     dao_plan_memory_t *memory = &bins->instance->memory;
     uint32_t capacity = 2 * bins->block_capacity + FIRST_BLOCK_COUNT;
-    block_t *list = dao_plan_resize(memory, bins->block_list, capacity, sizeof(*list));
+    block_t *list = dao_plan_grow(memory, bins->block_list, capacity, sizeof(*list));
     bins->block_list = list != NULL ? list : bins->block_list;
-    uint32_t *ends = list == NULL ? NULL : dao_plan_resize(memory, bins->last_ends, capacity, sizeof(*ends));
+    uint32_t *ends = list == NULL ? NULL : dao_plan_grow(memory, bins->last_ends, capacity, sizeof(*ends));
     bins->last_ends = ends != NULL ? ends : bins->last_ends;
     bins->block_capacity = ends != NULL ? capacity : bins->block_capacity;
     return ends != NULL;
@@ -162,7 +162,7 @@ static bool reserve_life(dao_plan_bins_t *bins, block_t *block)
         return true;
     }
     uint32_t capacity = 2 * block->capacity + FIRST_LIFE_COUNT;
-    life_t *lives = dao_plan_resize(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
+    life_t *lives = dao_plan_grow(&bins->instance->memory, block->lives, capacity, sizeof(*lives));
     if (lives != NULL) {
         block->lives = lives;
         block->capacity = capacity;
@@ -250,7 +250,7 @@ static bool reserve_right(dao_plan_bins_t *bins)
         return true;
     }
     uint32_t capacity = 2 * now->right_capacity + FIRST_BLOCK_COUNT;
-    uint32_t *rights = dao_plan_resize(&bins->instance->memory, now->rights, capacity, sizeof(*rights));
+    uint32_t *rights = dao_plan_grow(&bins->instance->memory, now->rights, capacity, sizeof(*rights));
     if (rights != NULL) {
         now->rights = rights;
         now->right_capacity = capacity;

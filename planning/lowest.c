@@ -1,21 +1,24 @@
 /* The skyline is the height up to which each time is filled, as runs of equal height from the first time to the last.
 
-       height      +--+                    the lowest run is [c, d): of the items that live within it, the first by the order
+       height      +--+                    a lowest run is [c, d): of the items that live within it, the first by the order
          |    +----+  |      +-----+       is put on it, and splits it into what is left of it, its top, and what is right
          |    |    |  +------+     |       of it. If none fits, the run is raised to its lower neighbour and joined with it.
          +----+----+--+------+-----+--->
          a         b  c      d     e time
 
+   Lower than its neighbours is low enough: nobody but the run itself can take the items that live within it, and until it
+   is filled or raised nothing changes what it is or how high its neighbours are. So the layout is that of the lowest run of
+   all, whatever comes first; and one goes on beside where one is, which is near in memory too.
+
    Items wait in classes: half an octave of the order's value each, the largest first, and in a class by their begin. A tree
    of ends (tree.h) finds the first item of a class that begins at or after the run's begin and ends within it. What a run's
    classes did not hold its parts' need not be asked for again.
 
-   Runs that are waiting lie in a heap by height; the parts of the run at hand, which are as low, on a stack. A pool is filled
-   after the other. What does not fit below a pool's capacity is left for the next pool. Fixed items are there before: the
-   skyline begins at their tops.
+   A pool is filled after the other. What does not fit below a pool's capacity is left for the next pool. Fixed items are
+   there before: the skyline begins at their tops.
 
-   What holds between steps: the runs from the leftmost on cover all times, each ends where the next begins, neighbours have
-   different heights; each run is in the heap or on the stack, once; dead ones are in the heap alone. */
+   What holds between steps: the runs cover all times, each ends where the next begins, neighbours have different heights; the
+   run at hand is one of them. */
 #include "planning/lowest.h"
 
 #include "base/assert.h"
@@ -44,13 +47,7 @@ typedef struct run {
     uint32_t left; /* neighbours; of a spare run: `right` is the next spare one */
     uint32_t right;
     uint32_t first_class; /* earlier classes hold nothing for it */
-    bool is_dead;         /* joined with another one, to be dropped from the heap */
 } run_t;
-
-typedef struct waiting {
-    uint64_t height;
-    uint32_t run;
-} waiting_t;
 
 /* Places of the tree [first, end) are the class's items, by begin. */
 typedef struct class
@@ -75,56 +72,16 @@ struct dao_plan_lowest {
     dao_plan_tree_t tree;
     uint32_t *table;
     run_t *runs;
-    waiting_t *heap;
-    uint32_t *stack;
-    uint32_t run_capacity; /* of runs, heap and stack */
-    uint32_t run_count;    /* ever used */
-    uint32_t heap_count;
-    uint32_t stack_count;
+    uint32_t run_capacity;
+    uint32_t run_count; /* ever used */
     uint32_t spare_run;
+    uint32_t run_at_hand; /* RUN_NONE: there are no times */
 };
 
 static dao_status_t no_memory(const dao_plan_lowest_t *lowest)
 {
     return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the skyline of %u buffers",
                      lowest->instance->item_count);
-}
-
-/* ---- the heap ---- */
-
-static bool is_before(const waiting_t *left, const waiting_t *right)
-{
-    return left->height < right->height || (left->height == right->height && left->run < right->run);
-}
-
-static void heap_push(dao_plan_lowest_t *lowest, uint32_t run)
-{
-    waiting_t entry = {.height = lowest->runs[run].height, .run = run};
-    uint32_t at = lowest->heap_count++;
-    while (at > 0 && is_before(&entry, &lowest->heap[(at - 1) / 2])) {
-        lowest->heap[at] = lowest->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    lowest->heap[at] = entry;
-}
-
-static uint32_t heap_pop(dao_plan_lowest_t *lowest)
-{
-    waiting_t *heap = lowest->heap;
-    uint32_t popped = heap[0].run;
-    uint32_t count = --lowest->heap_count;
-    waiting_t last = heap[count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && is_before(&heap[child + 1], &heap[child]) ? 1 : 0;
-        if (!is_before(&heap[child], &last)) {
-            break;
-        }
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = last;
-    return popped;
 }
 
 /* ---- runs ---- */
@@ -153,17 +110,12 @@ static bool reserve_runs(dao_plan_lowest_t *lowest, uint32_t more)
     if (lowest->run_count + more <= lowest->run_capacity) {
         return true;
     }
-    dao_plan_memory_t *memory = &lowest->instance->memory;
     uint32_t capacity = 2 * lowest->run_capacity + more;
-    run_t *runs = dao_plan_resize(memory, lowest->runs, capacity, sizeof(*runs));
-    lowest->runs = runs != NULL ? runs : lowest->runs;
-    waiting_t *heap = runs == NULL ? NULL : dao_plan_resize(memory, lowest->heap, capacity, sizeof(*heap));
-    lowest->heap = heap != NULL ? heap : lowest->heap;
-    uint32_t *stack = heap == NULL ? NULL : dao_plan_resize(memory, lowest->stack, capacity, sizeof(*stack));
-    lowest->stack = stack != NULL ? stack : lowest->stack;
-    if (stack == NULL) {
+    run_t *runs = dao_plan_grow(&lowest->instance->memory, lowest->runs, capacity, sizeof(*runs));
+    if (runs == NULL) {
         return false;
     }
+    lowest->runs = runs;
     lowest->run_capacity = capacity;
     return true;
 }
@@ -193,14 +145,14 @@ static bool has_height(const dao_plan_lowest_t *lowest, uint32_t run, uint64_t h
     return run != RUN_NONE && lowest->runs[run].height == height;
 }
 
-/* Joins a run that waits in the heap with the one on its left, which is as high. */
+/* Joins a run with the one on its left, which is as high. */
 static void join_left(dao_plan_lowest_t *lowest, uint32_t run)
 {
     run_t *runs = lowest->runs;
     uint32_t left = runs[run].left;
     runs[left].end = runs[run].end;
-    runs[run].is_dead = true;
     link_runs(lowest, left, runs[run].right);
+    give_run(lowest, run);
 }
 
 /* ---- classes ---- */
@@ -346,6 +298,12 @@ static bool make_classes(dao_plan_lowest_t *lowest)
     return true;
 }
 
+/* A place of a class before which lie all whose begin is below `end`. */
+static uint32_t end_of(const dao_plan_lowest_t *lowest, const class_t *class, uint32_t end)
+{
+    return lowest->table[class->table + ((end - 1) >> class->table_shift) + 1];
+}
+
 /* The first place of a class whose begin is at or after `begin`. */
 static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class, uint32_t begin)
 {
@@ -367,10 +325,11 @@ static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_
 {
     for (; run->first_class < lowest->class_count; run->first_class++) {
         const class_t *class = &lowest->classes[run->first_class];
+        uint32_t end = end_of(lowest, class, run->end);
         uint32_t place =
-            dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), class->end, run->end);
+            dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), end, run->end);
         meter->used++;
-        if (place < class->end) {
+        if (place < end) {
             return place;
         }
     }
@@ -424,7 +383,7 @@ static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights)
 {
     uint32_t time_count = lowest->instance->time_count;
     uint32_t last = RUN_NONE;
-    lowest->run_count = lowest->heap_count = lowest->stack_count = 0;
+    lowest->run_count = 0;
     lowest->spare_run = RUN_NONE;
     for (uint32_t begin = 0, end; begin < time_count; begin = end) {
         uint64_t height = heights == NULL ? 0 : heights[begin];
@@ -437,8 +396,8 @@ static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights)
         }
         last = add_run(
             lowest, (run_t){.height = height, .begin = begin, .end = end, .left = last, .right = RUN_NONE});
-        heap_push(lowest, last);
     }
+    lowest->run_at_hand = last;
     return true;
 }
 
@@ -484,58 +443,62 @@ static void end_pool(dao_plan_lowest_t *lowest)
 
 /* ---- placing ---- */
 
-/* Nothing fits the run on top of the stack: it becomes part of its lower neighbour, or of both. False if it has none. */
+/* Nothing fits the run at hand: it becomes part of its lower neighbour, or of both. False if it has none. */
 static bool raise_run(dao_plan_lowest_t *lowest)
 {
     run_t *runs = lowest->runs;
-    uint32_t run = lowest->stack[lowest->stack_count - 1];
+    uint32_t run = lowest->run_at_hand;
     uint32_t left = runs[run].left, right = runs[run].right;
     if (left == RUN_NONE && right == RUN_NONE) {
         return false;
     }
-    lowest->stack_count--;
     link_runs(lowest, left, right);
     bool is_left_lower = right == RUN_NONE || (left != RUN_NONE && runs[left].height <= runs[right].height);
+    uint32_t joined = is_left_lower ? left : right;
+    runs[joined].first_class = 0;
     if (is_left_lower) {
         runs[left].end = runs[run].end;
-        runs[left].first_class = 0;
-        if (has_height(lowest, right, runs[left].height)) {
-            join_left(lowest, right);
-        }
     } else {
         runs[right].begin = runs[run].begin;
-        runs[right].first_class = 0;
+    }
+    if (is_left_lower && has_height(lowest, right, runs[left].height)) {
+        join_left(lowest, right);
     }
     give_run(lowest, run);
+    lowest->run_at_hand = joined;
     return true;
 }
 
-/* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. */
-static void put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left,
-                    uint32_t right)
+/* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. Gives the run that
+   it is part of. */
+static uint32_t put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left,
+                        uint32_t right)
 {
     run_t *runs = lowest->runs;
-    if (has_height(lowest, left, top)) {
-        runs[left].end = item->end;
-        runs[left].first_class = 0;
-        link_runs(lowest, left, right);
-        if (has_height(lowest, right, top)) {
-            join_left(lowest, right);
-        }
-    } else if (has_height(lowest, right, top)) {
-        runs[right].begin = item->begin;
-        runs[right].first_class = 0;
-        link_runs(lowest, left, right);
-    } else {
-        run_t values = {.height = top, .begin = item->begin, .end = item->end, .left = left, .right = right};
-        heap_push(lowest, add_run(lowest, values));
+    bool is_left_as_high = has_height(lowest, left, top), is_right_as_high = has_height(lowest, right, top);
+    if (!is_left_as_high && !is_right_as_high) {
+        return add_run(
+            lowest,
+            (run_t){.height = top, .begin = item->begin, .end = item->end, .left = left, .right = right});
     }
+    uint32_t joined = is_left_as_high ? left : right;
+    runs[joined].first_class = 0;
+    link_runs(lowest, left, right);
+    if (is_left_as_high) {
+        runs[left].end = item->end;
+    } else {
+        runs[right].begin = item->begin;
+    }
+    if (is_left_as_high && is_right_as_high) {
+        join_left(lowest, right);
+    }
+    return joined;
 }
 
-/* Puts an item on the run on top of the stack. There is room for two runs. */
+/* Puts an item on the run at hand; what is left beside it, or its top, is at hand then. There is room for two runs. */
 static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top)
 {
-    uint32_t run = lowest->stack[--lowest->stack_count];
+    uint32_t run = lowest->run_at_hand;
     const run_t before = lowest->runs[run];
     uint32_t left = before.left, right = before.right;
     bool has_right = item->end < before.end, has_left = before.begin < item->begin;
@@ -544,26 +507,26 @@ static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, ui
         values.begin = item->end;
         values.left = run;
         right = add_run(lowest, values);
-        lowest->stack[lowest->stack_count++] = right;
     }
     if (has_left) {
         lowest->runs[run].end = item->begin;
-        lowest->stack[lowest->stack_count++] = run;
+        lowest->runs[run].first_class++; /* the item was its class's first: before it none fits */
         left = run;
     }
-    put_top(lowest, item, top, left, right);
+    uint32_t on_top = put_top(lowest, item, top, left, right);
     if (!has_left) {
         give_run(lowest, run);
+        lowest->run_at_hand = has_right ? right : on_top;
     }
 }
 
-/* Places the item at a place of the tree on the run on top of the stack, unless the pool does not hold it there. */
+/* Places the item at a place of the tree on the run at hand, unless the pool does not hold it there. */
 static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
 {
     const dao_plan_instance_t *instance = lowest->instance;
     uint32_t index = lowest->items == NULL ? place : lowest->items[place];
     const dao_plan_item_t *item = &instance->items[index];
-    uint64_t height = lowest->runs[lowest->stack[lowest->stack_count - 1]].height;
+    uint64_t height = lowest->runs[lowest->run_at_hand].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
     dao_plan_tree_set(&lowest->tree, place, DAO_PLAN_TREE_NONE);
     lowest->left_count--;
@@ -574,33 +537,36 @@ static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
     }
 }
 
-/* Takes the lowest run from the heap if none is at hand. False if there is none. */
-static bool have_run(dao_plan_lowest_t *lowest)
+/* Goes down to a run that is lower than its neighbours. Each step down is followed by a raise. */
+static run_t *go_down(dao_plan_lowest_t *lowest)
 {
-    while (lowest->stack_count == 0 && lowest->heap_count > 0) {
-        uint32_t run = heap_pop(lowest);
-        if (lowest->runs[run].is_dead) {
-            give_run(lowest, run);
-        } else {
-            lowest->stack[lowest->stack_count++] = run;
+    const run_t *runs = lowest->runs;
+    uint32_t run = lowest->run_at_hand, next = run;
+    do {
+        run = next;
+        uint32_t left = runs[run].left, right = runs[run].right;
+        if (left != RUN_NONE && runs[left].height < runs[run].height) {
+            next = left;
+        } else if (right != RUN_NONE && runs[right].height < runs[run].height) {
+            next = right;
         }
-    }
-    return lowest->stack_count > 0;
+    } while (next != run);
+    lowest->run_at_hand = run;
+    return &lowest->runs[run];
 }
 
 /* Fills the pool until it is full or the meter ends. */
 static dao_status_t fill_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
     while (dao_plan_meter_has(meter)) {
-        if (lowest->left_count == 0 || !have_run(lowest)) {
+        if (lowest->left_count == 0) {
             end_pool(lowest);
             return DAO_OK;
         }
         if (!reserve_runs(lowest, 2)) {
             return no_memory(lowest);
         }
-        run_t *run = &lowest->runs[lowest->stack[lowest->stack_count - 1]];
-        uint32_t place = find_item(lowest, run, meter);
+        uint32_t place = find_item(lowest, go_down(lowest), meter);
         if (place != UINT32_MAX) {
             place_item(lowest, place);
         } else if (!raise_run(lowest)) {
@@ -658,8 +624,6 @@ void dao_plan_lowest_destroy(dao_plan_lowest_t *lowest)
     drop_classes(lowest);
     dao_plan_layout_finish(&lowest->layout, lowest->instance);
     dao_plan_give(memory, lowest->runs);
-    dao_plan_give(memory, lowest->heap);
-    dao_plan_give(memory, lowest->stack);
     dao_plan_give(memory, lowest);
 }
 
@@ -670,26 +634,21 @@ dao_plan_layout_t *dao_plan_lowest_layout(dao_plan_lowest_t *lowest)
 
 bool dao_plan_lowest_is_valid(const dao_plan_lowest_t *lowest)
 {
-    if (!lowest->is_filling || (lowest->heap_count == 0 && lowest->stack_count == 0)) {
+    if (!lowest->is_filling || lowest->run_at_hand == RUN_NONE) {
         return true;
     }
     const run_t *runs = lowest->runs;
-    uint32_t live_count = lowest->stack_count, first = RUN_NONE;
-    for (uint32_t i = 0; i < lowest->stack_count; i++) {
-        first = runs[lowest->stack[i]].left == RUN_NONE ? lowest->stack[i] : first;
+    uint32_t first = lowest->run_at_hand, count = 0, time = 0;
+    while (runs[first].left != RUN_NONE && count < lowest->run_count) {
+        first = runs[first].left;
+        count++;
     }
-    for (uint32_t i = 0; i < lowest->heap_count; i++) {
-        const run_t *run = &runs[lowest->heap[i].run];
-        live_count += run->is_dead ? 0 : 1;
-        first = !run->is_dead && run->left == RUN_NONE ? lowest->heap[i].run : first;
-    }
-    uint32_t time = 0, count = 0;
-    bool is_valid = first != RUN_NONE && runs[first].begin == 0;
+    bool is_valid = runs[first].left == RUN_NONE;
+    count = 0;
     for (uint32_t run = first; run != RUN_NONE && is_valid; run = runs[run].right) {
-        is_valid = runs[run].begin == time && runs[run].begin < runs[run].end && ++count <= live_count &&
-                   !has_height(lowest, runs[run].right, runs[run].height);
+        is_valid = runs[run].begin == time && runs[run].begin < runs[run].end &&
+                   ++count <= lowest->run_count && !has_height(lowest, runs[run].right, runs[run].height);
         time = runs[run].end;
     }
-    return is_valid && count == live_count && time == lowest->instance->time_count &&
-           dao_plan_tree_is_valid(&lowest->tree);
+    return is_valid && time == lowest->instance->time_count && dao_plan_tree_is_valid(&lowest->tree);
 }

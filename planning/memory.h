@@ -14,8 +14,8 @@ typedef struct dao_plan_memory {
 /* Gives zeroed memory, or NULL. A count of 0 gives memory too, so that NULL means failure alone. */
 void *dao_plan_take(dao_plan_memory_t *memory, size_t count, size_t size_bytes);
 
-/* Changes the size of what dao_plan_take() gave (NULL: nothing yet); new bytes are not zeroed. NULL leaves it as it was. */
-void *dao_plan_resize(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes);
+/* Makes what dao_plan_take() gave (NULL: nothing yet) larger; what the new bytes hold is open. NULL leaves it as it was. */
+void *dao_plan_grow(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes);
 
 /* Frees what the two above gave; NULL is allowed. */
 void dao_plan_give(dao_plan_memory_t *memory, void *address);

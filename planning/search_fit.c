@@ -155,7 +155,7 @@ static bool reserve(const dao_plan_fit_t *fit, void **array, size_t *capacity, s
                     size_t size_bytes)
 {
     if (least > *capacity) {
-        void *larger = dao_plan_resize(fit->model->memory, *array, 2 * least, size_bytes);
+        void *larger = dao_plan_grow(fit->model->memory, *array, 2 * least, size_bytes);
         if (larger == NULL) {
             return false;
         }
