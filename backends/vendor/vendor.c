@@ -95,6 +95,29 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* The guard. */
 
+#ifdef vendorContextStart
+static vendorError_t start(int index)
+{
+    return vendorContextStart(index);
+}
+
+vendorError_t dao_vendor_enter(int index, int *out_previous)
+{
+    return vendorContextEnter(index, out_previous);
+}
+
+void dao_vendor_leave(int index, int previous)
+{
+    (void)index;
+    vendorContextLeave(previous);
+}
+#else /* making a device current makes nothing on it */
+static vendorError_t start(int index)
+{
+    (void)index;
+    return vendorSuccess;
+}
+
 vendorError_t dao_vendor_enter(int index, int *out_previous)
 {
     vendorError_t error = vendorGetDevice(out_previous);
@@ -110,6 +133,7 @@ void dao_vendor_leave(int index, int previous)
         (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
     }
 }
+#endif
 
 /* The driver and its devices. */
 
@@ -205,8 +229,10 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
     bool has_pools = false;
-    dao_status_t status;
-    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    dao_status_t status = dao_vendor_answer(start(index), "start", index, DAO_ERR_NO_DEVICE_MEMORY);
+    if (status == DAO_OK) {
+        CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    }
     if (status == DAO_OK) {
         /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));

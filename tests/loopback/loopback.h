@@ -84,6 +84,12 @@ uint64_t loopback_call_count(void);
 int loopback_last_error(void);
 int loopback_current_device(void);
 
+/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of it. */
+bool loopback_has_context(int device);
+
+/* Makes this thread one that has never chosen a device. */
+void loopback_forget_choice(void);
+
 /* Breaches are counted instead of ending the program. Gives and forgets the number of one rule's. */
 void loopback_tolerate(bool is_tolerant);
 long loopback_take_breaches(loopback_rule_t rule);
