@@ -473,9 +473,10 @@ static dao_status_t ordered_lease_begin(dao_allocator_t *allocator, uint32_t *ou
         *out_lease = slot + 1;
     }
     unlock(ordered);
-    return slot < DAO_ORDERED_LEASE_MAX ? DAO_OK
-                                        : dao_error(DAO_ERR_LIMIT, "%s: there are %u leases; release leases",
-                                                    ordered->inner->ledger->name, DAO_ORDERED_LEASE_MAX);
+    return slot < DAO_ORDERED_LEASE_MAX
+               ? DAO_OK
+               : dao_error(DAO_ERR_TOO_MANY, "%s: there are %u leases; release leases",
+                           ordered->inner->ledger->name, DAO_ORDERED_LEASE_MAX);
 }
 
 static void ordered_lease_end(dao_allocator_t *allocator, uint32_t lease)

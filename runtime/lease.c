@@ -82,7 +82,7 @@ static dao_status_t check_free_to_enter(const char *function, const dao_runtime_
                          function, runtime->device_index);
     }
     if (dao_lease_count_of_thread == DAO_DEVICE_COUNT_MAX) {
-        return dao_error(DAO_ERR_LIMIT, "%s: this thread allocates under %d leases; leave some", function,
+        return dao_error(DAO_ERR_TOO_MANY, "%s: this thread allocates under %d leases; leave some", function,
                          DAO_DEVICE_COUNT_MAX);
     }
     return DAO_OK;

@@ -29,9 +29,8 @@ DAO_BEGIN_DECLS
  * @param stream      Borrowed, on the place's device; NULL is the device's compute stream.
  * @return The caller owns it until dao_free_async() or dao_free(). NULL with dao_last_status(): as dao_alloc(), and
  *         DAO_ERR_INVALID for a stream of another device or of a start of the library that dao_finalize() has ended;
- *         DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_LIMIT also if 63
- *         streams of the device have been used so: destroy one, or use dao_alloc(); DAO_ERR_BACKEND if the stream could
- *         not be made to wait.
+ *         DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_TOO_MANY if 63 streams of the device have been used so: destroy one,
+ *         or use dao_alloc(); DAO_ERR_BACKEND if the stream could not be made to wait.
  *
  * Threads: any. Waits: only for the device, when memory is short. Cost: as dao_alloc(); a backend call or two if the block
  * was freed on another stream.
@@ -48,7 +47,7 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @param stream   Borrowed, on the place's device; the one that uses it last. NULL is the device's compute stream.
- * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_LIMIT as
+ * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_TOO_MANY as
  *         for dao_alloc_async().
  *
  * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put
@@ -64,7 +63,7 @@ DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream
  * @param address  The start of a live block.
  * @param stream   Borrowed, on the place's device; NULL is the device's compute stream.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER; DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED also for a block of dao_alloc();
- *         DAO_ERR_INVALID, DAO_ERR_LIMIT as for dao_alloc_async(); DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_INVALID, DAO_ERR_TOO_MANY as for dao_alloc_async(); DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -38,7 +38,7 @@ typedef struct dao_lease dao_lease_t;
  * @param place      A device place; it is started if need be.
  * @param out_lease  The caller owns it, until dao_lease_cancel() or dao_lease_release(). It keeps the device alive.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED for a place that
- *         has no leases; DAO_ERR_BUSY if this thread allocates under a lease at this place already; DAO_ERR_LIMIT for more
+ *         has no leases; DAO_ERR_BUSY if this thread allocates under a lease at this place already; DAO_ERR_TOO_MANY for more
  *         than DAO_LEASE_COUNT_MAX; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT; the backend's answer.
  *
  * Threads: any, which is the one that captures. Waits: never. Cost: reserving addresses, unless an ended lease left some.
@@ -70,7 +70,7 @@ DAO_API dao_status_t dao_lease_cancel(dao_lease_t *lease);
  * first. Several threads may do so at the same time. A thread leaves before it ends.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_BUSY if the lease
- *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_LIMIT for more than
+ *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_TOO_MANY for more than
  *         DAO_DEVICE_COUNT_MAX leases at a time; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
  *
  * Threads: any. Waits: never. Cost: O(1).

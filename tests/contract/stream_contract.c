@@ -509,10 +509,10 @@ static void there_are_63_streams_in_order(void)
         count++;
     } while (block != NULL && count <= DAO_HOLD_STREAM_MAX);
     CU_ASSERT_PTR_NULL(block);
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_TOO_MANY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63 streams"));
     block = dao_alloc(place, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, streams[count - 1]), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, streams[count - 1]), DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK); /* nothing was changed */
     dao_stream_destroy(streams[0]);
     give(take(1000, streams[count - 1]), streams[count - 1]);
