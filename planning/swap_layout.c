@@ -396,6 +396,7 @@ static void take_addresses(const builder_t *builder, const dao_plan_quick_t *qui
 {
     dao_swap_layout_t *layout = builder->layout;
     layout->unplaced_count = (uint32_t)quick->best.unplaced_count;
+    layout->unplaced_bytes = quick->best.unplaced_bytes;
     layout->arena_bytes = bottom + quick->best.peak_bytes;
     for (uint32_t i = 0; i < builder->buffer_count; i++) {
         uint64_t offset = quick->offsets[i];

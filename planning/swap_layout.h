@@ -18,6 +18,7 @@ typedef struct dao_swap_layout {
     dao_swap_home_t *homes;
     uint32_t home_count;
     uint32_t unplaced_count;
+    uint64_t unplaced_bytes;
     uint32_t *home_of;    /* of each touch */
     uint64_t arena_bytes; /* highest byte used */
     bool is_repeated;     /* it was looked for before: nothing is placed */

@@ -29,8 +29,8 @@
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
 #define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
-#define SPLIT_ROUND_MAX     6u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    40u /* of a grain, once there is a plan */
+#define SPLIT_ROUND_MAX     5u  /* layouts that are tried for one capacity */
+#define LAYOUT_COUNT_MAX    20u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -252,21 +252,23 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
-/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it. Begins
-   with the layout of what was timed, which the caller finishes. */
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, and
+   what leaves out as much as the round before. Begins with the layout of what was timed, which the caller finishes. */
 static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
     bool fits = false;
+    uint64_t before_bytes = UINT64_MAX;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && !fits && !layout->is_repeated; round++) {
-        if (!dao_swap_split(&grain->parts, layout, grain->gaps)) {
+        if (layout->unplaced_bytes == before_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
         if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
             break;
         }
+        before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
         status = place_once(search, grain, layout, &fits);
         if (status != DAO_OK) {
@@ -314,9 +316,10 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate,
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. */
+/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. `out_is_new`:
+   it led to layouts that were not looked at before. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
-                                    dao_swap_layout_t failed[SHARE_COUNT])
+                                    dao_swap_layout_t failed[SHARE_COUNT], bool *out_is_new)
 {
     grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
@@ -333,6 +336,7 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
         if (failed[i].homes == NULL) {
             status = place_once(search, grain, &failed[i], &fits);
         }
+        *out_is_new = *out_is_new || !failed[i].is_repeated;
         status = status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &failed[i]) : status;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
@@ -351,8 +355,10 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
             continue;
         }
         dao_swap_layout_t failed[SHARE_COUNT] = {0};
-        status = count++ == 0 ? place_early(search, candidate, failed) : status;
-        status = status == DAO_OK ? place_candidate(search, candidate, failed) : status;
+        bool is_new = false;
+        status = count == 0 ? place_early(search, candidate, failed) : status;
+        status = status == DAO_OK ? place_candidate(search, candidate, failed, &is_new) : status;
+        count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
             dao_swap_layout_finish(&failed[share]);
         }

@@ -3,6 +3,7 @@
 #include "runtime/serving.h"
 
 #include "allocators/hardened.h"
+#include "allocators/ordered.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/context_internal.h"
@@ -124,6 +125,11 @@ static dao_serving_config_t effective(const dao_serving_config_t *config,
     return serving;
 }
 
+bool dao_serving_is_on(const dao_serving_config_t *config, const dao_serving_config_t *defaults)
+{
+    return effective(config, defaults).mode != DAO_SERVING_OFF;
+}
+
 dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *config,
                               const dao_serving_config_t *defaults, dao_holds_t *holds,
                               dao_allocator_t **allocator)
@@ -148,6 +154,7 @@ static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
     if (status != DAO_OK) {
         return status;
     }
+    allocator = dao_ordered_behind(allocator);
     allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
     *out_planned = dao_is_planned(allocator) ? allocator : NULL;
     return DAO_OK;
