@@ -231,9 +231,9 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
 static DAO_ON_THE_PATH void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
-    if (dao_range_at(range, *start)->offset_units >= offset_units) {
-        *start = link;
-    }
+    uint32_t first = *start;
+    *start =
+        dao_range_at(range, first)->offset_units >= offset_units ? link : first; /* nobody foresees which */
 }
 
 /* Takes a used node out, which is still linked to its neighbours. */
@@ -242,10 +242,6 @@ static DAO_ON_THE_PATH void dao_range_start_drop(dao_range_t *range, uint32_t li
     const dao_range_node_t *node = dao_range_at(range, link);
     uint32_t cell = node->offset_units >> CELL_UNIT_SHIFT;
     if (range->starts[cell] != link) {
-        return;
-    }
-    if (node->size_units >> CELL_UNIT_SHIFT != 0) { /* what is behind it begins in another cell */
-        range->starts[cell] = DAO_RANGE_NONE;
         return;
     }
     uint32_t after = node->after;
@@ -311,42 +307,37 @@ void dao_range_gap_insert(dao_range_t *range, uint32_t link);
 #define DAO_RANGE_SCAN_DEPTH 4u
 #define DAO_RANGE_NEAR_BINS  3u
 
-/* The lowest hole that was found. */
-typedef struct dao_range_find {
-    uint32_t link; /* NONE: nothing yet */
-    uint32_t offset_units;
-} dao_range_find_t;
+/* The rank of a hole is less if it is lower: its offset, then its link. No hole that is worth a look has a greater one than the
+   border's, but for the last unit of the largest range. */
+#define DAO_RANGE_RANK_NONE ((uint64_t)UINT32_MAX << 32)
 
-/* Looks at an entry of a bin: is it large enough and lower than what was found? Gives the next one. */
-static DAO_ON_THE_PATH uint32_t dao_range_look_at(const dao_range_t *range, uint32_t link,
-                                                  uint64_t least_units, dao_range_find_t *find)
+/* Gives the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next one. Decides nothing
+   that the processor would have to guess. */
+static DAO_ON_THE_PATH uint64_t dao_range_look_at(const dao_range_t *range, uint32_t *link,
+                                                  uint64_t least_units, uint64_t rank)
 {
-    const dao_range_node_t *node = dao_range_at(range, link);
-    if (node->size_units >= least_units) {
-        bool is_lower = node->offset_units <= find->offset_units;
-        find->link = is_lower ? link : find->link;
-        find->offset_units = is_lower ? node->offset_units : find->offset_units;
-    }
-    return node->bin_after;
+    const dao_range_node_t *node = dao_range_at(range, *link);
+    uint64_t found = (uint64_t)node->offset_units << 32 | *link;
+    found |= UINT64_C(0) - (uint64_t)(node->size_units < least_units);
+    *link = node->bin_after;
+    return found < rank ? found : rank;
 }
 
-/* Looks at the first entries of a bin: a loop that is written out. */
-static DAO_ON_THE_PATH void dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
-                                           dao_range_find_t *find)
+/* Looks at the first entries of a bin: a loop that is written out. What is behind the last one is the border, and so is what
+   is behind that: it has no end of its own to ask for at each step. */
+static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
+                                               uint64_t rank)
 {
     static_assert(DAO_RANGE_SCAN_DEPTH == 4, "as many looks as there are here");
     if (link != DAO_RANGE_NONE) {
-        link = dao_range_look_at(range, link, least_units, find);
+        rank = dao_range_look_at(range, &link, least_units, rank);
+        rank = dao_range_look_at(range, &link, least_units, rank);
     }
     if (link != DAO_RANGE_NONE) {
-        link = dao_range_look_at(range, link, least_units, find);
+        rank = dao_range_look_at(range, &link, least_units, rank);
+        rank = dao_range_look_at(range, &link, least_units, rank);
     }
-    if (link != DAO_RANGE_NONE) {
-        link = dao_range_look_at(range, link, least_units, find);
-    }
-    if (link != DAO_RANGE_NONE) {
-        (void)dao_range_look_at(range, link, least_units, find);
-    }
+    return rank;
 }
 
 /* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the way that have
@@ -376,20 +367,19 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t 
 }
 
 /* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the request's own
-   bin. Any hole of a higher bin is large enough. */
+   bin, or that have no rank. Any hole of a higher bin is large enough. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
-    size_t own_bin = dao_range_bin_of(size_units);
-    dao_range_find_t find = {.link = DAO_RANGE_NONE, .offset_units = UINT32_MAX};
-    dao_range_look(range, dao_range_bin_first(range, own_bin), size_units, &find);
     static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
-    dao_range_look(range, dao_range_bin_first(range, own_bin + 1), 0, &find);
-    dao_range_look(range, dao_range_bin_first(range, own_bin + 2), 0, &find);
-    if (find.link != DAO_RANGE_NONE) {
-        return find.link;
+    size_t own_bin = dao_range_bin_of(size_units);
+    uint64_t rank = DAO_RANGE_RANK_NONE;
+    rank = dao_range_look(range, dao_range_bin_first(range, own_bin), size_units, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, own_bin + 1), 0, rank);
+    rank = dao_range_look(range, dao_range_bin_first(range, own_bin + 2), 0, rank);
+    if (rank == DAO_RANGE_RANK_NONE) {
+        rank = dao_range_look(range, dao_range_next_first(range, own_bin + DAO_RANGE_NEAR_BINS), 0, rank);
     }
-    dao_range_look(range, dao_range_next_first(range, own_bin + DAO_RANGE_NEAR_BINS), 0, &find);
-    return find.link;
+    return (uint32_t)rank;
 }
 
 /* Tells whether two nodes can be taken. */

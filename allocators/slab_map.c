@@ -2,8 +2,14 @@
 
        root   [ leaf | - | - | leaf | ... ]        a leaf for 2 GiB of addresses, 2^17 leaves
        leaf   [ 0 | 0 | slab | slab | 0 | ... ]    an entry for 16 KiB of addresses, 2^17 entries
+       pages  ...0100...                           a bit for 2 MiB of addresses, 2^16 bits
 
-   A leaf is never moved and never freed before the end, so that readers need no lock. */
+   What holds between calls, under the owner's lock:
+
+       a page's count == entries that are not 0, of granules whose page it is; its bit is set if the count is not 0
+
+   Whoever has an address of a slab has it from a call after which the bit was set, and the bit stays until the slab has no
+   objects outside. A leaf is never moved and never freed before the end, so that readers need no lock. */
 #include "allocators/slab_map.h"
 
 #include "base/assert.h"
@@ -69,6 +75,19 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
     return true;
 }
 
+/* Counts an entry that comes or goes. */
+static void page_count(dao_slab_map_root_t *root, uintptr_t granule, bool is_there)
+{
+    size_t page =
+        granule >> (DAO_SLAB_MAP_PAGE_SHIFT - DAO_SLAB_GRANULE_SHIFT) & (DAO_SLAB_MAP_PAGE_COUNT - 1);
+    _Atomic uint64_t *word = &root->page_words[page / DAO_SLAB_MAP_WORD_BITS];
+    uint64_t bit = UINT64_C(1) << page % DAO_SLAB_MAP_WORD_BITS;
+    uint64_t others = atomic_load_explicit(word, memory_order_relaxed) & ~bit;
+    DAO_ASSERT(is_there || root->page_counts[page] > 0);
+    root->page_counts[page] += is_there ? 1u : UINT32_MAX;
+    atomic_store_explicit(word, root->page_counts[page] > 0 ? others | bit : others, memory_order_relaxed);
+}
+
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry)
 {
     uintptr_t granule = (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT;
@@ -76,6 +95,10 @@ void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry)
     dao_slab_map_leaf_t *leaf =
         atomic_load_explicit(&map->root->leaves[granule >> DAO_SLAB_MAP_LEAF_SHIFT], memory_order_relaxed);
     DAO_ASSERT(leaf != NULL);
-    atomic_store_explicit(&leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)], entry,
-                          memory_order_release);
+    _Atomic uint64_t *place = &leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)];
+    bool was_there = atomic_load_explicit(place, memory_order_relaxed) != 0;
+    atomic_store_explicit(place, entry, memory_order_release);
+    if (was_there != (entry != 0)) {
+        page_count(map->root, granule, entry != 0);
+    }
 }

@@ -1,5 +1,5 @@
-/* Which addresses belong to slabs: a table of two levels with an entry for every granule of the addresses below 2^48.
-   Reading takes no lock; the owner locks for the rest. */
+/* Which addresses belong to slabs: a table of two levels with an entry for every granule of the addresses below 2^48, and
+   before it a few bits that tell most addresses which do not. Reading takes no lock; the owner locks for the rest. */
 #ifndef DAO_ALLOCATORS_SLAB_MAP_H
 #define DAO_ALLOCATORS_SLAB_MAP_H
 
@@ -17,11 +17,20 @@
 #define DAO_SLAB_MAP_ROOT_COUNT                                                                              \
     ((size_t)1 << (DAO_SLAB_MAP_ADDRESS_BITS - DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_MAP_LEAF_SHIFT)) /* leaves */
 
+/* Bits for pages of addresses. Pages that are so many times DAO_SLAB_MAP_PAGE_COUNT apart share one: 128 GiB of addresses have
+   a bit a page in 8 KiB, which stay in the nearest cache, as the entries of all these addresses cannot. */
+#define DAO_SLAB_MAP_PAGE_SHIFT 21u
+#define DAO_SLAB_MAP_PAGE_COUNT ((size_t)1 << 16)
+#define DAO_SLAB_MAP_WORD_BITS  64u
+
 typedef struct dao_slab_map_leaf {
     _Atomic uint64_t entries[DAO_SLAB_MAP_LEAF_COUNT]; /* 0: no slab */
 } dao_slab_map_leaf_t;
 
 typedef struct dao_slab_map_root {
+    _Atomic uint64_t
+        page_words[DAO_SLAB_MAP_PAGE_COUNT / DAO_SLAB_MAP_WORD_BITS]; /* set: the page's count is not 0 */
+    uint32_t page_counts[DAO_SLAB_MAP_PAGE_COUNT]; /* entries of the page's granules that are not 0 */
     _Atomic(dao_slab_map_leaf_t *) leaves[DAO_SLAB_MAP_ROOT_COUNT]; /* NULL: all entries are 0 */
 } dao_slab_map_root_t;
 
@@ -43,11 +52,22 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
    seen by whoever finds the entry. */
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 
-/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: two loads. */
+/* Tells whether there may be a slab in the page of a granule. */
+static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t granule)
+{
+    uint64_t page =
+        granule >> (DAO_SLAB_MAP_PAGE_SHIFT - DAO_SLAB_GRANULE_SHIFT) & (DAO_SLAB_MAP_PAGE_COUNT - 1);
+    uint64_t word =
+        atomic_load_explicit(&map->root->page_words[page / DAO_SLAB_MAP_WORD_BITS], memory_order_relaxed);
+    return (word >> page % DAO_SLAB_MAP_WORD_BITS & 1) != 0;
+}
+
+/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that have none, else
+   three. */
 static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
     uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;
-    if (place >= DAO_SLAB_MAP_ROOT_COUNT) {
+    if (!dao_slab_map_has_page(map, granule) || place >= DAO_SLAB_MAP_ROOT_COUNT) {
         return 0;
     }
     dao_slab_map_leaf_t *leaf = atomic_load_explicit(&map->root->leaves[place], memory_order_acquire);

@@ -2,8 +2,8 @@
    hands out pieces of memory; everything else that an allocator owes is done once, in strategy.c: the lock, counters,
    limits, the table of live blocks, deferred frees, errors.
 
-   These allocators have no streams: stream_mark is NULL, and a request that follows a stream is answered
-   DAO_ERR_UNSUPPORTED. A block is given back when nothing uses it any more. */
+   What they hand out nobody uses any more, which suits a request of any stream; a free waits for nobody. Frees in stream
+   order, and leases, are ordered.c's, which stands in front of them where there are streams. */
 #ifndef DAO_ALLOCATORS_STRATEGY_H
 #define DAO_ALLOCATORS_STRATEGY_H
 

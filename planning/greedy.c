@@ -47,7 +47,8 @@ struct dao_plan_greedy {
     uint32_t *turns;        /* for DAO_PLAN_ORDER_BREADTH: of each item, the smaller the sooner; else NULL */
     uint32_t *heap;         /* items that are not placed yet */
     uint32_t heap_count;
-    uint32_t sift_count; /* while the heap is made: so many of its first entries are not sifted yet */
+    uint64_t left_out_bytes; /* of items that found no place */
+    uint32_t sift_count;     /* while the heap is made: so many of its first entries are not sifted yet */
     dao_plan_span_t *spans;
     dao_plan_span_t *scratch;
     uint32_t span_count;
@@ -293,7 +294,14 @@ static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_me
             return DAO_OK;
         }
     }
+    greedy->left_out_bytes += item->size_bytes;
     return DAO_OK;
+}
+
+static bool has_left_out_too_much(const dao_plan_greedy_t *greedy)
+{
+    return greedy->config.left_out_bytes_max != 0 &&
+           greedy->left_out_bytes >= greedy->config.left_out_bytes_max;
 }
 
 dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter, bool *out_is_done)
@@ -308,6 +316,9 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
         meter->used++;
         if (status == DAO_OK && !dao_plan_meter_is_cancelled(meter)) {
             pop(greedy);
+        }
+        if (has_left_out_too_much(greedy)) {
+            greedy->heap_count = 0;
         }
     }
     DAO_ASSERT_HEAVY(dao_plan_tree_is_valid(&greedy->tree) && dao_plan_shelf_is_valid(&greedy->shelf));

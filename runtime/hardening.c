@@ -3,6 +3,7 @@
 #include "runtime/hardening.h"
 
 #include "allocators/hardened.h"
+#include "allocators/ordered.h"
 #include "base/error.h"
 #include "base/units.h"
 
@@ -172,7 +173,9 @@ dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_pl
     if (kind == DAO_PLACE_KIND_DEVICE) {
         config.bytes = (dao_bytes_t){.fill = device_fill, .scan = device_scan, .user = runtime};
     }
-    return dao_hardened_create(&config, *allocator, allocator);
+    dao_status_t status = dao_hardened_create(&config, *allocator, allocator);
+    return status == DAO_OK && runtime != NULL ? dao_ordered_create(runtime->holds, *allocator, allocator)
+                                               : status;
 }
 
 dao_status_t dao_hardening_check(dao_place_t place)
@@ -187,6 +190,7 @@ dao_status_t dao_hardening_check(dao_place_t place)
     if (status != DAO_OK) {
         return status;
     }
+    allocator = allocator != NULL ? dao_ordered_behind(allocator) : NULL;
     if (allocator != NULL ? !dao_is_hardened(allocator) : dao_hardening_of(core, place) == 0) {
         char text[DAO_PLACE_TEXT_BYTES];
         return dao_error(DAO_ERR_UNSUPPORTED,

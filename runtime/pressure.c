@@ -130,7 +130,7 @@ dao_status_t dao_pressure_callback_add(dao_place_t place, dao_pressure_callback_
     unlock();
     return empty != NULL
                ? DAO_OK
-               : dao_error(DAO_ERR_LIMIT, "dao_pressure_callback_add: there are %d callbacks already",
+               : dao_error(DAO_ERR_TOO_MANY, "dao_pressure_callback_add: there are %d callbacks already",
                            DAO_PRESSURE_CALLBACK_COUNT_MAX);
 }
 

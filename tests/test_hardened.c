@@ -717,8 +717,6 @@ static void places_are_hardened_apart_over_any_strategy(void)
             CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_ERR_DOUBLE_FREE);
             CU_ASSERT_EQUAL(dao_used(places[i]), 0);
         }
-        CU_ASSERT_PTR_NULL(dao_alloc_async(places[2], 100, NULL));
-        CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_UNSUPPORTED);
         CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     }
 }

@@ -99,7 +99,7 @@ static void callbacks_that_only_claim_to_free_end_with_the_error(void)
         stash_add(&stashes[i], give_stash_up);
     }
     uint64_t id = 7;
-    CU_ASSERT_EQUAL(dao_pressure_callback_add(device, give_stash_up, NULL, &id), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_pressure_callback_add(device, give_stash_up, NULL, &id), DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(id, 7);
     void *block = take(device, 60 * MIB);
     take_and_fail(device, 32 * MIB, DAO_ERR_NO_DEVICE_MEMORY);

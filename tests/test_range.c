@@ -244,6 +244,10 @@ static void the_largest_range_works(void)
     CU_ASSERT_EQUAL(dao_range_query(large, last - 1, &block), DAO_OK);
     CU_ASSERT_EQUAL(block.offset_bytes, 0);
     CU_ASSERT_EQUAL(free_in(large, last), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(large, UNIT, 0, 1, &offset_bytes),
+                    DAO_OK); /* its offset is as great as can be */
+    CU_ASSERT_EQUAL(offset_bytes, last);
+    CU_ASSERT_EQUAL(free_in(large, last), DAO_OK);
     CU_ASSERT_EQUAL(free_in(large, 0), DAO_OK);
     CU_ASSERT_TRUE(dao_range_is_valid(large));
     dao_range_destroy(large);

@@ -4,6 +4,7 @@
 #include "allocators/host.h"
 #include "allocators/magazines.h"
 #include "allocators/slab.h"
+#include "allocators/slab_map.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/heap_backend.h"
 
@@ -371,6 +372,36 @@ static void a_block_behind_a_slab_is_no_object(void)
 
 /* ---- pressure ---- */
 
+static bool has_page(const dao_slab_map_t *map, uintptr_t address)
+{
+    return dao_slab_map_has_page(map, address >> DAO_SLAB_GRANULE_SHIFT);
+}
+
+/* Two pages that share a bit: neither hides what the other has. */
+static void a_bit_of_pages_is_set_while_one_has_a_slab(void)
+{
+    dao_slab_map_t map = {0};
+    CU_ASSERT_EQUAL_FATAL(dao_slab_map_init(&map), DAO_OK);
+    const uintptr_t one = (uintptr_t)5 << DAO_SLAB_MAP_PAGE_SHIFT;
+    const uintptr_t other = one + ((uintptr_t)DAO_SLAB_MAP_PAGE_COUNT << DAO_SLAB_MAP_PAGE_SHIFT);
+    CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, (void *)one, 1));
+    CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, (void *)other, 1));
+    CU_ASSERT_FALSE(has_page(&map, one));
+    dao_slab_map_set(&map, (void *)one, 1);
+    dao_slab_map_set(&map, (void *)one, 2); /* still one entry */
+    dao_slab_map_set(&map, (void *)other, 3);
+    CU_ASSERT_EQUAL(dao_slab_map_find(&map, (void *)one), 2);
+    CU_ASSERT_EQUAL(dao_slab_map_find(&map, (void *)(other + 1)), 3);
+    CU_ASSERT_EQUAL(dao_slab_map_find(&map, (void *)(one + DAO_SLAB_GRANULE_BYTES)), 0);
+    CU_ASSERT_FALSE(has_page(&map, one - 1));
+    dao_slab_map_set(&map, (void *)one, 0);
+    CU_ASSERT_TRUE(has_page(&map, one));
+    CU_ASSERT_EQUAL(dao_slab_map_find(&map, (void *)other), 3);
+    dao_slab_map_set(&map, (void *)other, 0);
+    CU_ASSERT_FALSE(has_page(&map, one));
+    dao_slab_map_finish(&map);
+}
+
 static void kept_objects_make_room_for_a_large_block(void)
 {
     enum { COUNT = 64 };
@@ -561,6 +592,7 @@ static CU_TestInfo tests[] = {
     {"a thread keeps a bounded number of bytes", a_thread_keeps_a_bounded_number_of_bytes},
     {"wrong frees are told apart wherever the object is", wrong_frees_are_told_apart_wherever_the_object_is},
     {"a block behind a slab is no object", a_block_behind_a_slab_is_no_object},
+    {"a bit of pages is set while one has a slab", a_bit_of_pages_is_set_while_one_has_a_slab},
     {"kept objects make room for a large block", kept_objects_make_room_for_a_large_block},
     {"a small block fits where no slab does", a_small_block_fits_where_no_slab_does},
     {"a limit counts live objects alone", a_limit_counts_live_objects_alone},

@@ -1,26 +1,25 @@
 /* The queue order of a plan's step. Lanes of the plan as lanes of the timeline:
 
-       plan       COMPUTE     HOST_IN     HOST_OUT
-       timeline   COMPUTE     H2D         D2H
+       plan       COMPUTE     HOST_IN     HOST_OUT    FILE_IN     FILE_OUT
+       timeline   COMPUTE     H2D         D2H         STAGE_IN    STAGE_OUT
 
    With half duplex both directions are on HOST_IN. A thing is queued once all that its fence names of this step is queued,
    so that no event is waited for before it is recorded. Copies go before kernels: they wait on the device for what they
-   need. */
+   need. Only for writes to the file the host waits, as they may fail: what comes after one is queued when kernels cannot go
+   on without it. */
 #include "runtime/executor/order.h"
 
 #include "base/error.h"
 #include "base/host.h"
+#include "runtime/executor/fence.h"
 
 const dao_swap_lane_t dao_order_lanes[DAO_ORDER_LANE_COUNT] = {
-    DAO_SWAP_LANE_COMPUTE,
-    DAO_SWAP_LANE_HOST_IN,
-    DAO_SWAP_LANE_HOST_OUT,
+    DAO_SWAP_LANE_COMPUTE, DAO_SWAP_LANE_HOST_IN,  DAO_SWAP_LANE_HOST_OUT,
+    DAO_SWAP_LANE_FILE_IN, DAO_SWAP_LANE_FILE_OUT,
 };
 
 const dao_stream_role_t dao_order_roles[DAO_ORDER_LANE_COUNT] = {
-    DAO_STREAM_ROLE_COMPUTE,
-    DAO_STREAM_ROLE_H2D,
-    DAO_STREAM_ROLE_D2H,
+    DAO_STREAM_ROLE_COMPUTE, DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H, DAO_LANE_STAGE_IN, DAO_LANE_STAGE_OUT,
 };
 
 const dao_swap_copy_t *dao_order_copy(const dao_swap_schedule_t *schedule, dao_order_thing_t thing)
@@ -48,24 +47,31 @@ static bool is_ready(const dao_swap_schedule_t *schedule, uint32_t lane, const u
     return true;
 }
 
+/* Tells whether a thing waits for a write to the file in the same step. */
+static bool waits_for_write(const dao_swap_schedule_t *schedule, dao_order_thing_t thing)
+{
+    return dao_order_fence(schedule, thing)->done[DAO_SWAP_LANE_FILE_OUT] > 0;
+}
+
 /* The lane whose next thing is queued now; DAO_ORDER_LANE_COUNT if none can be. */
 static uint32_t find_lane(const dao_order_t *order, const dao_swap_schedule_t *schedule, const uint32_t *next)
 {
+    uint32_t waiting = DAO_ORDER_LANE_COUNT;
     for (uint32_t lane = DAO_ORDER_LANE_COUNT; lane-- > 0;) {
         if (next[lane] < order->lane_counts[lane] && is_ready(schedule, lane, next)) {
-            return lane;
+            if (!waits_for_write(schedule, (dao_order_thing_t){lane, next[lane]})) {
+                return lane;
+            }
+            waiting = lane;
         }
     }
-    return DAO_ORDER_LANE_COUNT;
+    return waiting;
 }
 
 dao_status_t dao_order_init(dao_order_t *order, const dao_swap_schedule_t *schedule, uint32_t kernel_count)
 {
     uint32_t next[DAO_ORDER_LANE_COUNT] = {0};
     *order = (dao_order_t){.things = NULL};
-    if (schedule->copy_count[DAO_SWAP_LANE_FILE_IN] > 0 || schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "a plan with a file tier cannot be replayed");
-    }
     for (uint32_t lane = 0; lane < DAO_ORDER_LANE_COUNT; lane++) {
         bool is_kernel = dao_order_lanes[lane] == DAO_SWAP_LANE_COMPUTE;
         order->lane_counts[lane] = is_kernel ? kernel_count : schedule->copy_count[dao_order_lanes[lane]];
