@@ -9,40 +9,48 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Own name, the driver's, type of the pointer, and the version of CUDA that brought it. */
+#define ENTRY_LIST(X)                                                                                        \
+    X(device_get, cuDeviceGet, PFN_cuDeviceGet_v2000, 2000)                                                  \
+    X(primary_retain, cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000, 7000)                    \
+    X(exchange_mode, cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010, 10010) \
+    X(get_current, cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000, 4000)                                         \
+    X(push_current, cuCtxPushCurrent, PFN_cuCtxPushCurrent_v4000, 4000)                                      \
+    X(pop_current, cuCtxPopCurrent, PFN_cuCtxPopCurrent_v4000, 4000)
+
 /* Threads that look them up at the same time write the same values. */
-static _Atomic(PFN_cuDeviceGet_v2000) device_get;
-static _Atomic(PFN_cuDevicePrimaryCtxRetain_v7000) primary_retain;
-static _Atomic(PFN_cuCtxGetCurrent_v4000) get_current;
-static _Atomic(PFN_cuCtxPushCurrent_v4000) push_current;
-static _Atomic(PFN_cuCtxPopCurrent_v4000) pop_current;
+#define ENTRY_DEFINE(entry, name, type, version) static _Atomic(type) entry;
+ENTRY_LIST(ENTRY_DEFINE)
+#undef ENTRY_DEFINE
 
 static _Atomic(CUcontext) contexts[DAO_DEVICE_COUNT_MAX];
 
+/* False: one is missing. */
 static bool look_up(void)
 {
-    atomic_store(&device_get, (PFN_cuDeviceGet_v2000)(uintptr_t)dao_cuda_entry("cuDeviceGet", 2000));
-    atomic_store(&primary_retain, (PFN_cuDevicePrimaryCtxRetain_v7000)(uintptr_t)dao_cuda_entry(
-                                      "cuDevicePrimaryCtxRetain", 7000));
-    atomic_store(&get_current, (PFN_cuCtxGetCurrent_v4000)(uintptr_t)dao_cuda_entry("cuCtxGetCurrent", 4000));
-    atomic_store(&push_current,
-                 (PFN_cuCtxPushCurrent_v4000)(uintptr_t)dao_cuda_entry("cuCtxPushCurrent", 4000));
-    atomic_store(&pop_current, (PFN_cuCtxPopCurrent_v4000)(uintptr_t)dao_cuda_entry("cuCtxPopCurrent", 4000));
-    return atomic_load(&device_get) != NULL && atomic_load(&primary_retain) != NULL &&
-           atomic_load(&get_current) != NULL && atomic_load(&push_current) != NULL &&
-           atomic_load(&pop_current) != NULL;
+    bool is_whole = true;
+#define ENTRY_FIND(entry, name, type, version)                                                               \
+    atomic_store(&entry, (type)(uintptr_t)dao_cuda_entry(#name, version));                                   \
+    is_whole = is_whole && atomic_load(&entry) != NULL;
+    ENTRY_LIST(ENTRY_FIND)
+#undef ENTRY_FIND
+    return is_whole;
 }
 
 cudaError_t dao_cuda_context_start(int index)
 {
     CUdevice device;
     CUcontext context;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* of no concern to what others capture */
     if (!look_up()) {
         return cudaErrorInsufficientDriver;
     }
+    (void)atomic_load (&exchange_mode)(&mode);
     CUresult result = atomic_load(&device_get)(&device, index);
     if (result == CUDA_SUCCESS) {
         result = atomic_load(&primary_retain)(&context, device);
     }
+    (void)atomic_load (&exchange_mode)(&mode);
     if (result == CUDA_SUCCESS) {
         atomic_store(&contexts[index], context);
     }

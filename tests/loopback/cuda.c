@@ -71,6 +71,14 @@ static CUresult primary_retain(CUcontext *out_context, CUdevice device)
     return (CUresult)error;
 }
 
+static CUresult exchange_mode(CUstreamCaptureMode *mode)
+{
+    enum cudaStreamCaptureMode exchanged = (enum cudaStreamCaptureMode) * mode;
+    cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
+    *mode = (CUstreamCaptureMode)exchanged;
+    return (CUresult)error;
+}
+
 static CUresult get_current(CUcontext *out_context)
 {
     cudaError_t error = loopback_begin_current("get current context");
@@ -227,6 +235,7 @@ static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAc
 #define ENTRY_LIST(X)                                                                                        \
     X("cuDeviceGet", PFN_cuDeviceGet_v2000, device_get)                                                      \
     X("cuDevicePrimaryCtxRetain", PFN_cuDevicePrimaryCtxRetain_v7000, primary_retain)                        \
+    X("cuThreadExchangeStreamCaptureMode", PFN_cuThreadExchangeStreamCaptureMode_v10010, exchange_mode)      \
     X("cuCtxGetCurrent", PFN_cuCtxGetCurrent_v4000, get_current)                                             \
     X("cuCtxPushCurrent", PFN_cuCtxPushCurrent_v4000, push_current)                                          \
     X("cuCtxPopCurrent", PFN_cuCtxPopCurrent_v4000, pop_current)                                             \

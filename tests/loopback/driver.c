@@ -24,6 +24,7 @@ static _Thread_local int chosen_device;
 static _Thread_local int context_device = LOOPBACK_NO_DEVICE;
 static _Thread_local vendorError_t last_error;
 static _Thread_local bool is_in_host_func;
+static _Thread_local vendorStreamCaptureMode_t capture_mode; /* 0, global, as a thread begins */
 
 static const char *const rule_texts[] = {
 #define LOOPBACK_RULE_TEXT(name, text) text,
@@ -130,6 +131,9 @@ static vendorError_t begin_locked(const char *call, int device, bool needs_conte
     }
     if (needs_context) {
         need_context_locked();
+    }
+    if (capture_mode != vendorStreamCaptureModeRelaxed) {
+        breach_locked(LOOPBACK_RULE_CAPTURE, call);
     }
     vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[loopback_current_device()];
@@ -285,6 +289,19 @@ vendorError_t vendorSetDevice(int device)
     loopback_context_set(device);
 #endif
     return vendorSuccess;
+}
+
+vendorError_t vendorThreadExchangeStreamCaptureMode(vendorStreamCaptureMode_t *mode)
+{
+    vendorStreamCaptureMode_t before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return vendorSuccess;
+}
+
+bool loopback_has_own_capture_mode(void)
+{
+    return capture_mode == (vendorStreamCaptureMode_t)0;
 }
 
 vendorError_t vendorGetLastError(void)
