@@ -21,6 +21,7 @@ loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF
 static _Thread_local int current_device;
 static _Thread_local vendorError_t last_error;
 static _Thread_local bool is_in_host_func;
+static _Thread_local vendorStreamCaptureMode_t capture_mode; /* 0, global, as a thread begins */
 
 static const char *const rule_texts[] = {
 #define LOOPBACK_RULE_TEXT(name, text) text,
@@ -87,6 +88,9 @@ static vendorError_t begin_locked(const char *call, int device)
     }
     if (device != LOOPBACK_NO_DEVICE && device != current_device) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
+    }
+    if (capture_mode != vendorStreamCaptureModeRelaxed) {
+        breach_locked(LOOPBACK_RULE_CAPTURE, call);
     }
     vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[current_device];
@@ -219,6 +223,19 @@ vendorError_t vendorSetDevice(int device)
     }
     current_device = device;
     return vendorSuccess;
+}
+
+vendorError_t vendorThreadExchangeStreamCaptureMode(vendorStreamCaptureMode_t *mode)
+{
+    vendorStreamCaptureMode_t before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return vendorSuccess;
+}
+
+bool loopback_has_own_capture_mode(void)
+{
+    return capture_mode == (vendorStreamCaptureMode_t)0;
 }
 
 vendorError_t vendorGetLastError(void)
