@@ -84,7 +84,8 @@ typedef struct dao_allocator_ops {
     /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE
        (the address is the start of a range that is free now, or the address of the latest frees). Never needs memory.
        `hold` says which streams may still use the block; NULL is none. Streams that were marked on the block are added
-       to it. An allocator without streams (ops->stream_mark is NULL) takes NULL or an empty one. */
+       to it. An allocator without streams (ops->stream_mark is NULL) takes NULL or an empty one: ordered.c in front of it
+       takes all. */
     dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_hold_t *hold);
 
     /* The shortest way to free a block that nobody uses. Where free is to be asked, or detours.h says so, nothing is freed,
@@ -126,6 +127,14 @@ typedef struct dao_allocator_ops {
        that must not take the lock, and carries them out: see pinned.h. */
     void (*free_deferred)(dao_allocator_t *allocator, void *address);
     void (*drain)(dao_allocator_t *allocator);
+
+    /* Optional, all or none: frees in two steps, for ordered.c. put_off ends a live block for its owner and for all counters,
+       and its place stays taken: walk_all shows it as pending, a second free is a double one. The answers of free; *out_block
+       is what the block was. carry_out frees such a place; after an error, as free has them, it stays put off. renew gives
+       such a block to a request that would get one just like it now: else DAO_ERR_LIMIT, which counts as no failure. */
+    dao_status_t (*put_off)(dao_allocator_t *allocator, void *address, dao_block_t *out_block);
+    dao_status_t (*carry_out)(dao_allocator_t *allocator, void *address);
+    dao_status_t (*renew)(dao_allocator_t *allocator, void *address, const dao_block_request_t *request);
 
     /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their memory until it
        ends, freed or not, and are given to requests of the same lease alone: see paged_lease.c. Numbers begin with 1 and
@@ -187,6 +196,13 @@ static inline dao_status_t dao_allocator_free_otherwise(dao_allocator_t *allocat
     const dao_otherwise_t *otherwise = &allocator->otherwise;
     return otherwise->free != NULL ? otherwise->free(otherwise->user, address)
                                    : allocator->ops->free(allocator, address, NULL);
+}
+
+/* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory is freed or given
+   back. A limit: of the place, or of the budget, which others have taken from since there was room. */
+static inline bool dao_allocator_is_short(dao_status_t status)
+{
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
 }
 
 /* Allocates without streams and tags. */

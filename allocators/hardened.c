@@ -5,8 +5,14 @@
                                            GUARD from alloc to the end of the quarantine
 
        alloc ──> LIVE ──> FREEING ──> back to inner
-                             |  └──> HELD (quarantine, first in first out) ──> LEAVING ──> back to inner
-                             └─────────────> DAMAGED <───────────────────────────┘
+                  ^ |        |  └──> HELD (quarantine, first in first out) ──> LEAVING ──> back to inner
+             renew| |put_off └─────────────> DAMAGED <───────────────────────────┘   │
+                  | v                                                                │
+                PUT_OFF ─────────────────carry_out───────────────────────────────────┴──> as a free from here on
+
+   A free in two steps (put_off, carry_out) may come while work of a stream still uses the block: its guard and its bytes are
+   looked at and filled by the second step, and what that finds is logged, as what a quarantine finds. A block that is
+   renewed keeps bytes and guard as they are.
 
    Every block of the inner allocator has a descriptor, but for those that a call has in its hands: alloc before it has
    prepared the bytes, free after it has checked them. What holds between calls:
@@ -18,49 +24,15 @@
    The bytes are reached without the lock, in states that nobody else leaves. Who finds a block in a state *_CHECKED waits for
    its check to end. The inner allocator is called without the lock, too, but for questions and walks; its counters are read
    under it, so that used_bytes <= reserved_bytes holds in one answer. */
-#include "allocators/hardened.h"
+#include "allocators/hardened_internal.h"
 
-#include "allocators/descriptors.h"
-#include "allocators/ledger.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "base/sync.h"
 
 #define QUEUE_MIN 64u
-
-typedef struct hardened {
-    dao_allocator_t base;
-    dao_allocator_t *inner; /* owned */
-    uint32_t flags;
-    size_t quarantine_bytes;
-    dao_bytes_t bytes;
-
-    dao_mutex_t lock;
-    dao_cond_t changed; /* a check of a block has ended */
-    dao_ledger_t ledger;
-    dao_descriptors_t descriptors;
-    uint64_t *queue; /* addresses; a ring */
-    size_t queue_capacity;
-    size_t queue_first;
-    size_t queue_count;
-    uint64_t held_bytes;
-} hardened_t;
-
-/* A block in the hands of a call. */
-typedef struct taken {
-    char *address;
-    size_t requested_bytes;
-    size_t block_bytes;
-    uint64_t word;
-} taken_t;
-
-static hardened_t *hardened_of(dao_allocator_t *allocator)
-{
-    return (hardened_t *)allocator;
-}
 
 static bool has(const hardened_t *hardened, dao_hardening_t flag)
 {
@@ -76,7 +48,7 @@ static size_t padded_bytes(const hardened_t *hardened, size_t size_bytes)
     return (size_t)dao_round_up(size_bytes, DAO_HARDENED_GUARD_BYTES) + DAO_HARDENED_GUARD_BYTES;
 }
 
-static taken_t taken_of(const dao_descriptor_t *descriptor)
+taken_t dao_hardened_taken_of(const dao_descriptor_t *descriptor)
 {
     return (taken_t){.address = (char *)(uintptr_t)descriptor->address,
                      .requested_bytes = dao_word_requested_bytes(descriptor->word),
@@ -138,7 +110,7 @@ static dao_status_t corrupt_error(const hardened_t *hardened, const taken_t *tak
                      hardened->ledger.name, taken->requested_bytes, (void *)taken->address, what, offset);
 }
 
-static dao_status_t guard_check(const hardened_t *hardened, const taken_t *taken)
+dao_status_t dao_hardened_guard_check(const hardened_t *hardened, const taken_t *taken)
 {
     size_t offset = 0;
     dao_status_t status = bytes_check(hardened, taken, DAO_HARDENED_GUARD_VALUE, taken->requested_bytes,
@@ -146,8 +118,7 @@ static dao_status_t guard_check(const hardened_t *hardened, const taken_t *taken
     return status == DAO_ERR_CORRUPT ? corrupt_error(hardened, taken, offset) : status;
 }
 
-/* Checks a block of the quarantine: its bytes and its guard. */
-static dao_status_t held_check(const hardened_t *hardened, const taken_t *taken)
+dao_status_t dao_hardened_held_check(const hardened_t *hardened, const taken_t *taken)
 {
     size_t offset = 0;
     dao_status_t status =
@@ -155,7 +126,7 @@ static dao_status_t held_check(const hardened_t *hardened, const taken_t *taken)
     if (status == DAO_ERR_CORRUPT) {
         return corrupt_error(hardened, taken, offset);
     }
-    return status == DAO_OK ? guard_check(hardened, taken) : status;
+    return status == DAO_OK ? dao_hardened_guard_check(hardened, taken) : status;
 }
 
 /* ---- the quarantine ---- */
@@ -190,8 +161,7 @@ static void queue_push_locked(hardened_t *hardened, const taken_t *taken)
     hardened->held_bytes += taken->block_bytes;
 }
 
-/* Finds the descriptor of an address when no check has it in its hands. */
-static dao_descriptor_search_t find_locked(hardened_t *hardened, const void *address)
+dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const void *address)
 {
     for (;;) {
         dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, address);
@@ -204,8 +174,7 @@ static dao_descriptor_search_t find_locked(hardened_t *hardened, const void *add
     }
 }
 
-/* Sets the state of a block that this call has in its hands, unless its descriptor was damaged meanwhile. */
-static void state_set_locked(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state)
+void dao_hardened_state_set_locked(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state)
 {
     dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, taken->address);
     if (search.descriptor != NULL && search.is_intact) {
@@ -221,7 +190,8 @@ static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_ta
     dao_mutex_lock(&hardened->lock);
     while (!is_found && hardened->queue_count > 0 && hardened->held_bytes > keep_bytes) {
         const void *address = (const void *)(uintptr_t)hardened->queue[hardened->queue_first];
-        dao_descriptor_search_t search = find_locked(hardened, address); /* may wait, and others take it */
+        dao_descriptor_search_t search =
+            dao_hardened_find_locked(hardened, address); /* may wait, and others take it */
         if (hardened->queue_count == 0 || hardened->queue[hardened->queue_first] != (uintptr_t)address) {
             continue;
         }
@@ -232,7 +202,7 @@ static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_ta
                 hardened->queue_count == 0 ? 0 : hardened->held_bytes; /* its size is lost */
             continue;
         }
-        *out_taken = taken_of(search.descriptor);
+        *out_taken = dao_hardened_taken_of(search.descriptor);
         hardened->held_bytes -= out_taken->block_bytes;
         dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_LEAVING);
         is_found = true;
@@ -257,6 +227,15 @@ static void give_back(hardened_t *hardened, const taken_t *taken)
     }
 }
 
+/* Keeps a block out of use whose bytes are wrong or cannot be reached, and logs this thread's message. */
+static void keep_damaged(hardened_t *hardened, const taken_t *taken)
+{
+    dao_mutex_lock(&hardened->lock);
+    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_DAMAGED);
+    dao_mutex_unlock(&hardened->lock);
+    dao_log(DAO_LOG_LEVEL_ERROR, "%s; it is kept out of use", dao_last_message());
+}
+
 /* Lets blocks leave the quarantine until it holds at most keep_bytes; gives the number of those that went back. Damaged
    ones are logged and kept out of use; so are those whose bytes cannot be reached. */
 static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
@@ -266,15 +245,12 @@ static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
     uint64_t given_count = 0;
     taken_t taken;
     while (queue_pop(hardened, keep_bytes, &taken)) {
-        if (held_check(hardened, &taken) == DAO_OK) {
+        if (dao_hardened_held_check(hardened, &taken) == DAO_OK) {
             give_back(hardened, &taken);
             given_count++;
-            continue;
+        } else {
+            keep_damaged(hardened, &taken);
         }
-        dao_mutex_lock(&hardened->lock);
-        state_set_locked(hardened, &taken, DAO_DESCRIPTOR_DAMAGED);
-        dao_mutex_unlock(&hardened->lock);
-        dao_log(DAO_LOG_LEVEL_ERROR, "%s; it is kept out of use", dao_last_message());
     }
     (void)dao_error_restore(&record);
     return given_count;
@@ -301,11 +277,6 @@ static dao_status_t reserve(hardened_t *hardened, size_t size_bytes)
     return DAO_OK;
 }
 
-static bool is_short(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 /* Takes a block of the inner allocator, after the quarantine if need be, and prepares its bytes. */
 static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_t *request,
                                   dao_block_t *out_block)
@@ -315,7 +286,7 @@ static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_
                                   .alignment_bytes = request->alignment_bytes};
     dao_block_grant_t grant;
     dao_status_t status = inner->ops->alloc(inner, &padded, &grant);
-    if (is_short(status) && quarantine_shrink(hardened, 0) > 0) {
+    if (dao_allocator_is_short(status) && quarantine_shrink(hardened, 0) > 0) {
         status = inner->ops->alloc(inner, &padded, &grant);
     }
     if (status != DAO_OK) {
@@ -340,7 +311,7 @@ static dao_status_t take_prepared(hardened_t *hardened, const dao_block_request_
 static dao_status_t hardened_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                    dao_block_grant_t *out_grant)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
     dao_status_t status = reserve(hardened, request->size_bytes);
     if (status != DAO_OK) {
@@ -405,7 +376,7 @@ static dao_status_t unknown_error_locked(hardened_t *hardened, const void *addre
 static dao_status_t free_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
 {
     dao_mutex_lock(&hardened->lock);
-    dao_descriptor_search_t search = find_locked(hardened, address);
+    dao_descriptor_search_t search = dao_hardened_find_locked(hardened, address);
     dao_status_t status = DAO_OK;
     if (search.descriptor == NULL) {
         status = unknown_error_locked(hardened, address, search.met_damage);
@@ -414,68 +385,82 @@ static dao_status_t free_begin(hardened_t *hardened, const void *address, taken_
     } else if (search.descriptor->state != DAO_DESCRIPTOR_LIVE) {
         status = DAO_ERR_DOUBLE_FREE;
     } else {
-        *out_taken = taken_of(search.descriptor);
+        *out_taken = dao_hardened_taken_of(search.descriptor);
         dao_descriptors_set_state(search.descriptor, DAO_DESCRIPTOR_FREEING);
     }
     dao_mutex_unlock(&hardened->lock);
     return status;
 }
 
-/* Ends a free in a state; a block that stays live is not counted as freed. */
-static void free_end(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state)
+/* Counts a block as freed, in a state. */
+static void count_free_locked(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state)
 {
+    dao_hardened_state_set_locked(hardened, taken, state);
+    dao_ledger_count_free(&hardened->ledger, taken->address, taken->word, taken->block_bytes);
+    dao_stats_count_shrink(&hardened->ledger.stats, taken->block_bytes);
+}
+
+/* Looks at a block for the last time, and fills it. */
+static dao_status_t bytes_retire(const hardened_t *hardened, const taken_t *taken)
+{
+    const dao_bytes_t *bytes = &hardened->bytes;
+    dao_status_t status = dao_hardened_guard_check(hardened, taken);
+    return status == DAO_OK && fills_freed(hardened)
+               ? bytes->fill(bytes->user, taken->address, freed_value(hardened), taken->requested_bytes)
+               : status;
+}
+
+/* Puts a block that was counted as freed and has retired bytes into the quarantine, or gives it back. */
+static void let_go(hardened_t *hardened, const taken_t *taken)
+{
+    if (!has(hardened, DAO_HARDENING_QUARANTINE) || taken->block_bytes > hardened->quarantine_bytes) {
+        give_back(hardened, taken);
+        return;
+    }
     dao_mutex_lock(&hardened->lock);
-    state_set_locked(hardened, taken, state);
-    if (state != DAO_DESCRIPTOR_LIVE) {
-        dao_ledger_count_free(&hardened->ledger, taken->address, taken->word, taken->block_bytes);
-        dao_stats_count_shrink(&hardened->ledger.stats, taken->block_bytes);
-    }
-    if (state == DAO_DESCRIPTOR_HELD) {
-        queue_push_locked(hardened, taken);
-    }
+    dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_HELD);
+    queue_push_locked(hardened, taken);
     dao_mutex_unlock(&hardened->lock);
+    (void)quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
 }
 
 static dao_status_t free_taken(hardened_t *hardened, const taken_t *taken)
 {
-    const dao_bytes_t *bytes = &hardened->bytes;
-    dao_status_t status = guard_check(hardened, taken);
-    if (status == DAO_OK && fills_freed(hardened)) {
-        status = bytes->fill(bytes->user, taken->address, freed_value(hardened), taken->requested_bytes);
-    }
-    if (status != DAO_OK) {
-        free_end(hardened, taken, status == DAO_ERR_CORRUPT ? DAO_DESCRIPTOR_DAMAGED : DAO_DESCRIPTOR_LIVE);
-        return status;
-    }
-    bool is_held =
-        has(hardened, DAO_HARDENING_QUARANTINE) && taken->block_bytes <= hardened->quarantine_bytes;
-    free_end(hardened, taken, is_held ? DAO_DESCRIPTOR_HELD : DAO_DESCRIPTOR_LEAVING);
-    if (is_held) {
-        (void)quarantine_shrink(hardened, hardened->quarantine_bytes); /* as many as have to go */
+    dao_status_t status = bytes_retire(hardened, taken);
+    dao_mutex_lock(&hardened->lock);
+    if (status == DAO_OK || status == DAO_ERR_CORRUPT) {
+        count_free_locked(hardened, taken,
+                          status == DAO_OK ? DAO_DESCRIPTOR_LEAVING : DAO_DESCRIPTOR_DAMAGED);
     } else {
-        give_back(hardened, taken);
+        dao_hardened_state_set_locked(hardened, taken, DAO_DESCRIPTOR_LIVE);
     }
-    return DAO_OK;
+    dao_mutex_unlock(&hardened->lock);
+    if (status == DAO_OK) {
+        let_go(hardened, taken);
+    }
+    return status;
+}
+
+/* Gives the message of a free that did not find its block. */
+static dao_status_t free_error(const hardened_t *hardened, dao_status_t status, const void *address)
+{
+    return status == DAO_ERR_CORRUPT
+               ? dao_error(status, "%s: what is known of the block at %p is damaged; it is kept out of use",
+                           hardened->ledger.name, address)
+               : dao_ledger_check_free(&hardened->ledger, status, address);
 }
 
 static dao_status_t hardened_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
     (void)hold;
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     taken_t taken;
     dao_status_t status = free_begin(hardened, address, &taken);
-    if (status == DAO_OK) {
-        return free_taken(hardened, &taken);
-    }
-    if (status == DAO_ERR_CORRUPT) {
-        return dao_error(status, "%s: what is known of the block at %p is damaged; it is kept out of use",
-                         hardened->ledger.name, address);
-    }
-    return dao_ledger_check_free(&hardened->ledger, status, address);
+    return status == DAO_OK ? free_taken(hardened, &taken) : free_error(hardened, status, address);
 }
 
-/* ---- looking ---- */
+/* ---- frees in two steps ---- */
 
 static dao_block_t describe(const dao_descriptor_t *descriptor)
 {
@@ -486,9 +471,91 @@ static dao_block_t describe(const dao_descriptor_t *descriptor)
                          .stream = dao_word_stream(descriptor->word)};
 }
 
+static dao_status_t hardened_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+{
+    hardened_t *hardened = dao_hardened_of(allocator);
+    taken_t taken;
+    dao_status_t status = free_begin(hardened, address, &taken);
+    if (status != DAO_OK) {
+        return free_error(hardened, status, address);
+    }
+    dao_mutex_lock(&hardened->lock);
+    *out_block = (dao_block_t){.address = address,
+                               .requested_bytes = taken.requested_bytes,
+                               .block_bytes = taken.block_bytes,
+                               .tag = dao_word_tag(taken.word),
+                               .stream = dao_word_stream(taken.word)};
+    count_free_locked(hardened, &taken, DAO_DESCRIPTOR_PUT_OFF);
+    dao_mutex_unlock(&hardened->lock);
+    return DAO_OK;
+}
+
+/* Finds the intact descriptor of a block that was put off; NULL if there is none. */
+static dao_descriptor_t *find_put_off_locked(const hardened_t *hardened, const void *address)
+{
+    dao_descriptor_search_t search = dao_descriptors_find(&hardened->descriptors, address);
+    bool is_put_off =
+        search.descriptor != NULL && search.is_intact && search.descriptor->state == DAO_DESCRIPTOR_PUT_OFF;
+    return is_put_off ? search.descriptor : NULL;
+}
+
+static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address)
+{
+    hardened_t *hardened = dao_hardened_of(allocator);
+    taken_t taken = {0};
+    dao_mutex_lock(&hardened->lock);
+    dao_descriptor_t *descriptor = find_put_off_locked(hardened, address);
+    if (descriptor != NULL) {
+        taken = dao_hardened_taken_of(descriptor);
+        dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LEAVING);
+    }
+    dao_mutex_unlock(&hardened->lock);
+    if (descriptor == NULL) { /* damaged meanwhile: it stays out of use */
+        return DAO_OK;
+    }
+    dao_status_t status = bytes_retire(hardened, &taken);
+    if (status == DAO_OK) {
+        let_go(hardened, &taken);
+    } else if (status == DAO_ERR_CORRUPT) {
+        keep_damaged(hardened, &taken);
+        status = DAO_OK; /* nobody has it any more */
+    } else {             /* its bytes cannot be reached now */
+        dao_mutex_lock(&hardened->lock);
+        dao_hardened_state_set_locked(hardened, &taken, DAO_DESCRIPTOR_PUT_OFF);
+        dao_mutex_unlock(&hardened->lock);
+    }
+    return status;
+}
+
+/* Under a lease alone: elsewhere a block goes through the quarantine first. Only for a request of the same size, whose
+   guard is where it was: what was recorded with the address may run at any time, and may write all but that. */
+static dao_status_t hardened_renew(dao_allocator_t *allocator, void *address,
+                                   const dao_block_request_t *request)
+{
+    hardened_t *hardened = dao_hardened_of(allocator);
+    if (request->lease == 0) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_mutex_lock(&hardened->lock);
+    dao_descriptor_t *descriptor = find_put_off_locked(hardened, address);
+    bool suits = descriptor != NULL && dao_word_requested_bytes(descriptor->word) == request->size_bytes &&
+                 (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
+    dao_status_t status =
+        suits ? dao_ledger_charge(&hardened->ledger, request, descriptor->block_bytes) : DAO_ERR_LIMIT;
+    if (status == DAO_OK) {
+        dao_descriptors_renew(descriptor, dao_word_of(request));
+        dao_stats_count_grow(&hardened->ledger.stats, (size_t)descriptor->block_bytes);
+        dao_ledger_count_alloc(&hardened->ledger, request, (size_t)descriptor->block_bytes);
+    }
+    dao_mutex_unlock(&hardened->lock);
+    return status;
+}
+
+/* ---- looking ---- */
+
 static dao_status_t hardened_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_block_t block;
     dao_mutex_lock(&hardened->lock);
     dao_status_t status = hardened->inner->ops->query(hardened->inner, address, &block);
@@ -507,7 +574,7 @@ static dao_status_t hardened_query(dao_allocator_t *allocator, const void *addre
 
 static void hardened_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     const dao_descriptors_t *descriptors = &hardened->descriptors;
     dao_mutex_lock(&hardened->lock);
     for (size_t i = 0; i < descriptors->capacity; i++) {
@@ -547,7 +614,7 @@ static void walk_inner_block(const dao_block_t *inner_block, void *user)
 
 static void hardened_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     walk_t walk = {.hardened = hardened, .visit = visit, .user = user};
     dao_mutex_lock(&hardened->lock);
     hardened->inner->ops->walk_all(hardened->inner, walk_inner_block, &walk);
@@ -556,7 +623,7 @@ static void hardened_walk_all(dao_allocator_t *allocator, dao_block_visit_t visi
 
 static void hardened_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_mutex_lock(&hardened->lock);
     hardened->inner->ops->stats_get(hardened->inner, out_stats);
     const dao_stats_t *own = &hardened->ledger.stats;
@@ -579,7 +646,7 @@ static void hardened_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stat
 
 static uint64_t hardened_used_get(dao_allocator_t *allocator)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_mutex_lock(&hardened->lock);
     uint64_t used_bytes = hardened->ledger.stats.used_bytes;
     dao_mutex_unlock(&hardened->lock);
@@ -588,7 +655,7 @@ static uint64_t hardened_used_get(dao_allocator_t *allocator)
 
 static void hardened_stats_reset_peaks(dao_allocator_t *allocator)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_mutex_lock(&hardened->lock);
     dao_stats_peaks_to_now(&hardened->ledger.stats);
     hardened->inner->ops->stats_reset_peaks(hardened->inner);
@@ -599,14 +666,14 @@ static void hardened_stats_reset_peaks(dao_allocator_t *allocator)
 
 static dao_status_t hardened_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     (void)quarantine_shrink(hardened, 0); /* its blocks are cached memory */
     return hardened->inner->ops->trim(hardened->inner, keep_bytes, out_released_bytes);
 }
 
 static dao_status_t hardened_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_allocator_t *inner = hardened->inner;
     dao_status_t status = inner->ops->limit_set(inner, limit_bytes);
     if (status == DAO_ERR_LIMIT && quarantine_shrink(hardened, 0) > 0) {
@@ -644,7 +711,7 @@ static bool counts_are_valid(const hardened_t *hardened)
 
 static bool hardened_is_valid(dao_allocator_t *allocator)
 {
-    hardened_t *hardened = hardened_of(allocator);
+    hardened_t *hardened = dao_hardened_of(allocator);
     dao_mutex_lock(&hardened->lock);
     bool is_valid = dao_descriptors_is_valid(&hardened->descriptors) && counts_are_valid(hardened);
     dao_mutex_unlock(&hardened->lock);
@@ -665,7 +732,7 @@ static void hardened_finish(hardened_t *hardened)
 static void hardened_destroy(dao_allocator_t *allocator)
 {
     if (allocator != NULL) {
-        hardened_t *hardened = hardened_of(allocator);
+        hardened_t *hardened = dao_hardened_of(allocator);
         (void)quarantine_shrink(hardened, 0); /* looks at each for the last time */
         hardened->inner->ops->destroy(hardened->inner);
         hardened_finish(hardened);
@@ -688,6 +755,9 @@ static const dao_allocator_ops_t hardened_ops = {
     .walk_all = hardened_walk_all,
     .is_valid = hardened_is_valid,
     .destroy = hardened_destroy,
+    .put_off = hardened_put_off,
+    .carry_out = hardened_carry_out,
+    .renew = hardened_renew,
 };
 
 dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_allocator_t *inner,
@@ -726,106 +796,5 @@ bool dao_is_hardened(const dao_allocator_t *allocator)
 dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator)
 {
     DAO_ASSERT(dao_is_hardened(allocator));
-    return hardened_of(allocator)->inner;
-}
-
-/* ---- the check of all ---- */
-
-/* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged` is whether
-   there are others. */
-static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t capacity, bool *out_damaged)
-{
-    size_t count = 0;
-    dao_mutex_lock(&hardened->lock);
-    *out_damaged = false;
-    for (size_t i = 0; i < hardened->descriptors.capacity; i++) {
-        const dao_descriptor_t *descriptor = &hardened->descriptors.entries[i];
-        if (dao_descriptor_is_empty(descriptor)) {
-            continue;
-        }
-        if (!dao_descriptor_is_intact(&hardened->descriptors, descriptor)) {
-            *out_damaged = true;
-            continue;
-        }
-        if (count < capacity) {
-            addresses[count] = descriptor->address;
-        }
-        count++;
-    }
-    dao_mutex_unlock(&hardened->lock);
-    return count;
-}
-
-/* Takes a block into this call's hands to look at it. Gives the state that it had; 0 if there is nothing to look at. */
-static uint64_t check_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
-{
-    dao_mutex_lock(&hardened->lock);
-    dao_descriptor_search_t search = find_locked(hardened, address);
-    uint64_t state = 0;
-    if (search.descriptor != NULL && search.is_intact) {
-        state = search.descriptor->state;
-        *out_taken = taken_of(search.descriptor);
-        if (state == DAO_DESCRIPTOR_LIVE || state == DAO_DESCRIPTOR_HELD) {
-            dao_descriptors_set_state(search.descriptor, state == DAO_DESCRIPTOR_LIVE
-                                                             ? DAO_DESCRIPTOR_LIVE_CHECKED
-                                                             : DAO_DESCRIPTOR_HELD_CHECKED);
-        }
-    }
-    dao_mutex_unlock(&hardened->lock);
-    return state;
-}
-
-static dao_status_t check_one(hardened_t *hardened, const void *address)
-{
-    taken_t taken;
-    uint64_t state = check_begin(hardened, address, &taken);
-    if (state == DAO_DESCRIPTOR_DAMAGED) {
-        return dao_error(DAO_ERR_CORRUPT, "%s: the block of %zu bytes at %p was found damaged before",
-                         hardened->ledger.name, taken.requested_bytes, (void *)taken.address);
-    }
-    if (state != DAO_DESCRIPTOR_LIVE && state != DAO_DESCRIPTOR_HELD) {
-        return DAO_OK; /* it is gone, or on its way */
-    }
-    dao_status_t status =
-        state == DAO_DESCRIPTOR_LIVE ? guard_check(hardened, &taken) : held_check(hardened, &taken);
-    dao_mutex_lock(&hardened->lock);
-    state_set_locked(hardened, &taken, (dao_descriptor_state_t)state);
-    dao_cond_broadcast(&hardened->changed);
-    dao_mutex_unlock(&hardened->lock);
-    return status;
-}
-
-dao_status_t dao_hardened_check(dao_allocator_t *allocator)
-{
-    DAO_ASSERT(dao_is_hardened(allocator));
-    hardened_t *hardened = hardened_of(allocator);
-    bool is_damaged;
-    size_t count = addresses_copy(hardened, NULL, 0, &is_damaged);
-    uint64_t *addresses = count > 0 ? dao_host_calloc(count, sizeof(*addresses)) : NULL;
-    if (count > 0 && addresses == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for a list of %zu blocks",
-                         hardened->ledger.name, count);
-    }
-    size_t seen_count = addresses_copy(hardened, addresses, count, &is_damaged);
-    count = seen_count < count ? seen_count : count;
-    dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < count && status == DAO_OK; i++) {
-        status = check_one(hardened, (const void *)(uintptr_t)addresses[i]);
-    }
-    dao_host_free(addresses);
-    if (status == DAO_OK && is_damaged) {
-        return dao_error(DAO_ERR_CORRUPT, "%s: the table of blocks is damaged", hardened->ledger.name);
-    }
-    return status;
-}
-
-void *dao_hardened_descriptor(dao_allocator_t *allocator, const void *address, size_t *out_size_bytes)
-{
-    DAO_ASSERT(dao_is_hardened(allocator));
-    hardened_t *hardened = hardened_of(allocator);
-    dao_mutex_lock(&hardened->lock);
-    dao_descriptor_t *descriptor = dao_descriptors_find(&hardened->descriptors, address).descriptor;
-    dao_mutex_unlock(&hardened->lock);
-    *out_size_bytes = sizeof(*descriptor);
-    return descriptor;
+    return dao_hardened_of(allocator)->inner;
 }

@@ -315,7 +315,7 @@ dao_status_t dao_holds_stream_add(dao_holds_t *holds, dao_backend_stream_t *stre
     }
     unlock(holds);
     if (number == NUMBER_COUNT) {
-        return dao_error(DAO_ERR_LIMIT,
+        return dao_error(DAO_ERR_TOO_MANY,
                          "%u streams of one device allocate or free in stream order already; destroy streams "
                          "that are not needed, or use fewer",
                          DAO_HOLD_STREAM_MAX);

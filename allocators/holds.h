@@ -51,7 +51,7 @@ DAO_NODISCARD dao_status_t dao_holds_create(const dao_backend_ops_t *ops, dao_ba
 void dao_holds_destroy(dao_holds_t *holds); /* NULL is allowed; nobody waits any more */
 
 /* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until it is removed.
-   DAO_ERR_LIMIT with a message: DAO_HOLD_STREAM_MAX streams have one. Threads: any. */
+   DAO_ERR_TOO_MANY with a message: DAO_HOLD_STREAM_MAX streams have one. Threads: any. */
 DAO_NODISCARD dao_status_t dao_holds_stream_add(dao_holds_t *holds, dao_backend_stream_t *stream,
                                                 uint32_t *out_stream);
 

@@ -30,7 +30,7 @@ static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
         }
     }
     if (count - dao_paged_shared_count(paged) - paged->window_count == DAO_PAGED_LEASE_MAX) {
-        return dao_error(DAO_ERR_LIMIT,
+        return dao_error(DAO_ERR_TOO_MANY,
                          "%s: there are %u leases, those that have ended but have live blocks among them; "
                          "release leases, or free such blocks",
                          paged->ledger.name, DAO_PAGED_LEASE_MAX);

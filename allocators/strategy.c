@@ -1,14 +1,16 @@
 /* An allocator around a placer: what all strategies that place whole blocks share.
 
-       alloc ──> lock ──> queue is emptied ──> placer.take ──> table of live blocks      supply <──> upstream
+       alloc ──> lock ──> queue is emptied ──> placer.take ──> table of blocks           supply <──> upstream
        free  ──> lock ──> queue is emptied ──> table ──> placer.give                        ^
                                                            placer takes and gives ──────────┘
+       put_off ──> table (the word goes, the piece stays) ──carry_out──> placer.give, or ──renew──> a live block
 
    What holds between calls:
 
-       sum of the pieces in the table == stats.used_bytes == what the placer has handed out
+       sum of the pieces in the table == what the placer has handed out
+       sum of those whose blocks live == stats.used_bytes: the others were put off, and have no word
        stats.reserved_bytes == what the supply has taken and not given back
-       slots of the queue >= live blocks + spare ones, if there is a live block
+       slots of the queue >= blocks of the table + spare ones, if there is one
 
    All that needs host memory (the table, the queue) is made before the placer is asked, so that a failure changes nothing.
    The lock is held over the upstream's calls, as in caching.c: a second thread that misses would wait for the same call. */
@@ -46,12 +48,6 @@ size_t dao_supply_padded(const dao_supply_t *supply, size_t size_bytes, size_t a
                                                      : size_bytes;
 }
 
-/* A limit: of the budget, which others have taken from since there was room. */
-bool dao_supply_is_out(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes)
 {
     uint64_t room_bytes = dao_ledger_room(supply->ledger);
@@ -81,7 +77,7 @@ dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool press
 {
     void *address = NULL;
     dao_status_t status = take_address(supply, size_bytes, &address);
-    if (presses && dao_supply_is_out(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
+    if (presses && dao_allocator_is_short(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
         dao_status_t released = supply->placer->ops->release(supply->placer, UINT64_MAX);
         status = released != DAO_OK ? released : take_address(supply, size_bytes, &address);
     }
@@ -105,25 +101,55 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece)
 
 /* ---- the lock ---- */
 
+/* Tells whether an entry of the table is a live block: one that was put off has no word, a live one at least a byte. */
+static bool is_live(const dao_block_entry_t *entry)
+{
+    return entry->word != 0;
+}
+
 static bool is_valid_locked(const strategy_t *strategy)
 {
-    dao_recount_t recount = {.live_count = strategy->blocks.count};
+    dao_recount_t recount = {0};
+    uint64_t taken_bytes = 0;
     for (size_t i = 0; i < strategy->blocks.capacity; i++) {
         const dao_block_entry_t *entry = &strategy->blocks.entries[i];
-        recount.requested_bytes += dao_word_requested_bytes(entry->word);
-        recount.used_bytes += entry->piece.size_bytes;
+        taken_bytes += entry->piece.size_bytes;
+        if (is_live(entry)) {
+            recount.requested_bytes += dao_word_requested_bytes(entry->word);
+            recount.used_bytes += entry->piece.size_bytes;
+            recount.live_count++;
+        }
     }
-    uint64_t slots_needed = recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0;
+    size_t block_count = strategy->blocks.count;
+    uint64_t slots_needed = block_count > 0 ? block_count + DAO_DEFERRED_SPARE_COUNT : 0;
     return dao_block_map_is_valid(&strategy->blocks) && strategy->deferred.slot_count >= slots_needed &&
-           strategy->placer->ops->is_valid(strategy->placer, recount.used_bytes, &recount.reserved_bytes) &&
+           strategy->placer->ops->is_valid(strategy->placer, taken_bytes, &recount.reserved_bytes) &&
            dao_ledger_matches(&strategy->ledger, &recount);
+}
+
+/* Gives the live block that begins at an address, or NULL. */
+static dao_block_entry_t *find_live_locked(const strategy_t *strategy, const void *address)
+{
+    dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
+    return entry != NULL && is_live(entry) ? entry : NULL;
+}
+
+/* Gives the block that begins at an address and was put off, or NULL. */
+static dao_block_entry_t *find_put_off_locked(const strategy_t *strategy, const void *address)
+{
+    dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
+    return entry != NULL && !is_live(entry) ? entry : NULL;
 }
 
 /* Tells why no live block begins at an address. */
 static dao_status_t refusal_locked(const strategy_t *strategy, const void *address)
 {
-    if (dao_block_map_around(&strategy->blocks, address) != NULL) {
+    const dao_block_entry_t *around = dao_block_map_around(&strategy->blocks, address);
+    if (around != NULL && is_live(around)) {
         return DAO_ERR_INTERIOR_POINTER;
+    }
+    if (around != NULL) {
+        return around->address == address ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
     }
     bool was_freed = dao_ledger_freed_lately(&strategy->ledger, address) ||
                      strategy->placer->ops->is_hole(strategy->placer, address);
@@ -133,7 +159,7 @@ static dao_status_t refusal_locked(const strategy_t *strategy, const void *addre
 static dao_status_t free_locked(void *owner, void *address)
 {
     strategy_t *strategy = owner;
-    dao_block_entry_t *entry = dao_block_map_find(&strategy->blocks, address);
+    dao_block_entry_t *entry = find_live_locked(strategy, address);
     if (entry == NULL) {
         return refusal_locked(strategy, address);
     }
@@ -163,12 +189,16 @@ static void unlock_and_report(strategy_t *strategy, uint32_t wrong)
 
 /* ---- alloc ---- */
 
+/* Gives the alignment that a request's block has. */
+static size_t alignment_of(const strategy_t *strategy, const dao_block_request_t *request)
+{
+    size_t own_bytes = strategy->supply.alignment_bytes;
+    return request->alignment_bytes > own_bytes ? request->alignment_bytes : own_bytes;
+}
+
 /* Refuses what no placer could ever give. */
 static dao_status_t check_request(const strategy_t *strategy, const dao_block_request_t *request)
 {
-    if (request->stream != 0) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "the strategy %s has no order of streams", strategy->ops.name);
-    }
     if (request->size_bytes > PTRDIFF_MAX) {
         return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
     }
@@ -183,7 +213,7 @@ static dao_status_t check_request(const strategy_t *strategy, const dao_block_re
 static dao_status_t reserve_locked(strategy_t *strategy)
 {
     if (!dao_block_map_reserve(&strategy->blocks, 1)) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of live blocks");
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of blocks");
     }
     return dao_deferred_reserve(&strategy->deferred, strategy->blocks.count + 1);
 }
@@ -211,9 +241,7 @@ static dao_status_t charge_and_take_locked(strategy_t *strategy, const dao_block
 
 static dao_status_t alloc_locked(strategy_t *strategy, const dao_block_request_t *request, void **out_address)
 {
-    size_t alignment_bytes = request->alignment_bytes > strategy->supply.alignment_bytes
-                                 ? request->alignment_bytes
-                                 : strategy->supply.alignment_bytes;
+    size_t alignment_bytes = alignment_of(strategy, request);
     dao_piece_t piece = {0};
     dao_status_t status = check_request(strategy, request);
     if (status == DAO_OK) {
@@ -251,6 +279,19 @@ static dao_status_t strategy_alloc(dao_allocator_t *allocator, const dao_block_r
 
 /* ---- the rest of the table ---- */
 
+/* Gives the message of a free that failed; DAO_OK passes. */
+static dao_status_t check_free(const strategy_t *strategy, dao_status_t status, const void *address)
+{
+    if (status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_INTERIOR_POINTER ||
+        status == DAO_ERR_DOUBLE_FREE) {
+        return dao_ledger_check_free(&strategy->ledger, status, address);
+    }
+    if (status != DAO_OK) { /* the upstream's, which has said why */
+        dao_error_prefix("%s: %p could not be given back and stays taken: ", strategy->ledger.name, address);
+    }
+    return status;
+}
+
 static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
@@ -259,15 +300,7 @@ static dao_status_t strategy_free(dao_allocator_t *allocator, void *address, dao
     uint32_t wrong = lock_and_drain(strategy);
     dao_status_t status = free_locked(strategy, address);
     unlock_and_report(strategy, wrong);
-    bool is_refusal = status == DAO_ERR_FOREIGN_POINTER || status == DAO_ERR_INTERIOR_POINTER ||
-                      status == DAO_ERR_DOUBLE_FREE;
-    if (is_refusal) {
-        return dao_ledger_check_free(&strategy->ledger, status, address);
-    }
-    if (status != DAO_OK) { /* the upstream's, which has said why */
-        dao_error_prefix("%s: %p could not be given back and stays live: ", strategy->ledger.name, address);
-    }
-    return status;
+    return check_free(strategy, status, address);
 }
 
 static dao_block_t describe(const dao_block_entry_t *entry)
@@ -276,7 +309,70 @@ static dao_block_t describe(const dao_block_entry_t *entry)
                          .requested_bytes = dao_word_requested_bytes(entry->word),
                          .block_bytes = entry->piece.size_bytes,
                          .tag = dao_word_tag(entry->word),
-                         .stream = dao_word_stream(entry->word)};
+                         .stream = dao_word_stream(entry->word),
+                         .state = is_live(entry) ? DAO_BLOCK_STATE_LIVE : DAO_BLOCK_STATE_PENDING};
+}
+
+/* ---- frees in two steps ---- */
+
+static dao_status_t strategy_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+{
+    strategy_t *strategy = strategy_of(allocator);
+    uint32_t wrong = lock_and_drain(strategy);
+    dao_block_entry_t *entry = find_live_locked(strategy, address);
+    dao_status_t status = entry != NULL ? DAO_OK : refusal_locked(strategy, address);
+    if (entry != NULL) {
+        *out_block = describe(entry);
+        dao_ledger_count_free(&strategy->ledger, address, entry->word, entry->piece.size_bytes);
+        entry->word = 0;
+    }
+    unlock_and_report(strategy, wrong);
+    return check_free(strategy, status, address);
+}
+
+static dao_status_t strategy_carry_out(dao_allocator_t *allocator, void *address)
+{
+    strategy_t *strategy = strategy_of(allocator);
+    uint32_t wrong = lock_and_drain(strategy);
+    dao_block_entry_t *entry = find_put_off_locked(strategy, address);
+    dao_status_t status = DAO_ERR_FOREIGN_POINTER;
+    if (entry != NULL) {
+        dao_piece_t piece = entry->piece;
+        status = strategy->placer->ops->give(strategy->placer, &piece);
+    }
+    if (status == DAO_OK) {
+        dao_block_map_erase(&strategy->blocks, entry);
+    }
+    unlock_and_report(strategy, wrong);
+    return check_free(strategy, status, address);
+}
+
+/* Tells whether a request would get a piece like that of an entry, and may lie where the entry's block does. */
+static bool suits_locked(const strategy_t *strategy, const dao_block_entry_t *entry,
+                         const dao_block_request_t *request)
+{
+    size_t alignment_bytes = alignment_of(strategy, request);
+    size_t usable_bytes = entry->piece.size_bytes - (size_t)(entry->address - entry->piece.address);
+    return request->size_bytes <= usable_bytes && (uintptr_t)entry->address % alignment_bytes == 0 &&
+           strategy->placer->ops->block_bytes(strategy->placer, request->size_bytes, alignment_bytes) ==
+               entry->piece.size_bytes;
+}
+
+static dao_status_t strategy_renew(dao_allocator_t *allocator, void *address,
+                                   const dao_block_request_t *request)
+{
+    strategy_t *strategy = strategy_of(allocator);
+    uint32_t wrong = lock_and_drain(strategy);
+    dao_block_entry_t *entry = find_put_off_locked(strategy, address);
+    bool suits = entry != NULL && suits_locked(strategy, entry, request);
+    dao_status_t status =
+        suits ? dao_ledger_charge(&strategy->ledger, request, entry->piece.size_bytes) : DAO_ERR_LIMIT;
+    if (status == DAO_OK) {
+        entry->word = dao_word_of(request);
+        dao_ledger_count_alloc(&strategy->ledger, request, entry->piece.size_bytes);
+    }
+    unlock_and_report(strategy, wrong);
+    return status;
 }
 
 static dao_status_t strategy_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
@@ -284,12 +380,12 @@ static dao_status_t strategy_query(dao_allocator_t *allocator, const void *addre
     strategy_t *strategy = strategy_of(allocator);
     dao_mutex_lock(&strategy->lock);
     const dao_block_entry_t *entry = dao_block_map_around(&strategy->blocks, address);
-    if (entry != NULL) {
+    bool is_found = entry != NULL && is_live(entry);
+    if (is_found) {
         *out_block = describe(entry);
     }
     dao_mutex_unlock(&strategy->lock);
-    return dao_ledger_check_query(&strategy->ledger, entry != NULL ? DAO_OK : DAO_ERR_FOREIGN_POINTER,
-                                  address);
+    return dao_ledger_check_query(&strategy->ledger, is_found ? DAO_OK : DAO_ERR_FOREIGN_POINTER, address);
 }
 
 static dao_status_t strategy_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
@@ -364,7 +460,7 @@ static void strategy_stats_reset_peaks(dao_allocator_t *allocator)
 static void walk_locked(const strategy_t *strategy, dao_block_visit_t visit, void *user)
 {
     for (size_t i = 0; i < strategy->blocks.capacity; i++) {
-        if (strategy->blocks.entries[i].address != NULL) {
+        if (is_live(&strategy->blocks.entries[i])) {
             dao_block_t block = describe(&strategy->blocks.entries[i]);
             visit(&block, user);
         }
@@ -386,14 +482,14 @@ typedef struct placed_walk {
     void *user;
 } placed_walk_t;
 
-/* Gives the live block of a piece: it begins with it, or behind what its alignment has cost. */
+/* Gives the block of a piece: it begins with it, or behind what its alignment has cost. */
 static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const dao_piece_t *piece)
 {
     const dao_block_entry_t *entry = dao_block_map_find(blocks, piece->address);
     return entry != NULL ? entry : dao_block_map_around(blocks, piece->address + piece->size_bytes - 1);
 }
 
-/* Shows a piece with its live block, or NULL. What an alignment has cost lies before the block, and is shown as a free one:
+/* Shows a piece with its block, or NULL. What an alignment has cost lies before the block, and is shown as a free one:
    blocks of a segment follow each other, and fill it. */
 static void show_placed(const placed_walk_t *walk, const dao_placed_t *placed, const dao_block_entry_t *entry)
 {
@@ -498,6 +594,9 @@ static const dao_allocator_ops_t strategy_ops = {
     .destroy = strategy_destroy,
     .free_deferred = strategy_free_deferred,
     .drain = strategy_drain,
+    .put_off = strategy_put_off,
+    .carry_out = strategy_carry_out,
+    .renew = strategy_renew,
 };
 
 /* ---- create ---- */

@@ -2,8 +2,8 @@
    hands out pieces of memory; everything else that an allocator owes is done once, in strategy.c: the lock, counters,
    limits, the table of live blocks, deferred frees, errors.
 
-   These allocators have no streams: stream_mark is NULL, and a request that follows a stream is answered
-   DAO_ERR_UNSUPPORTED. A block is given back when nothing uses it any more. */
+   What they hand out nobody uses any more, which suits a request of any stream; a free waits for nobody. Frees in stream
+   order, and leases, are ordered.c's, which stands in front of them where there are streams. */
 #ifndef DAO_ALLOCATORS_STRATEGY_H
 #define DAO_ALLOCATORS_STRATEGY_H
 
@@ -63,9 +63,6 @@ DAO_NODISCARD dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t siz
    idle and asks once more. The upstream's answer. */
 DAO_NODISCARD dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses,
                                            dao_piece_t *out_piece);
-
-/* Tells whether an answer means that less, or the same later, may be had. */
-bool dao_supply_is_out(dao_status_t status);
 
 /* Gives back what was taken. If the upstream refuses, nothing is changed. */
 dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece);

@@ -71,7 +71,7 @@ dao_status_t dao_tag_names_add(const char *name, uint32_t *out_tag)
     }
     dao_host_free(own);
     if (tag == DAO_TAG_COUNT_MAX) {
-        return dao_error(DAO_ERR_LIMIT, "no tag for \"%s\": the process has %u already", name,
+        return dao_error(DAO_ERR_TOO_MANY, "no tag for \"%s\": the process has %u already", name,
                          DAO_TAG_COUNT_MAX - 1);
     }
     *out_tag = tag;

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/file_internal.h"
 #include "base/host.h"
+#include "base/names.h"
 #include "base/sync.h"
 
 #include <errno.h>
@@ -32,32 +33,26 @@ struct dao_file {
     direction_t directions[DAO_FILE_DIRECTION_COUNT];
 };
 
-const char *dao_file_engine_text(dao_file_engine_t engine)
+static const dao_named_t engines[] = {
+#define ENGINE_ROW(number, symbol, name, meaning) {name, DAO_FILE_ENGINE_##symbol},
+    DAO_FILE_ENGINE_LIST(ENGINE_ROW)
+#undef ENGINE_ROW
+        {NULL, 0}};
+
+const char *dao_file_engine_name(dao_file_engine_t engine)
 {
-    switch (engine) {
-#define ENGINE_CASE(number, name, text, meaning)                                                             \
-    case DAO_FILE_ENGINE_##name:                                                                             \
-        return text;
-        DAO_FILE_ENGINE_LIST(ENGINE_CASE)
-#undef ENGINE_CASE
-    }
-    return "?";
+    return dao_name_of(engines, (int)engine);
 }
 
 dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engine)
 {
-    if (text == NULL || out_engine == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the engine's name is NULL");
+    int value;
+    dao_status_t status =
+        dao_name_parse(engines, "engine for files", text, out_engine != NULL ? &value : NULL);
+    if (status == DAO_OK) {
+        *out_engine = (dao_file_engine_t)value;
     }
-#define ENGINE_COMPARE(number, name, engine_text, meaning)                                                   \
-    if (strcmp(text, engine_text) == 0) {                                                                    \
-        *out_engine = DAO_FILE_ENGINE_##name;                                                                \
-        return DAO_OK;                                                                                       \
-    }
-    DAO_FILE_ENGINE_LIST(ENGINE_COMPARE)
-#undef ENGINE_COMPARE
-    return dao_error(DAO_ERR_INVALID,
-                     "there is no engine \"%.40s\" for files; there are auto, uring, threads", text);
+    return status;
 }
 
 /* ---- pieces ---- */

@@ -83,7 +83,7 @@ static dao_stream_t *stream_find(int device_index, void *native)
 /* Tells whether the last call failed because the library cannot follow one more stream there, which is no want of memory. */
 static bool follows_no_stream(void)
 {
-    return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_LIMIT;
+    return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_TOO_MANY;
 }
 
 void *dao_stream_memory_alloc(const char *who, int device_index, size_t size_bytes, void *native_stream)
@@ -111,7 +111,7 @@ void dao_stream_memory_free(const char *who, int device_index, void *address, vo
     if (stream != NULL && !atomic_load(&devices[device_index].is_careful)) {
         status = dao_free_async(place, address, stream);
     }
-    if (status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_LIMIT) {
+    if (status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_TOO_MANY) {
         status = dao_device_synchronize(device_index);
         status = status == DAO_OK ? dao_free(place, address) : status;
     }

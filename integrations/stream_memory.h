@@ -1,8 +1,8 @@
 /* Memory of a device in the order of streams that a framework made: what the plug-ins for frameworks of devices share.
 
    A framework frees while its kernels still run: the block may be used again behind them, on their stream at once. So each of
-   its streams is adopted, once, for the rest of the process. Where the library follows no streams, at a hardened place or
-   beyond its number of streams, memory is free once the device has done all its work.
+   its streams is adopted, once, for the rest of the process. Beyond the number of streams that the library follows, memory is
+   free once the device has done all its work.
 
    The first call starts the library, which then stays started. Threads: any. */
 #ifndef DAO_INTEGRATIONS_STREAM_MEMORY_H

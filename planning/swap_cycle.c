@@ -135,10 +135,10 @@ dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_byt
             }
         }
     }
-    bool is_cancelled = dao_swap_is_cancelled(step->cancel);
-    DAO_ASSERT_HEAVY(is_cancelled || dao_swap_cycle_is_valid(parts, capacity_bytes, gaps, kernel_bytes));
+    DAO_ASSERT_HEAVY(dao_swap_cycle_is_valid(parts, capacity_bytes, gaps, kernel_bytes) ||
+                     dao_swap_is_cancelled(step->cancel)); /* which it may be while it is checked */
     dao_host_free(kernel_bytes);
-    return is_cancelled ? dao_swap_step_give_up(step) : DAO_OK;
+    return dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step) : DAO_OK;
 }
 
 bool dao_swap_cycle_is_valid(const dao_swap_parts_t *parts, uint64_t capacity_bytes,

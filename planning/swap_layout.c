@@ -12,20 +12,20 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-
-#include <dao/plan.h>
+#include "planning/quick.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Quick methods of the offset planner, tried until all homes fit. */
-static const dao_plan_method_t methods[] = {
-    DAO_PLAN_METHOD_LOWEST_START,    DAO_PLAN_METHOD_SIZE_FIRST_FIT, DAO_PLAN_METHOD_AREA_FIRST_FIT,
-    DAO_PLAN_METHOD_LOWEST_DURATION, DAO_PLAN_METHOD_START_BEST_FIT, DAO_PLAN_METHOD_LOWEST_AREA,
-    DAO_PLAN_METHOD_LOWEST_SIZE,
+static const dao_plan_quick_method_t methods[] = {
+    {DAO_PLAN_QUICK_LOWEST, DAO_PLAN_ORDER_START},     {DAO_PLAN_QUICK_FIRST_FIT, DAO_PLAN_ORDER_SIZE},
+    {DAO_PLAN_QUICK_BEST_FIT, DAO_PLAN_ORDER_BREADTH}, {DAO_PLAN_QUICK_BEST_FIT, DAO_PLAN_ORDER_START},
+    {DAO_PLAN_QUICK_LOWEST, DAO_PLAN_ORDER_AREA},
 };
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
+static_assert(METHOD_COUNT == DAO_SWAP_METHOD_COUNT, "each has a turn");
 
 /* Work of the offset planner between two looks whether the plan is still wanted: about a millisecond. */
 #define SLICE_WORK 20000u
@@ -46,7 +46,9 @@ typedef struct builder {
     const dao_swap_gap_t *gaps;
     const dao_swap_timing_t *timing;
     dao_swap_layout_t *layout;
-    dao_plan_buffer_t *buffers;
+    dao_plan_buffer_t *buffers; /* of each home; once the endless ones are out, of those that are left */
+    uint32_t *home_of_buffer;   /* of those */
+    uint32_t buffer_count;
     dao_plan_gap_t *holes;
     size_t hole_count, hole_capacity;
     absence_t *absences; /* of the home at hand */
@@ -331,28 +333,75 @@ static uint64_t fingerprint(const builder_t *builder)
     return print;
 }
 
-/* Tells whether a fingerprint is known, and knows it from now on. */
-static bool is_known(dao_swap_tried_t *tried, uint64_t print)
+static bool is_known(const dao_swap_past_t *past, uint64_t print)
 {
-    uint32_t count = tried->count < DAO_SWAP_TRIED_MAX ? tried->count : DAO_SWAP_TRIED_MAX;
+    uint32_t count = past->count < DAO_SWAP_PAST_MAX ? past->count : DAO_SWAP_PAST_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        if (tried->prints[i] == print) {
+        if (past->prints[i] == print) {
             return true;
         }
     }
-    tried->prints[tried->count++ % DAO_SWAP_TRIED_MAX] = print;
     return false;
+}
+
+void dao_swap_past_init(dao_swap_past_t *past)
+{
+    *past = (dao_swap_past_t){0};
+    for (uint8_t i = 0; i < DAO_SWAP_METHOD_COUNT; i++) {
+        past->method_order[i] = i;
+    }
+}
+
+/* Remembers a layout: that it did not fit, or that turn `turn` of the methods placed it. */
+static void remember(dao_swap_past_t *past, uint64_t print, bool fits, size_t turn)
+{
+    if (!fits) {
+        past->prints[past->count++ % DAO_SWAP_PAST_MAX] = print;
+        return;
+    }
+    uint8_t method = past->method_order[turn];
+    memmove(past->method_order + 1, past->method_order, turn * sizeof(method));
+    past->method_order[0] = method;
 }
 
 /* ---- addresses ---- */
 
-static void take_addresses(dao_swap_layout_t *layout, const dao_plan_t *plan, const dao_plan_report_t *report)
+/* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each shares its time
+   with everything, so that any layout could be turned into one with these at the bottom. Leaves the buffers and holes of the
+   other homes, for which memory begins above. */
+static uint64_t stack_endless(builder_t *builder)
 {
-    layout->unplaced_count = (uint32_t)report->unplaced_count;
-    layout->arena_bytes = report->peak_bytes;
-    for (uint32_t i = 0; i < layout->home_count; i++) {
-        uint64_t offset = dao_plan_offset(plan, i);
-        layout->homes[i].address_bytes = offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : offset;
+    dao_swap_layout_t *layout = builder->layout;
+    uint64_t period_ns = builder->timing->step_ns, top = 0;
+    size_t hole = 0;
+    for (uint32_t home = 0; home < layout->home_count; home++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[home];
+        bool has_holes = hole < builder->hole_count && builder->holes[hole].buffer == home;
+        if (buffer->end_time - buffer->begin_time == period_ns && !has_holes) {
+            layout->homes[home].address_bytes = top;
+            top += buffer->size_bytes;
+            continue;
+        }
+        for (; hole < builder->hole_count && builder->holes[hole].buffer == home; hole++) {
+            builder->holes[hole].buffer = builder->buffer_count;
+        }
+        builder->home_of_buffer[builder->buffer_count] = home;
+        builder->buffers[builder->buffer_count++] = *buffer;
+    }
+    DAO_ASSERT(hole == builder->hole_count);
+    return top;
+}
+
+static void take_addresses(const builder_t *builder, const dao_plan_quick_t *quick, uint64_t bottom)
+{
+    dao_swap_layout_t *layout = builder->layout;
+    layout->unplaced_count = (uint32_t)quick->best.unplaced_count;
+    layout->unplaced_bytes = quick->best.unplaced_bytes;
+    layout->arena_bytes = bottom + quick->best.peak_bytes;
+    for (uint32_t i = 0; i < builder->buffer_count; i++) {
+        uint64_t offset = quick->offsets[i];
+        layout->homes[builder->home_of_buffer[i]].address_bytes =
+            offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : bottom + offset;
     }
 }
 
@@ -365,52 +414,62 @@ static void place_nothing(dao_swap_layout_t *layout)
     }
 }
 
-/* dao_plan_make() that can be cancelled. */
-static dao_status_t make_offsets(const builder_t *builder, const dao_plan_problem_t *problem,
-                                 dao_plan_method_t method, dao_plan_t **out_plan)
+/* One method from its begin to its end. */
+static dao_status_t try_method(const dao_swap_step_t *step, const dao_plan_quick_method_t *method,
+                               dao_plan_quick_t *quick)
 {
-    const dao_planner_config_t config = {.method = method};
-    dao_planner_t *planner = NULL;
     bool is_done = false;
-    dao_status_t status = dao_planner_create(problem, &config, &planner);
+    dao_status_t status = dao_plan_quick_begin(quick, method);
     while (status == DAO_OK && !is_done) {
-        status = dao_swap_is_cancelled(builder->step->cancel)
-                     ? dao_swap_step_give_up(builder->step)
-                     : dao_planner_work(planner, SLICE_WORK, &is_done);
+        status = dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step)
+                                                     : dao_plan_quick_step(quick, SLICE_WORK, &is_done);
     }
-    status = status == DAO_OK ? dao_planner_best(planner, out_plan) : status;
-    dao_planner_destroy(planner);
     return status;
 }
 
-static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes)
+static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, dao_swap_past_t *past)
 {
-    dao_swap_layout_t *layout = builder->layout;
-    const dao_plan_pool_t pool = {.capacity_bytes = capacity_bytes};
+    uint64_t print = fingerprint(builder);
+    if (is_known(past, print)) {
+        place_nothing(builder->layout);
+        return DAO_OK;
+    }
+    uint64_t bottom = stack_endless(builder);
+    if (builder->buffer_count == 0) {
+        builder->layout->arena_bytes = bottom;
+        return DAO_OK;
+    }
+    DAO_ASSERT(bottom < capacity_bytes);
+    const dao_plan_pool_t pool = {.capacity_bytes = capacity_bytes - bottom};
     const dao_plan_problem_t problem = {.buffers = builder->buffers,
-                                        .buffer_count = layout->home_count,
+                                        .buffer_count = builder->buffer_count,
                                         .gaps = builder->holes,
                                         .gap_count = builder->hole_count,
                                         .pools = &pool,
                                         .pool_count = 1,
                                         .period = builder->timing->step_ns,
                                         .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
-    dao_status_t status = DAO_OK;
-    uint64_t least_bytes = UINT64_MAX, hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
-    size_t method_count = METHOD_COUNT;
-    for (size_t i = 0; i < method_count && status == DAO_OK && least_bytes > 0; i++) {
-        dao_plan_t *plan = NULL;
-        dao_plan_report_t report;
-        status = make_offsets(builder, &problem, methods[i], &plan);
-        status = status == DAO_OK ? dao_plan_report_get(plan, &report) : status;
-        if (status == DAO_OK && report.unplaced_bytes < least_bytes) {
-            least_bytes = report.unplaced_bytes;
-            take_addresses(layout, plan, &report);
-        }
-        dao_plan_release(plan);
-        method_count =
-            i + 1 == FIRST_METHOD_COUNT && least_bytes > hopeless_bytes ? FIRST_METHOD_COUNT : method_count;
+    dao_plan_quick_t quick;
+    dao_status_t status = dao_plan_quick_init(&quick, &problem);
+    if (status != DAO_OK) {
+        return status;
     }
+    uint64_t hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
+    size_t turn = 0;
+    for (; turn < METHOD_COUNT && status == DAO_OK; turn++) {
+        if (turn == FIRST_METHOD_COUNT && quick.best.unplaced_bytes > hopeless_bytes) {
+            break;
+        }
+        status = try_method(builder->step, &methods[past->method_order[turn]], &quick);
+        if (dao_plan_quick_is_complete(&quick)) {
+            break;
+        }
+    }
+    if (status == DAO_OK) {
+        take_addresses(builder, &quick, bottom);
+        remember(past, print, dao_plan_quick_is_complete(&quick), turn);
+    }
+    dao_plan_quick_finish(&quick);
     return status;
 }
 
@@ -424,24 +483,21 @@ static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 
 dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                   const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                  uint64_t capacity_bytes, dao_swap_tried_t *tried)
+                                  uint64_t capacity_bytes, dao_swap_past_t *past)
 {
     const dao_swap_step_t *step = parts->step;
     builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
-    bool ok = allocate(layout, step) && (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1,
-                                                                           sizeof(*builder.buffers))) != NULL;
+    bool ok = allocate(layout, step) &&
+              (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.buffers))) !=
+                  NULL &&
+              (builder.home_of_buffer =
+                   dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.home_of_buffer))) != NULL;
     for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
         ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
     }
-    dao_status_t status = DAO_OK;
-    if (!ok) {
-        status = dao_swap_step_give_up(step);
-    } else if (tried != NULL && is_known(tried, fingerprint(&builder))) {
-        place_nothing(layout);
-    } else {
-        status = place_homes(&builder, capacity_bytes);
-    }
+    dao_status_t status = ok ? place_homes(&builder, capacity_bytes, past) : dao_swap_step_give_up(step);
     dao_host_free(builder.buffers);
+    dao_host_free(builder.home_of_buffer);
     dao_host_free(builder.holes);
     dao_host_free(builder.absences);
     dao_host_free(builder.cuts);

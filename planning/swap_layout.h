@@ -18,24 +18,30 @@ typedef struct dao_swap_layout {
     dao_swap_home_t *homes;
     uint32_t home_count;
     uint32_t unplaced_count;
+    uint64_t unplaced_bytes;
     uint32_t *home_of;    /* of each touch */
     uint64_t arena_bytes; /* highest byte used */
     bool is_repeated;     /* it was looked for before: nothing is placed */
 } dao_swap_layout_t;
 
-#define DAO_SWAP_TRIED_MAX 256u
+#define DAO_SWAP_PAST_MAX     256u
+#define DAO_SWAP_METHOD_COUNT 5u
 
-/* What was looked for so far, as fingerprints of homes with their lives; the latest ones. All zero: nothing. */
-typedef struct dao_swap_tried {
-    uint64_t prints[DAO_SWAP_TRIED_MAX];
-    uint32_t count; /* ever; print i is prints[i % DAO_SWAP_TRIED_MAX] */
-} dao_swap_tried_t;
+/* What the layouts of a search have taught: which did not fit, as fingerprints of homes with their lives, the latest ones; and
+   in which order methods are best tried. It is for one capacity. */
+typedef struct dao_swap_past {
+    uint64_t prints[DAO_SWAP_PAST_MAX];
+    uint32_t count;                              /* ever; print i is prints[i % DAO_SWAP_PAST_MAX] */
+    uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that placed everything last comes first */
+} dao_swap_past_t;
 
-/* Finds addresses below `capacity_bytes` for as many homes as it can. With `tried`, what is in it is not looked for again, and
-   what is looked for is added; it is for one capacity; NULL: everything is looked for. DAO_ERR_NO_HOST_MEMORY. */
+void dao_swap_past_init(dao_swap_past_t *past);
+
+/* Finds addresses below `capacity_bytes` for as many homes as it can. What is known from the past not to fit is not looked for
+   again. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                                 const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                                uint64_t capacity_bytes, dao_swap_tried_t *tried);
+                                                uint64_t capacity_bytes, dao_swap_past_t *past);
 
 /* The same for dao_swap_time_serial(): of each kernel, its tensors one behind the other. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout,

@@ -3,6 +3,7 @@
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
 #include "allocators/budget.h"
+#include "allocators/host_pages.h"
 #include "runtime/handle.h"
 #include "runtime/runtime_internal.h"
 
@@ -37,6 +38,7 @@ typedef struct dao_core {
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
     dao_host_memory_config_t host_settings;
+    dao_host_pages_t host_pages;  /* of host_memory, if it is kept in pages */
     dao_serving_config_t serving; /* where a place's config says nothing of it */
     /* guarded by the context's lock; a place's own does not change any more once it has started */
     dao_place_config_t host_config;
@@ -58,6 +60,14 @@ extern dao_started_t dao_started;
 /* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and the errors
    of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
+
+/* What was said about a place. */
+static inline dao_place_config_t *dao_core_config(dao_core_t *core, dao_place_t place)
+{
+    return place.kind == DAO_PLACE_KIND_CPU      ? &core->host_config
+           : place.kind == DAO_PLACE_KIND_PINNED ? &core->pinned_configs[place.index]
+                                                 : &core->device_configs[place.index];
+}
 
 /* Gives the strategy that is in effect for a kind of place where a config names `strategy`. */
 static inline dao_strategy_t dao_core_strategy(const dao_core_t *core, dao_place_kind_t kind,

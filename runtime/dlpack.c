@@ -252,7 +252,7 @@ static dao_status_t stretch_find(const char *function, const DLTensor *described
         if (address % type_alignment(stretch.type) != 0) {
             return dao_error(DAO_ERR_INVALID,
                              "%s: the address of the elements is not a multiple of %zu, as %s need", function,
-                             type_alignment(stretch.type), dao_type_text(stretch.type));
+                             type_alignment(stretch.type), dao_type_name(stretch.type));
         }
         stretch.address = (void *)address;
     }

@@ -1,5 +1,5 @@
 /* Leases as a program sees them: the capture and who allocates under a lease, and blocks from elsewhere that it retains. The
-   arenas behind them are in allocators/paged_lease.c.
+   arenas behind them are in allocators/paged_lease.c, and what stands in for arenas elsewhere in allocators/ordered.c.
 
        begin --> capturing --commit--> kept --release--> ended
                      |                 |  ^
@@ -18,6 +18,7 @@
 #include "runtime/lease_internal.h"
 
 #include "allocators/detours.h"
+#include "allocators/ordered.h"
 #include "allocators/paged.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -29,7 +30,8 @@
 
 #include <inttypes.h>
 
-static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX, "the public limit is the allocator's");
+static_assert(DAO_LEASE_COUNT_MAX == DAO_PAGED_LEASE_MAX && DAO_LEASE_COUNT_MAX == DAO_ORDERED_LEASE_MAX,
+              "the public limit is the allocators'");
 
 /* Addresses of the first array; each following one is twice as large. */
 #define FIRST_CAPACITY 32u
@@ -80,7 +82,7 @@ static dao_status_t check_free_to_enter(const char *function, const dao_runtime_
                          function, runtime->device_index);
     }
     if (dao_lease_count_of_thread == DAO_DEVICE_COUNT_MAX) {
-        return dao_error(DAO_ERR_LIMIT, "%s: this thread allocates under %d leases; leave some", function,
+        return dao_error(DAO_ERR_TOO_MANY, "%s: this thread allocates under %d leases; leave some", function,
                          DAO_DEVICE_COUNT_MAX);
     }
     return DAO_OK;
@@ -133,8 +135,8 @@ static dao_status_t device_find(dao_place_t place, dao_runtime_t **out_runtime)
     }
     if (!is_device || allocator->ops->lease_begin == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED,
-                         "dao_lease_begin: %s has no leases; they need a device place with page mapping, of "
-                         "strategy good fit or best fit, that is not hardened",
+                         "dao_lease_begin: %s has no leases; they need a device place, with page mapping or "
+                         "hardened or of a strategy of whole blocks",
                          dao_place_format(place, text));
     }
     return check_free_to_enter("dao_lease_begin", *out_runtime);

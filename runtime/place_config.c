@@ -3,6 +3,7 @@
 #include "allocators/strategy.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "base/names.h"
 #include "runtime/context_internal.h"
 #include "runtime/hardening.h"
 #include "runtime/place_start.h"
@@ -14,42 +15,27 @@
 /* Most bytes of one piece of memory. */
 #define PIECE_BYTES_MAX ((size_t)DAO_RANGE_CAPACITY_MAX)
 
-#define STRATEGY_NAMES "good_fit, best_fit, binary_buddy, size_class or system"
-
-static const struct {
-    dao_strategy_t strategy;
-    const char *name;
-} strategies[] = {
-#define STRATEGY_ROW(number, symbol, name, text) {DAO_STRATEGY_##symbol, name},
+static const dao_named_t strategies[] = {
+#define STRATEGY_ROW(number, symbol, name, text) {name, DAO_STRATEGY_##symbol},
     DAO_STRATEGY_LIST(STRATEGY_ROW)
 #undef STRATEGY_ROW
-};
+        {NULL, 0}};
 
-#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]))
+#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]) - 1)
 
 const char *dao_strategy_name(dao_strategy_t strategy)
 {
-    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
-        if (strategies[i].strategy == strategy) {
-            return strategies[i].name;
-        }
-    }
-    return strategy == DAO_STRATEGY_DEFAULT ? "default" : "?";
+    return strategy == DAO_STRATEGY_DEFAULT ? "default" : dao_name_of(strategies, (int)strategy);
 }
 
 dao_status_t dao_strategy_parse(const char *text, dao_strategy_t *out_strategy)
 {
-    if (text == NULL || out_strategy == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_strategy_parse: %s is NULL",
-                         text == NULL ? "text" : "out_strategy");
+    int value;
+    dao_status_t status = dao_name_parse(strategies, "strategy", text, out_strategy != NULL ? &value : NULL);
+    if (status == DAO_OK) {
+        *out_strategy = (dao_strategy_t)value;
     }
-    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
-        if (strcmp(text, strategies[i].name) == 0) {
-            *out_strategy = strategies[i].strategy;
-            return DAO_OK;
-        }
-    }
-    return dao_error(DAO_ERR_INVALID, "\"%.64s\" is not a strategy; write " STRATEGY_NAMES, text);
+    return status;
 }
 
 static bool is_strategy(dao_strategy_t strategy)
@@ -68,10 +54,11 @@ dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_st
         *out_strategy = configured != DAO_STRATEGY_DEFAULT ? configured : DAO_STRATEGY_GOOD_FIT;
         return DAO_OK;
     }
-    if (dao_strategy_parse(text, out_strategy) != DAO_OK) {
-        return dao_error(DAO_ERR_INVALID, "DAO_STRATEGY is \"%.64s\"; write " STRATEGY_NAMES, text);
+    dao_status_t status = dao_strategy_parse(text, out_strategy);
+    if (status != DAO_OK) {
+        dao_error_prefix("DAO_STRATEGY: ");
     }
-    return DAO_OK;
+    return status;
 }
 
 /* Sizes that a strategy cannot use. */
@@ -106,9 +93,9 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
 {
     char text[DAO_PLACE_TEXT_BYTES];
     (void)dao_place_format(place, text);
-    if ((config->hardening & ~DAO_HARDENING_ALL) != 0) {
-        return dao_error(DAO_ERR_INVALID, "%s: hardening is 0x%x; its flags are those of dao_hardening_t",
-                         text, (unsigned)config->hardening);
+    dao_status_t status = dao_hardening_flags_check(text, config->hardening);
+    if (status != DAO_OK) {
+        return status;
     }
     if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
@@ -117,7 +104,7 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
     if (config->memory_pool && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: memory_pool is for device places", text);
     }
-    dao_status_t status = dao_serving_config_check(text, &config->serving);
+    status = dao_serving_config_check(text, &config->serving);
     return status == DAO_OK ? check_sizes(text, config, strategy) : status;
 }
 

@@ -1,8 +1,10 @@
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu
-       good, best    slab.c over caching.c      pinned.c                  host.c
-       the others    strategy.c over            strategy.c over           strategy.c over
+       good, best    slab.c over caching.c      pinned.c                  host.c; served from plans: slab.c
+                                                                          over host_pages.c
+       the others    ordered.c over             ordered.c over
+                     strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
    In front of it planned.c, where serving from plans was asked for.
@@ -13,6 +15,7 @@
 #include "allocators/buddy.h"
 #include "allocators/caching.h"
 #include "allocators/host.h"
+#include "allocators/ordered.h"
 #include "allocators/pinned.h"
 #include "allocators/slab.h"
 #include "allocators/small.h"
@@ -79,6 +82,56 @@ static dao_status_t host_give(void *user, void *address, size_t size_bytes)
 
 /* ---- the allocators ---- */
 
+/* Destroys what was made before a step that failed; gives its status. */
+static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
+{
+    dao_error_record_t record;
+    dao_error_save(&record, status);
+    made->ops->destroy(made);
+    return dao_error_restore(&record);
+}
+
+/* Makes small blocks come out of slabs. Takes `large` over in any case. */
+static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name,
+                                     dao_allocator_t **out_allocator)
+{
+    dao_status_t status = dao_slab_create(large, name, out_allocator);
+    return status == DAO_OK ? DAO_OK : undo(large, status);
+}
+
+/* The host in pages, of which plans can have windows. */
+static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                                     const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_host_pages_config_t pages = {.pages = origin->host_pages,
+                                     .name = name,
+                                     .fit = fit,
+                                     .initial_bytes = config->initial_bytes,
+                                     .limit_bytes = config->limit_bytes};
+    dao_allocator_t *large = NULL;
+    dao_status_t status = dao_host_pages_create(&pages, &large);
+    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
+}
+
+static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_host_config_t host = {.name = name,
+                              .settings = *origin->host_settings,
+                              .budget = origin->budget,
+                              .fit = fit,
+                              .segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE),
+                              .initial_bytes = config->initial_bytes,
+                              .limit_bytes = config->limit_bytes};
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    if (dao_serving_is_on(&config->serving, origin->serving) && dao_host_pages_suit(origin->host_settings)) {
+        status = start_host_pages(name, fit, config, origin, out_allocator);
+    }
+    return status == DAO_ERR_NO_HOST_MEMORY /* so many addresses may be refused where regions are not */
+               ? dao_host_allocator_create(&host, out_allocator)
+               : status;
+}
+
 /* Good fit and best fit. */
 static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
@@ -86,14 +139,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
     size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
     if (place.kind == DAO_PLACE_KIND_CPU) {
-        dao_host_config_t host = {.name = name,
-                                  .settings = *origin->host_settings,
-                                  .budget = origin->budget,
-                                  .fit = fit,
-                                  .segment_bytes = segment_bytes,
-                                  .initial_bytes = config->initial_bytes,
-                                  .limit_bytes = config->limit_bytes};
-        return dao_host_allocator_create(&host, out_allocator);
+        return start_host(name, fit, config, origin, out_allocator);
     }
     if (place.kind == DAO_PLACE_KIND_PINNED) {
         dao_pinned_config_t pinned = {.ops = origin->ops,
@@ -118,17 +164,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = dao_slab_create(large, name, out_allocator);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        large->ops->destroy(large);
-        return dao_error_restore(&record);
-    }
-    return DAO_OK;
+    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
 }
 
 /* Gives what a place takes its memory from. */
@@ -141,6 +177,20 @@ static dao_upstream_t upstream_of(dao_place_t place, dao_place_origin_t *origin)
         upstream = (dao_upstream_t){.take = device_take, .give = device_give, .user = origin};
     }
     return upstream;
+}
+
+static dao_status_t blocks_create(dao_strategy_t strategy, const dao_strategy_config_t *config,
+                                  dao_allocator_t **out_allocator)
+{
+    switch (strategy) {
+    case DAO_STRATEGY_BINARY_BUDDY:
+        return dao_binary_buddy_create(config, out_allocator);
+    case DAO_STRATEGY_SIZE_CLASS:
+        return dao_size_class_create(config, out_allocator);
+    default:
+        DAO_ASSERT(strategy == DAO_STRATEGY_SYSTEM);
+        return dao_system_create(config, out_allocator);
+    }
 }
 
 /* The strategies that place whole blocks. */
@@ -159,15 +209,14 @@ static dao_status_t start_blocks(dao_place_t place, const char *name, const dao_
         .initial_bytes = config->initial_bytes,
         .limit_bytes = config->limit_bytes,
     };
-    switch (config->strategy) {
-    case DAO_STRATEGY_BINARY_BUDDY:
-        return dao_binary_buddy_create(&strategy, out_allocator);
-    case DAO_STRATEGY_SIZE_CLASS:
-        return dao_size_class_create(&strategy, out_allocator);
-    default:
-        DAO_ASSERT(config->strategy == DAO_STRATEGY_SYSTEM);
-        return dao_system_create(&strategy, out_allocator);
+    dao_allocator_t *blocks = NULL;
+    dao_status_t status = blocks_create(config->strategy, &strategy, &blocks);
+    if (status != DAO_OK || is_host) { /* the host has no streams */
+        *out_allocator = blocks;
+        return status;
     }
+    status = dao_ordered_create(origin->holds, blocks, out_allocator);
+    return status == DAO_OK ? DAO_OK : undo(blocks, status);
 }
 
 dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config, dao_place_origin_t *origin,
@@ -186,11 +235,8 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
     }
     status = dao_serving_wrap(place, &config->serving, origin->serving, origin->holds, out_allocator);
     if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        (*out_allocator)->ops->destroy(*out_allocator);
+        status = undo(*out_allocator, status);
         *out_allocator = NULL;
-        return dao_error_restore(&record);
     }
-    return DAO_OK;
+    return status;
 }

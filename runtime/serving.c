@@ -3,7 +3,9 @@
 #include "runtime/serving.h"
 
 #include "allocators/hardened.h"
+#include "allocators/ordered.h"
 #include "base/error.h"
+#include "base/names.h"
 #include "runtime/context_internal.h"
 
 #include <inttypes.h>
@@ -12,41 +14,27 @@
 
 /* ---- names ---- */
 
-static const struct {
-    dao_serving_mode_t mode;
-    const char *name;
-} modes[] = {
-#define MODE_ROW(number, symbol, name, text) {DAO_SERVING_##symbol, name},
+static const dao_named_t modes[] = {
+#define MODE_ROW(number, symbol, name, text) {name, DAO_SERVING_##symbol},
     DAO_SERVING_LIST(MODE_ROW)
 #undef MODE_ROW
-};
+        {NULL, 0}};
 
-#define MODE_COUNT (sizeof(modes) / sizeof(modes[0]))
-#define MODE_NAMES "off, offsets or bins"
+#define MODE_COUNT (sizeof(modes) / sizeof(modes[0]) - 1)
 
 const char *dao_serving_mode_name(dao_serving_mode_t mode)
 {
-    for (size_t i = 0; i < MODE_COUNT; i++) {
-        if (modes[i].mode == mode) {
-            return modes[i].name;
-        }
-    }
-    return mode == DAO_SERVING_DEFAULT ? "default" : "?";
+    return mode == DAO_SERVING_DEFAULT ? "default" : dao_name_of(modes, (int)mode);
 }
 
 dao_status_t dao_serving_mode_parse(const char *text, dao_serving_mode_t *out_mode)
 {
-    if (text == NULL || out_mode == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_serving_mode_parse: %s is NULL",
-                         text == NULL ? "text" : "out_mode");
+    int value;
+    dao_status_t status = dao_name_parse(modes, "mode of serving", text, out_mode != NULL ? &value : NULL);
+    if (status == DAO_OK) {
+        *out_mode = (dao_serving_mode_t)value;
     }
-    for (size_t i = 0; i < MODE_COUNT; i++) {
-        if (strcmp(text, modes[i].name) == 0) {
-            *out_mode = modes[i].mode;
-            return DAO_OK;
-        }
-    }
-    return dao_error(DAO_ERR_INVALID, "\"%.64s\" is no mode of serving; write " MODE_NAMES, text);
+    return status;
 }
 
 /* ---- settings ---- */
@@ -75,8 +63,11 @@ dao_status_t dao_serving_find(dao_serving_config_t *out_defaults)
 {
     *out_defaults = (dao_serving_config_t){.mode = DAO_SERVING_OFF};
     const char *text = getenv("DAO_SERVING");
-    if (text != NULL && text[0] != '\0' && dao_serving_mode_parse(text, &out_defaults->mode) != DAO_OK) {
-        return dao_error(DAO_ERR_INVALID, "DAO_SERVING is \"%.64s\"; write " MODE_NAMES, text);
+    dao_status_t status = DAO_OK;
+    if (text != NULL && text[0] != '\0' &&
+        (status = dao_serving_mode_parse(text, &out_defaults->mode)) != DAO_OK) {
+        dao_error_prefix("DAO_SERVING: ");
+        return status;
     }
     const struct {
         const char *name;
@@ -85,7 +76,6 @@ dao_status_t dao_serving_find(dao_serving_config_t *out_defaults)
                   {"DAO_SERVING_STOP", &out_defaults->stop_iteration},
                   {"DAO_SERVING_STABLE", &out_defaults->stable_count},
                   {"DAO_SERVING_MAX", &out_defaults->max_count}};
-    dao_status_t status = DAO_OK;
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && status == DAO_OK; i++) {
         status = count_find(counts[i].name, counts[i].count);
     }
@@ -135,6 +125,11 @@ static dao_serving_config_t effective(const dao_serving_config_t *config,
     return serving;
 }
 
+bool dao_serving_is_on(const dao_serving_config_t *config, const dao_serving_config_t *defaults)
+{
+    return effective(config, defaults).mode != DAO_SERVING_OFF;
+}
+
 dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *config,
                               const dao_serving_config_t *defaults, dao_holds_t *holds,
                               dao_allocator_t **allocator)
@@ -159,6 +154,7 @@ static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
     if (status != DAO_OK) {
         return status;
     }
+    allocator = dao_ordered_behind(allocator);
     allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
     *out_planned = dao_is_planned(allocator) ? allocator : NULL;
     return DAO_OK;

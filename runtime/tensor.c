@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/names.h"
 #include "runtime/context_internal.h"
 #include "runtime/memory_internal.h"
 #include "runtime/tensor_internal.h"
@@ -48,16 +49,15 @@ size_t dao_type_size(dao_type_t type)
     return 0;
 }
 
-const char *dao_type_text(dao_type_t type)
+static const dao_named_t types[] = {
+#define TYPE_ROW(number, symbol, size, name) {name, DAO_TYPE_##symbol},
+    DAO_TYPE_LIST(TYPE_ROW)
+#undef TYPE_ROW
+        {NULL, 0}};
+
+const char *dao_type_name(dao_type_t type)
 {
-    switch (type) {
-#define DAO_TYPE_CASE(number, name, size, text)                                                              \
-    case DAO_TYPE_##name:                                                                                    \
-        return text;
-        DAO_TYPE_LIST(DAO_TYPE_CASE)
-#undef DAO_TYPE_CASE
-    }
-    return "?";
+    return dao_name_of(types, (int)type);
 }
 
 /* ---- arithmetic of layouts ---- */
@@ -347,7 +347,7 @@ dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes, d
     }
     if (offset_bytes % element_bytes != 0) {
         return dao_error(DAO_ERR_INVALID, "%s: offset %zu is not a multiple of %zu bytes, the size of %s",
-                         function, offset_bytes, element_bytes, dao_type_text(type));
+                         function, offset_bytes, element_bytes, dao_type_name(type));
     }
     return view_create(function, memory, offset_bytes, type, rank, shape, strides, out_tensor);
 }

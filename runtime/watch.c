@@ -138,7 +138,7 @@ dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t 
     unlock();
     return empty != NULL
                ? DAO_OK
-               : dao_error(DAO_ERR_LIMIT, "dao_segment_callback_add: there are %d callbacks already",
+               : dao_error(DAO_ERR_TOO_MANY, "dao_segment_callback_add: there are %d callbacks already",
                            DAO_SEGMENT_CALLBACK_COUNT_MAX);
 }
 

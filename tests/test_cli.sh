@@ -79,7 +79,7 @@ expect 2 '"twice" is no mode' run "$trace" --mode twice
 expect 2 "--host:" run "$trace" --host much
 expect 2 "need --file" run "$trace" --host 1GiB --file-in 1GB/s
 expect 2 "--file needs --host" run "$trace" --file "$folder"
-expect 2 '--file-engine: there is no engine "aio"' run "$trace" --host 1GiB --file "$folder" --file-engine aio
+expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$folder" --file-engine aio
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
 expect 2 "are not for a planned step" run "$trace" --scheme plan --file "$folder" --host 1GiB
 

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Slow builds run fewer seeds and let fewer calls fail. */
@@ -209,6 +210,17 @@ static void end(void)
 static const dao_executor_config_t tight = {
     .capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = true};
 
+/* The same with little host memory and a file behind it. */
+static dao_executor_config_t tight_with_file(size_t host_bytes)
+{
+    dao_executor_config_t config = tight;
+    config.host_bytes = host_bytes;
+    config.file = (dao_file_config_t){.directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp",
+                                      .in_bytes_per_second = LINK_BYTES_PER_S / 2,
+                                      .out_bytes_per_second = LINK_BYTES_PER_S / 3};
+    return config;
+}
+
 /* Runs steps until `count` more of them have followed a plan. */
 static void run_until_planned(const variation_t *variation, uint64_t count)
 {
@@ -221,9 +233,9 @@ static void run_until_planned(const variation_t *variation, uint64_t count)
 
 /* ---- tests ---- */
 
-static uint64_t run_in_virtual_time(bool without_plans, dao_executor_stats_t *out_stats)
+static uint64_t run_in_virtual_time(dao_executor_config_t config, bool without_plans,
+                                    dao_executor_stats_t *out_stats)
 {
-    dao_executor_config_t config = tight;
     config.without_plans = without_plans;
     begin(&dao_sim_bytes_backend_ops, true, &config);
     for (int i = 0; i < STEPS; i++) {
@@ -242,8 +254,8 @@ static uint64_t run_in_virtual_time(bool without_plans, dao_executor_stats_t *ou
 static void a_step_that_repeats_is_planned_and_followed(void)
 {
     dao_executor_stats_t stats, again, online;
-    uint64_t planned_ns = run_in_virtual_time(false, &stats);
-    uint64_t online_ns = run_in_virtual_time(true, &online);
+    uint64_t planned_ns = run_in_virtual_time(tight, false, &stats);
+    uint64_t online_ns = run_in_virtual_time(tight, true, &online);
     CU_ASSERT_EQUAL(stats.plan_count, 1);
     CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
     CU_ASSERT_EQUAL(stats.deviation_count, 0);
@@ -254,8 +266,49 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(online.plan_count, 0);
     (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
     CU_ASSERT_TRUE(planned_ns <= online_ns);
-    CU_ASSERT_EQUAL(run_in_virtual_time(false, &again), planned_ns); /* to the nanosecond */
+    CU_ASSERT_EQUAL(run_in_virtual_time(tight, false, &again), planned_ns); /* to the nanosecond */
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+/* Some tensors of the plan go to the host, some on to the file. */
+static void a_plan_with_a_file_is_followed(void)
+{
+    dao_executor_stats_t stats, again, online;
+    dao_executor_config_t config = tight_with_file(12 * UNIT);
+    uint64_t planned_ns = run_in_virtual_time(config, false, &stats);
+    uint64_t online_ns = run_in_virtual_time(config, true, &online);
+    CU_ASSERT_EQUAL(stats.plan_count, 1);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
+    CU_ASSERT_EQUAL(stats.deviation_count, 0);
+    CU_ASSERT_TRUE(stats.file_out_bytes > 0 && stats.file_in_bytes > 0);
+    CU_ASSERT_TRUE(stats.peak_host_used_bytes <= config.host_bytes);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
+    CU_ASSERT_TRUE(planned_ns <= online_ns);
+    CU_ASSERT_EQUAL(run_in_virtual_time(config, false, &again), planned_ns);
+    CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+/* From a host that holds no tensor to one that holds all, and a device that just holds each kernel. */
+static void plans_with_a_file_hold_at_all_limits(void)
+{
+    uint64_t with_file = 0;
+    for (size_t device_units = 12; device_units <= 30; device_units += 6) {
+        for (size_t host_units = 0; host_units <= 48; host_units = 2 * host_units + 1) {
+            dao_executor_config_t config = tight_with_file(host_units * UNIT + 1);
+            config.capacity_bytes = device_units * UNIT;
+            begin(&dao_sim_bytes_backend_ops, true, &config);
+            for (int i = 0; i < STEPS; i++) {
+                run_well(&usual);
+            }
+            uint64_t before = stats_now().file_in_bytes;
+            run_well(&usual);
+            CU_ASSERT_TRUE(stats_now().plan_hit_count >= STEPS / 2);
+            CU_ASSERT_TRUE(stats_now().peak_host_used_bytes <= config.host_bytes);
+            with_file += stats_now().file_in_bytes > before ? 1 : 0;
+            end();
+        }
+    }
+    CU_ASSERT_TRUE(with_file >= 8);
 }
 
 /* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than fit. */
@@ -376,6 +429,21 @@ static void a_step_that_becomes_another_one_loses_nothing(void)
     end();
 }
 
+static void a_step_with_a_file_may_become_another_one(void)
+{
+    dao_executor_config_t config = tight_with_file(8 * UNIT);
+    config.queue_kernels = 2;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < OTHER_COUNT; i++) {
+        run_until_planned(&usual, 2);
+        run_well(&others[i]);
+        CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    }
+    CU_ASSERT_TRUE(stats_now().deviation_count >= 3);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
 static void steps_that_alternate_keep_a_plan_each(void)
 {
     begin(&dao_sim_bytes_backend_ops, true, &tight);
@@ -441,7 +509,7 @@ static variation_t random_variation(void)
 
 static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int step_count)
 {
-    dao_executor_config_t config = tight;
+    dao_executor_config_t config = below(2) == 0 ? tight : tight_with_file(1 + (size_t)below(40) * UNIT);
     config.capacity_bytes = (12 + (size_t)below(24)) * UNIT;
     config.queue_kernels = 1 + (uint32_t)below(40);
     begin(ops, is_still, &config);
@@ -552,12 +620,44 @@ static void a_plan_that_cannot_be_made_harms_nothing(void)
     (void)printf("    %" PRIu64 " allocations\n", n);
 }
 
+#if defined(DAO_FAULTS)
+/* Operations of the file fail or come back short for some steps: a step may be refused, nothing is lost, and behind the sync
+   that says so plans are followed again. */
+static void a_bad_disk_loses_nothing(void)
+{
+    static const dao_fault_t points[] = {DAO_FAULT_FILE_WRITE, DAO_FAULT_FILE_READ, DAO_FAULT_FILE_SHORT};
+    enum { BAD_STEPS = 3 };
+    dao_executor_config_t config = tight_with_file(8 * UNIT);
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (size_t p = 0; p < sizeof(points) / sizeof(points[0]); p++) {
+        for (uint64_t n = 0; n < 20; n += FAIL_EVERY) {
+            run_until_planned(&usual, 1);
+            dao_fault_arm(points[p], n, n % 2 == 0);
+            for (int i = 0; i < BAD_STEPS; i++) {
+                dao_status_t status = run_network(&usual);
+                CU_ASSERT_TRUE(status == DAO_OK || points[p] != DAO_FAULT_FILE_SHORT);
+                CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
+            }
+            CU_ASSERT_TRUE(dao_fault_disarm() > 0);
+            CU_ASSERT_NOT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+            CU_ASSERT_EQUAL(program.mismatch_count, 0);
+            CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+        }
+    }
+    run_until_planned(&usual, 2);
+    end();
+}
+#endif
+
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
+    {"a plan with a file is followed", a_plan_with_a_file_is_followed},
+    {"plans with a file hold at all limits", plans_with_a_file_hold_at_all_limits},
     {"the step before tells what comes", the_step_before_tells_what_comes},
     {"outputs that take turns are given up", outputs_that_take_turns_are_given_up},
     {"what fits is not planned", what_fits_is_not_planned},
     {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
+    {"a step with a file may become another one", a_step_with_a_file_may_become_another_one},
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
     {"more shapes than are kept", more_shapes_than_are_kept},
     {"other times are planned anew", other_times_are_planned_anew},
@@ -566,6 +666,9 @@ static CU_TestInfo tests[] = {
     {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
     {"refused calls lose nothing", refused_calls_lose_nothing},
     {"a plan that cannot be made harms nothing", a_plan_that_cannot_be_made_harms_nothing},
+#if defined(DAO_FAULTS)
+    {"a bad disk loses nothing", a_bad_disk_loses_nothing},
+#endif
     CU_TEST_INFO_NULL,
 };
 

@@ -179,13 +179,13 @@ static void engines_have_names(void)
 {
     for (int i = DAO_FILE_ENGINE_AUTO; i <= DAO_FILE_ENGINE_THREADS; i++) {
         dao_file_engine_t engine = DAO_FILE_ENGINE_AUTO;
-        CU_ASSERT_EQUAL(dao_file_engine_parse(dao_file_engine_text((dao_file_engine_t)i), &engine), DAO_OK);
+        CU_ASSERT_EQUAL(dao_file_engine_parse(dao_file_engine_name((dao_file_engine_t)i), &engine), DAO_OK);
         CU_ASSERT_EQUAL((int)engine, i);
     }
     dao_file_engine_t engine = DAO_FILE_ENGINE_THREADS;
     CU_ASSERT_EQUAL(dao_file_engine_parse("aio", &engine), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(engine, DAO_FILE_ENGINE_THREADS);
-    CU_ASSERT_STRING_EQUAL(dao_file_engine_text((dao_file_engine_t)7), "?");
+    CU_ASSERT_STRING_EQUAL(dao_file_engine_name((dao_file_engine_t)7), "unknown");
 }
 
 static CU_TestInfo tests[] = {

@@ -587,7 +587,7 @@ static void there_are_63_numbers(void)
     }
     uint32_t number = 0;
     CU_ASSERT_EQUAL(dao_holds_stream_add(holds, (dao_backend_stream_t *)(void *)lane, &number),
-                    DAO_ERR_LIMIT);
+                    DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(number, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63"));
     dao_holds_stream_remove(holds, 17);

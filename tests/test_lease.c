@@ -208,6 +208,52 @@ static void what_has_no_leases_says_so(void)
 
 /* ---- retained blocks ---- */
 
+/* What a lease owes, whatever keeps the place. */
+static void check_lease(void)
+{
+    const size_t size_bytes = 100 * KIB;
+    dao_lease_t *lease = begin_at(device);
+    char *block = dao_alloc(device, size_bytes);
+    void *ordered = dao_alloc_async(device, size_bytes, NULL);
+    CU_ASSERT_TRUE_FATAL(block != NULL && ordered != NULL);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    device_fill(device, block, 0x5a, size_bytes); /* the memory is the lease's */
+    (void)trim_device();
+    void *other = dao_alloc(device, size_bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+    CU_ASSERT_PTR_NOT_EQUAL(other, block);
+    CU_ASSERT_TRUE(device_holds(device, block, 0x5a, size_bytes));
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(device, other), DAO_OK); /* put off */
+    CU_ASSERT_EQUAL(dao_lease_enter(lease), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(dao_alloc(device, size_bytes), block);
+    CU_ASSERT_EQUAL(dao_lease_leave(lease), DAO_OK);
+    CU_ASSERT_EQUAL(stats_of(lease).live_count, 2);
+    CU_ASSERT_TRUE(stats_of(lease).held_bytes >= 2 * size_bytes);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_TRUE(dao_used(device) >= size_bytes && dao_used(device) < 2 * size_bytes + 64 * KIB);
+    CU_ASSERT_EQUAL(dao_free_async(device, ordered, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+}
+
+static void every_strategy_has_leases_hardened_or_not(void)
+{
+    static const uint32_t hardenings[] = {0, DAO_HARDENING_GUARD | DAO_HARDENING_JUNK |
+                                                 DAO_HARDENING_QUARANTINE | DAO_HARDENING_CHECKSUM};
+    for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
+        for (int i = 0; i < 2; i++) {
+            library_stop();
+            library_start();
+            dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = hardenings[i]};
+            CU_ASSERT_EQUAL(dao_place_configure(device, &config), DAO_OK);
+            check_lease();
+        }
+    }
+}
+
 static void a_retained_block_is_freed_when_its_lease_ends(void)
 {
     char *weights = dao_alloc(device, PAGE);
@@ -293,7 +339,7 @@ static void a_retained_block_keeps_the_order_of_its_free(void)
     dao_lease_t *lease = begin_at(device);
     CU_ASSERT_EQUAL(dao_lease_retain(lease, weights), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_free_async(device, weights, stream), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
     CU_ASSERT_PTR_EQUAL(dao_alloc_async(device, CAPACITY_BYTES, other), weights);
@@ -351,7 +397,7 @@ static void a_lease_that_must_wait_does_not_end_in_a_host_function(void)
     CU_ASSERT_EQUAL(dao_lease_retain(ending, small), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_retain(ending, large), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_commit(ending), DAO_OK);
-    CU_ASSERT_EQUAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_host_func(stream, end_lease, NULL), DAO_OK);
     dao_gate_await_reached(&gate);
     CU_ASSERT_EQUAL(dao_free_async(device, small, stream), DAO_OK);
@@ -608,6 +654,7 @@ static CU_TestInfo library_tests[] = {
     {"a capture given up leaves live blocks", a_capture_given_up_leaves_live_blocks},
     {"a thread is under one lease a place", a_thread_is_under_one_lease_a_place},
     {"what has no leases says so", what_has_no_leases_says_so},
+    {"every strategy has leases, hardened or not", every_strategy_has_leases_hardened_or_not},
     {"a retained block is freed when its lease ends", a_retained_block_is_freed_when_its_lease_ends},
     {"a retained block that nobody freed stays", a_retained_block_that_nobody_freed_stays},
     {"the last of two leases frees a retained block", the_last_of_two_leases_frees_a_retained_block},

@@ -288,10 +288,10 @@ static void an_ended_lease_makes_room_once_it_is_empty(void)
         leases[i] = lease_begin();
         blocks[i] = take(leases[i], PAGE);
     }
-    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_TOO_MANY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "release leases"));
     lease_end(leases[3]);
-    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_LIMIT); /* its block is live */
+    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_TOO_MANY); /* its block is live */
     give(blocks[3]);
     CU_ASSERT_EQUAL(lease_begin(), leases[3]);
     CU_ASSERT_EQUAL(lease_stats(leases[3]).used_bytes, 0);

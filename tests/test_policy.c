@@ -250,13 +250,13 @@ static void names_go_both_ways(void)
 #define CHECK_NAME(number, name, text, meaning)                                                              \
     CU_ASSERT_EQUAL(dao_policy_parse(text, &policy), DAO_OK);                                                \
     CU_ASSERT_EQUAL(policy, DAO_POLICY_##name);                                                              \
-    CU_ASSERT_STRING_EQUAL(dao_policy_text(DAO_POLICY_##name), text);
+    CU_ASSERT_STRING_EQUAL(dao_policy_name(DAO_POLICY_##name), text);
     DAO_POLICY_LIST(CHECK_NAME)
 #undef CHECK_NAME
     CU_ASSERT_EQUAL(dao_policy_parse("best", &policy), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "weighted_belady"));
     CU_ASSERT_EQUAL(dao_policy_parse(NULL, &policy), DAO_ERR_INVALID);
-    CU_ASSERT_STRING_EQUAL(dao_policy_text((dao_policy_t)99), "?");
+    CU_ASSERT_STRING_EQUAL(dao_policy_name((dao_policy_t)99), "unknown");
 }
 
 static CU_TestInfo tests[] = {

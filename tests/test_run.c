@@ -63,7 +63,7 @@ static dao_run_result_t run(dao_run_config_t config)
     dao_status_t status = dao_run_step(&config, &trace, &result);
     if (status != DAO_OK || result.mismatch_count > 0 || result.unlimited_mismatch_count > 0) {
         (void)printf("    policy %s, capacity %" PRIu64 ", mode %d: %s: %s%s\n",
-                     dao_policy_text(config.policy), config.capacity_bytes, config.mode,
+                     dao_policy_name(config.policy), config.capacity_bytes, config.mode,
                      dao_status_name(status), status != DAO_OK ? dao_last_message() : "",
                      result.first_mismatch);
         CU_FAIL("a run");

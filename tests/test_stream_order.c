@@ -1,900 +1,127 @@
-/* Memory in stream order: who gets a block when, what it waits for, and that nobody ever sees another one's writes.
-
-   Kernels are host functions on the cpu backend's streams: they write a block, or check that it is as it was left. Where a
-   block is to go from one stream to another the place is limited to one page, so that there is nothing else to take. */
-#include <dao/dao.h>
-
-#include "runtime/pressure_internal.h"
-#include "tests/support/device_bytes.h"
-#include "tests/support/fault_backend.h"
-#include "tests/support/gate.h"
-#include "tests/support/suite.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#define PAGE ((size_t)2 << 20)
-
-static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0};
-static const dao_place_t pinned_0 = {DAO_PLACE_KIND_PINNED, 0};
-static const dao_place_t elsewhere = {DAO_PLACE_KIND_DEVICE, 1};
-static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
-
-static dao_place_t place; /* where the tests allocate; on device 0 */
-
-static dao_stream_t *s, *t, *u;
-
-/* ---- kernels ---- */
-
-static _Atomic uint64_t wrong_count;
-static _Atomic uint64_t kernel_count;
-
-typedef struct kernel {
-    size_t size_bytes;
-    int expected; /* of every byte; -1: anything */
-    int written;  /* to every byte; -1: nothing */
-} kernel_t;
-
-static void run_kernel(unsigned char *const *bytes, void *user)
-{
-    kernel_t *kernel = user;
-    if (kernel->expected >= 0 &&
-        !bytes_are_all(bytes[0], (unsigned char)kernel->expected, kernel->size_bytes)) {
-        atomic_fetch_add(&wrong_count, 1);
-    }
-    if (kernel->written >= 0) {
-        memset(bytes[0], kernel->written, kernel->size_bytes);
-    }
-    atomic_fetch_add(&kernel_count, 1);
-    free(kernel);
-}
-
-static dao_status_t launch(dao_stream_t *stream, void *block, size_t size_bytes, int expected, int written)
-{
-    kernel_t *kernel = malloc(sizeof(*kernel));
-    if (kernel == NULL) {
-        abort();
-    }
-    *kernel = (kernel_t){.size_bytes = size_bytes, .expected = expected, .written = written};
-    dao_access_t access = expected < 0  ? DAO_ACCESS_WRITE
-                          : written < 0 ? DAO_ACCESS_READ
-                                        : DAO_ACCESS_READ_WRITE;
-    device_operand_t operand = {place, block, written < 0 && expected < 0 ? 0 : size_bytes, access};
-    dao_status_t status = device_launch(stream, &operand, 1, run_kernel, kernel);
-    if (status != DAO_OK) {
-        free(kernel);
-    }
-    return status;
-}
-
-static void must(dao_status_t status)
-{
-    CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
-}
-
-/* ---- start and stop ---- */
-
-static fault_config_t started; /* what the suite started with */
-
-static int start_at(dao_place_t where, const fault_config_t *config)
-{
-    dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
-    place = where;
-    started = *config;
-    return dao_context_start(&cpu, fault_backend_wrap(dao_backend_ops(), &started)) != DAO_OK;
-}
-
-static const fault_config_t quiet;
-
-static int start(void)
-{
-    return start_at(device_0, &quiet);
-}
-
-static int start_without_pages(void)
-{
-    static const fault_config_t no_pages = {.hide_pages = true};
-    return start_at(device_0, &no_pages);
-}
-
-static int start_pinned(void)
-{
-    return start_at(pinned_0, &quiet);
-}
-
-/* Holds commands back, so that streams interleave in other ways. */
-static fault_config_t slow_config(void)
-{
-    return (fault_config_t){
-        .seed = dao_test_seed("stream order, delays", 77), .delay_ns_max = 100000, .not_ready_max = 3};
-}
-
-static int start_slow(void)
-{
-    fault_config_t slow = slow_config();
-    return start_at(device_0, &slow);
-}
-
-static int start_slow_without_pages(void)
-{
-    fault_config_t slow = slow_config();
-    slow.hide_pages = true;
-    return start_at(device_0, &slow);
-}
-
-static int start_slow_pinned(void)
-{
-    fault_config_t slow = slow_config();
-    return start_at(pinned_0, &slow);
-}
-
-static int stop(void)
-{
-    bool is_fine = dao_finalize() == DAO_OK && fault_backend_live_count() == 0;
-    return is_fine ? 0 : 1;
-}
-
-static dao_stream_t **const ours[] = {&s, &t, &u};
-
-static void streams_destroy(void)
-{
-    for (int i = 0; i < 3; i++) {
-        dao_stream_destroy(*ours[i]);
-    }
-}
-
-static void begin(void)
-{
-    for (int i = 0; i < 3; i++) {
-        must(dao_stream_create(0, ours[i]));
-    }
-    atomic_store(&wrong_count, 0);
-}
-
-static void end(void)
-{
-    streams_destroy();
-    must(dao_limit_set(place, 0));
-    must(dao_trim(place, 0, NULL));
-    CU_ASSERT_EQUAL(dao_used(place), 0);
-    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
-}
-
-/* ---- helpers ---- */
-
-static void close_gate(dao_gate_t *gate, dao_stream_t *stream)
-{
-    dao_gate_init(gate);
-    must(dao_stream_host_func(stream, dao_gate_wait, gate));
-    dao_gate_await_reached(gate);
-}
-
-static void open_gate(dao_gate_t *gate, dao_stream_t *stream)
-{
-    dao_gate_open(gate);
-    must(dao_stream_synchronize(stream));
-    dao_gate_finish(gate);
-}
-
-static void *take(size_t size_bytes, dao_stream_t *stream)
-{
-    void *block = dao_alloc_async(place, size_bytes, stream);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-    return block;
-}
-
-static void give(void *block, dao_stream_t *stream)
-{
-    CU_ASSERT_EQUAL(dao_free_async(place, block, stream), DAO_OK);
-}
-
-/* Limits the device to so many pages more than live blocks take. */
-static void pages_are_left(size_t count)
-{
-    must(dao_trim(place, 0, NULL));
-    dao_stats_t stats;
-    must(dao_stats_get(place, &stats));
-    must(dao_limit_set(place, stats.reserved_bytes + count * PAGE));
-}
-
-static void one_page_is_left(void)
-{
-    pages_are_left(1);
-}
-
-/* Makes it known that several streams free. */
-static void be_several(void)
-{
-    give(take(PAGE, s), s);
-    give(take(PAGE, t), t);
-    must(dao_stream_synchronize(s));
-    must(dao_stream_synchronize(t));
-}
-
-static uint64_t event_calls(void)
-{
-    return fault_backend_calls(FAULT_CALL_EVENT_CREATE) + fault_backend_calls(FAULT_CALL_EVENT_RECORD) +
-           fault_backend_calls(FAULT_CALL_EVENT_QUERY) + fault_backend_calls(FAULT_CALL_EVENT_SYNCHRONIZE) +
-           fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT) +
-           fault_backend_calls(FAULT_CALL_STREAM_SYNCHRONIZE);
-}
-
-/* ---- one stream ---- */
-
-static void a_stream_takes_its_own_block_at_once(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    close_gate(&gate, s);
-    uint64_t calls = event_calls();
-    unsigned char *first = take(PAGE, s);
-    must(launch(s, first, PAGE, -1, 1));
-    give(first, s);
-    unsigned char *second = take(PAGE, s);
-    CU_ASSERT_PTR_EQUAL(second, first);
-    CU_ASSERT_EQUAL(event_calls(), calls);
-    must(launch(s, second, PAGE, 1, 2));
-    open_gate(&gate, s);
-    CU_ASSERT_EQUAL(device_byte(place, second + PAGE - 1), 2);
-    give(second, s);
-}
-
-/* A program of one stream, the same each time. */
-static void run_alone(void)
-{
-    uint64_t seed = 5;
-    void *blocks[16] = {NULL};
-    for (int i = 0; i < 2000; i++) {
-        uint32_t slot = (uint32_t)(dao_test_random(&seed) % 16);
-        if (blocks[slot] != NULL) {
-            give(blocks[slot], s);
-        }
-        blocks[slot] = take((1 + dao_test_random(&seed) % 16) * 64 * KIB, s);
-    }
-    for (int i = 0; i < 16; i++) {
-        give(blocks[i], s);
-    }
-}
-
-static void a_stream_alone_costs_no_call_of_the_backend(void)
-{
-    run_alone();
-    uint64_t calls = event_calls();
-    run_alone();
-    CU_ASSERT_EQUAL(event_calls(), calls);
-}
-
-/* ---- several streams ---- */
-
-static void another_stream_waits_on_the_device(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    close_gate(&gate, s);
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    unsigned char *again = take(PAGE, t); /* the host does not wait: the gate is closed */
-    CU_ASSERT_PTR_EQUAL(again, block);
-    uint64_t kernels = atomic_load(&kernel_count);
-    must(launch(t, again, PAGE, 1, 2));
-    must(launch(u, &kernels, 0, -1, -1)); /* an own stream goes on */
-    must(dao_stream_synchronize(u));
-    CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1);
-    open_gate(&gate, s);
-    must(dao_stream_synchronize(t));
-    CU_ASSERT_EQUAL(device_byte(place, again + PAGE - 1), 2);
-    give(again, t);
-}
-
-static void another_stream_waits_for_nothing_after_the_free(void)
-{
-    dao_gate_t before;
-    dao_gate_t after;
-    one_page_is_left();
-    be_several();
-    close_gate(&before, s);
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    dao_gate_init(&after);
-    must(dao_stream_host_func(s, dao_gate_wait, &after));
-    block = take(PAGE, t);
-    must(launch(t, block, PAGE, 1, 2));
-    dao_gate_open(&before);
-    must(dao_stream_synchronize(t)); /* s waits at the second gate */
-    CU_ASSERT_EQUAL(device_byte(place, block), 2);
-    dao_gate_await_reached(&after);
-    dao_gate_open(&after);
-    must(dao_stream_synchronize(s));
-    dao_gate_finish(&before);
-    dao_gate_finish(&after);
-    give(block, t);
-}
-
-static void a_merged_block_carries_all_its_users(void)
-{
-    dao_gate_t gates[2];
-    pages_are_left(2);
-    unsigned char *first = take(PAGE, s);
-    unsigned char *second = take(PAGE, t);
-    close_gate(&gates[0], s);
-    close_gate(&gates[1], t);
-    must(launch(s, first, PAGE, -1, 1));
-    must(launch(t, second, PAGE, -1, 2));
-    give(first, s);
-    give(second, t);
-    unsigned char *both = take(2 * PAGE, u);
-    CU_ASSERT_PTR_EQUAL(both, first < second ? first : second);
-    must(launch(u, first, PAGE, 1, 3));
-    must(launch(u, second, PAGE, 2, 3));
-    uint64_t kernels = atomic_load(&kernel_count);
-    open_gate(&gates[0], s);
-    CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1); /* the other user is not done */
-    open_gate(&gates[1], t);
-    must(dao_stream_synchronize(u));
-    CU_ASSERT_TRUE(device_holds(place, both, 3, 2 * PAGE));
-    give(both, u);
-}
-
-static void what_idle_streams_freed_is_one_hole_again(void)
-{
-    void *blocks[32];
-    pages_are_left(2);
-    for (int i = 0; i < 32; i++) {
-        blocks[i] = take(PAGE / 16, i % 2 == 0 ? s : t);
-    }
-    for (int i = 0; i < 32; i++) {
-        give(blocks[i], i % 2 == 0 ? s : t);
-    }
-    void *both = dao_alloc(place, 2 * PAGE);
-    CU_ASSERT_PTR_NOT_NULL(both);
-    CU_ASSERT_EQUAL(dao_free(place, both), DAO_OK);
-    uint64_t calls = event_calls();
-    both = take(2 * PAGE, u);
-    CU_ASSERT_EQUAL(event_calls(), calls); /* nobody holds a part of it */
-    give(both, u);
-}
-
-static void a_hung_stream_holds_its_own_blocks_alone(void)
-{
-    dao_gate_t gate;
-    be_several();
-    unsigned char *hung = take(PAGE, s);
-    give(take(PAGE, t), t);
-    close_gate(&gate, s);
-    must(launch(s, hung, PAGE, -1, 1));
-    give(hung, s);
-    for (int i = 0; i < 100; i++) {
-        unsigned char *block = take(PAGE, t);
-        must(launch(t, block, PAGE, -1, 2));
-        give(block, t);
-        must(dao_stream_synchronize(t)); /* it waits for nobody */
-    }
-    unsigned char *idle = dao_alloc(place, 8 * PAGE); /* nor does the host */
-    CU_ASSERT_PTR_NOT_NULL_FATAL(idle);
-    CU_ASSERT_TRUE(hung + PAGE <= idle || hung >= idle + 8 * PAGE);
-    CU_ASSERT_EQUAL(dao_free(place, idle), DAO_OK);
-    open_gate(&gate, s);
-    CU_ASSERT_EQUAL(device_byte(place, hung), 1);
-}
-
-static void a_recorded_stream_is_waited_for(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    be_several();
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    must(dao_stream_synchronize(s));
-    close_gate(&gate, u);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), DAO_OK);
-    must(launch(u, block, PAGE, 1, 2));
-    give(block, s);
-    unsigned char *again = take(PAGE, s); /* its own stream, but it is not the only one */
-    CU_ASSERT_PTR_EQUAL(again, block);
-    uint64_t kernels = atomic_load(&kernel_count);
-    must(launch(s, again, PAGE, 2, 3));
-    CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels);
-    open_gate(&gate, u);
-    must(dao_stream_synchronize(s));
-    CU_ASSERT_EQUAL(device_byte(place, again), 3);
-    give(again, s);
-}
-
-/* ---- together with dao_alloc() ---- */
-
-static void open_later(void *user)
-{
-    dao_sleep_until(dao_clock_ns() + 20 * 1000 * 1000);
-    dao_gate_open(user);
-}
-
-static void plain_memory_is_idle_and_is_waited_for_last(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    close_gate(&gate, s);
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    must(dao_stream_host_func(u, open_later, &gate));
-    unsigned char *plain = dao_alloc(place, PAGE); /* waits on the host: nothing else is left */
-    CU_ASSERT_PTR_NOT_NULL_FATAL(plain);
-    CU_ASSERT_EQUAL(device_byte(place, plain + PAGE - 1), 1);
-    device_fill(place, plain, 9, PAGE);
-    must(dao_stream_synchronize(s));
-    CU_ASSERT_EQUAL(device_byte(place, plain), 9);
-    CU_ASSERT_EQUAL(dao_free(place, plain), DAO_OK);
-    must(dao_stream_synchronize(u));
-    dao_gate_finish(&gate);
-}
-
-static void *alloc_a_page(void *user)
-{
-    *(void **)user = dao_alloc(place, PAGE);
-    return NULL;
-}
-
-static void a_free_wakes_who_waits_for_memory(void)
-{
-    dao_thread_t thread;
-    void *waited_for = NULL;
-    one_page_is_left();
-    must(dao_pressure_wait_set(place, UINT64_C(20) * 1000 * 1000 * 1000));
-    void *block = take(PAGE, s);
-    must(dao_thread_start(&thread, "waiter", alloc_a_page, &waited_for));
-    while (atomic_load(&dao_pressure_waiter_count) == 0) {
-        dao_thread_yield();
-    }
-    dao_sleep_until(dao_clock_ns() + 20 * 1000 * 1000); /* it has tried by then, most probably */
-    give(block, s);
-    dao_thread_join(&thread);
-    CU_ASSERT_PTR_NOT_NULL(waited_for);
-    CU_ASSERT_EQUAL(dao_free(place, waited_for), DAO_OK);
-    must(dao_pressure_wait_set(place, 0));
-}
-
-static void blocks_may_be_allocated_one_way_and_freed_the_other(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    unsigned char *block = dao_alloc(place, PAGE);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-    close_gate(&gate, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    block = take(PAGE, t);
-    must(launch(t, block, PAGE, 1, 2));
-    open_gate(&gate, s);
-    must(dao_stream_synchronize(t));
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
-    uint64_t calls = event_calls();
-    block = dao_alloc(place, PAGE);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-    CU_ASSERT_EQUAL(event_calls(), calls); /* it was free for all at once */
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
-}
-
-static void plain_memory_comes_back_when_the_host_has_waited(void)
-{
-    one_page_is_left();
-    for (int i = 0; i < 2; i++) {
-        give(take(PAGE, s), s);
-        must(i == 0 ? dao_stream_synchronize(s) : dao_device_synchronize(0));
-        uint64_t calls = event_calls();
-        void *block = dao_alloc(place, PAGE);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-        CU_ASSERT_EQUAL(event_calls(), calls);
-        CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
-    }
-}
-
-static void trim_gives_back_what_streams_held(void)
-{
-    be_several();
-    must(launch(s, &wrong_count, 0, -1, -1));
-    give(take(4 * PAGE, s), s);
-    size_t released_bytes = 0;
-    CU_ASSERT_EQUAL(dao_trim(place, 0, &released_bytes), DAO_OK);
-    CU_ASSERT_TRUE(released_bytes >= 4 * PAGE);
-    dao_stats_t stats;
-    must(dao_stats_get(place, &stats));
-    CU_ASSERT_EQUAL(stats.reserved_bytes, 0);
-}
-
-/* ---- streams come and go ---- */
-
-static void a_stream_that_is_destroyed_holds_nothing(void)
-{
-    one_page_is_left();
-    for (int i = 0; i < 200; i++) { /* more than there are numbers */
-        dao_stream_t *stream = NULL;
-        must(dao_stream_create(0, &stream));
-        unsigned char *block = take(PAGE, stream);
-        must(launch(stream, block, PAGE, -1, 1));
-        give(block, stream);
-        dao_stream_destroy(stream);
-    }
-    uint64_t calls = fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT);
-    unsigned char *block = take(PAGE, s);
-    CU_ASSERT_EQUAL(device_byte(place, block), 1);
-    CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_STREAM_WAIT_EVENT), calls);
-    give(block, s);
-}
-
-static void there_are_63_streams_in_order(void)
-{
-    static dao_stream_t *streams[DAO_HOLD_STREAM_MAX + 1];
-    uint32_t count = 0;
-    void *block = NULL;
-    do {
-        must(dao_stream_create(0, &streams[count]));
-        block = dao_alloc_async(place, 1000, streams[count]);
-        if (block != NULL) {
-            give(block, streams[count]);
-        }
-        count++;
-    } while (block != NULL && count <= DAO_HOLD_STREAM_MAX);
-    CU_ASSERT_PTR_NULL(block);
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "63 streams"));
-    block = dao_alloc(place, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, streams[count - 1]), DAO_ERR_LIMIT);
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK); /* nothing was changed */
-    dao_stream_destroy(streams[0]);
-    give(take(1000, streams[count - 1]), streams[count - 1]);
-    for (uint32_t i = 1; i < count; i++) {
-        dao_stream_destroy(streams[i]);
-    }
-}
-
-/* ---- arguments ---- */
-
-static void wrong_arguments_are_refused(void)
-{
-    dao_stream_t *other = NULL;
-    must(dao_stream_get(1, DAO_STREAM_ROLE_COMPUTE, &other));
-    void *block = take(1000, s);
-    size_t used_bytes = dao_used(place);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(host, 1000, s));
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, other));
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device:1"));
-    CU_ASSERT_PTR_NULL(dao_alloc_async(dao_device_place(7), 1000, s));
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 0, s));
-    CU_ASSERT_EQUAL(dao_free_async(place, NULL, s), DAO_OK);
-    CU_ASSERT_EQUAL(dao_free_async(host, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, other), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_free_async(place, &block, s), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, other), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_record_stream(place, &block, s), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_record_stream(host, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_used(place), used_bytes);
-    give(block, s);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, s), DAO_ERR_DOUBLE_FREE);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, s), DAO_ERR_FOREIGN_POINTER);
-    block = dao_alloc(place, 1000);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, s), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
-    block = dao_alloc(elsewhere, 1000);
-    CU_ASSERT_EQUAL(dao_free_async(place, block, s), DAO_ERR_WRONG_PLACE);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_free_async"));
-    CU_ASSERT_EQUAL(dao_free(elsewhere, block), DAO_OK);
-}
-
-static void no_stream_is_the_compute_stream(void)
-{
-    dao_stream_t *compute = NULL;
-    must(dao_stream_get(0, DAO_STREAM_ROLE_COMPUTE, &compute));
-    dao_gate_t gate;
-    one_page_is_left();
-    close_gate(&gate, compute);
-    void *block = dao_alloc_async(dao_device_place(0), PAGE, NULL);
-    CU_ASSERT_EQUAL(dao_free_async(dao_device_place(0), block, NULL), DAO_OK);
-    CU_ASSERT_PTR_EQUAL(dao_alloc_async(dao_device_place(0), PAGE, compute), block);
-    open_gate(&gate, compute);
-    CU_ASSERT_EQUAL(dao_free_async(dao_device_place(0), block, compute), DAO_OK);
-}
-
-static void the_end_of_the_library_is_the_end_of_its_streams(void)
-{
-    dao_stream_t *old = NULL;
-    CU_ASSERT_EQUAL_FATAL(start(), 0);
-    must(dao_stream_create(0, &old));
-    void *block = take(1000, old);
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY); /* the stream and the block are live */
-    CU_ASSERT_EQUAL(dao_free_async(place, block, old), DAO_ERR_SHUTDOWN);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, old));
-    dao_config_t cpu = {.cpu = {.device_count = 2, .device_bytes = 64 * MIB}};
-    must(dao_init(&cpu));
-    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, old));
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_finalize"));
-    dao_stream_destroy(old);
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
-}
-
-/* ---- failures ---- */
-
-/* A block goes from one stream to another; all is undone. The first error. A device that is lost in between touches no
-   memory any more; this one goes on, so that its kernels must not touch any then. */
-static dao_status_t hand_over(bool touches_memory)
-{
-    size_t size_bytes = touches_memory ? PAGE : 0;
-    unsigned char *block = dao_alloc_async(place, PAGE, s);
-    if (block == NULL) {
-        return dao_last_status();
-    }
-    dao_status_t first = launch(s, block, size_bytes, -1, 1);
-    give(block, s);
-    block = dao_alloc_async(place, PAGE, t);
-    if (block == NULL) {
-        return dao_last_status();
-    }
-    dao_status_t second = launch(t, block, size_bytes, first == DAO_OK ? 1 : -1, 2);
-    CU_ASSERT_EQUAL(dao_record_stream(place, block, u), dao_device_health(0));
-    give(block, t);
-    block = dao_alloc(place, PAGE);
-    if (block == NULL) {
-        return dao_last_status();
-    }
-    CU_ASSERT_TRUE(second != DAO_OK || device_holds(place, block, 2, size_bytes));
-    CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
-    return first != DAO_OK ? first : second;
-}
-
-/* A lost device is there again after a new start. */
-static void mend(void)
-{
-    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
-    streams_destroy();
-    must(dao_finalize());
-    CU_ASSERT_EQUAL_FATAL(start_at(place, &started), 0);
-    begin();
-    one_page_is_left();
-    be_several();
-}
-
-static void one_call_fails(fault_call_t kind)
-{
-    uint64_t n = 0;
-    bool has_failed = true;
-    one_page_is_left();
-    be_several();
-    for (; has_failed && n < 200; n++) {
-        fault_backend_arm(kind, n, false);
-        dao_status_t status = hand_over(kind != FAULT_CALL_LOSS);
-        has_failed = fault_backend_disarm() > 0;
-        CU_ASSERT_TRUE(has_failed || status == DAO_OK);
-        CU_ASSERT_EQUAL(dao_used(place), 0);
-        if (dao_device_health(0) != DAO_OK) {
-            mend();
-        }
-        must(dao_device_synchronize(0));
-        CU_ASSERT_EQUAL(hand_over(true), DAO_OK);
-    }
-    CU_ASSERT_TRUE(n > 3 && n < 200);
-}
-
-static void a_block_that_cannot_be_waited_for_stays_held(void)
-{
-    dao_gate_t gate;
-    one_page_is_left();
-    be_several();
-    close_gate(&gate, s);
-    unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
-    give(block, s);
-    fault_backend_arm(FAULT_CALL_STREAM_WAIT_EVENT, 0, false);
-    CU_ASSERT_PTR_NULL(dao_alloc_async(place, PAGE, t));
-    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BACKEND);
-    CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
-    CU_ASSERT_EQUAL(dao_used(place), 0);
-    unsigned char *again = take(PAGE, t);
-    must(launch(t, again, PAGE, 1, 2));
-    open_gate(&gate, s);
-    must(dao_stream_synchronize(t));
-    give(again, t);
-}
-
-static void any_call_may_fail_and_the_device_be_lost(void)
-{
-    one_call_fails(FAULT_CALL_ANY);
-    one_call_fails(FAULT_CALL_LOSS);
-}
-
-/* ---- random programs ---- */
-
-#define THREAD_COUNT 3
-#define LIVE_COUNT   8
-#define ROUND_COUNT  250
-
-typedef struct live {
-    unsigned char *block;
-    size_t size_bytes;
-    dao_stream_t *stream;
-    int value;
-} live_t;
-
-typedef struct worker {
-    dao_thread_t thread;
-    uint64_t seed;
-    live_t lives[LIVE_COUNT];
-    uint32_t served_count;
-    uint32_t failed_count;
-} worker_t;
-
-static dao_stream_t *pick_stream(worker_t *worker)
-{
-    return *ours[dao_test_random(&worker->seed) % 3];
-}
-
-/* Lets another stream read a block behind what its own has done so far. */
-static dao_status_t read_elsewhere(worker_t *worker, const live_t *live)
-{
-    dao_stream_t *reader = pick_stream(worker);
-    dao_event_t *event = NULL;
-    dao_status_t status = dao_event_create(0, &event);
-    if (status == DAO_OK) {
-        status = dao_event_record(event, live->stream);
-    }
-    if (status == DAO_OK) {
-        status = dao_stream_wait_event(reader, event);
-    }
-    dao_event_destroy(event);
-    if (status == DAO_OK) {
-        status = dao_record_stream(place, live->block, reader);
-    }
-    return status == DAO_OK ? launch(reader, live->block, live->size_bytes, live->value, -1) : status;
-}
-
-static bool work_with_new_block(worker_t *worker, live_t *live)
-{
-    live->size_bytes = (1 + dao_test_random(&worker->seed) % 8) * 64 * KIB;
-    live->stream = pick_stream(worker);
-    live->value = (int)(dao_test_random(&worker->seed) % 250);
-    live->block = dao_alloc_async(place, live->size_bytes, live->stream);
-    if (live->block == NULL) {
-        return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
-    }
-    worker->served_count++;
-    return launch(live->stream, live->block, live->size_bytes, -1, live->value) == DAO_OK;
-}
-
-static bool end_block(worker_t *worker, live_t *live)
-{
-    dao_status_t status = DAO_OK;
-    if (dao_test_random(&worker->seed) % 3 == 0) {
-        status = read_elsewhere(worker, live);
-    }
-    if (status == DAO_OK) {
-        status = launch(live->stream, live->block, live->size_bytes, live->value, -1);
-    }
-    if (status == DAO_OK) {
-        status = dao_free_async(place, live->block, live->stream);
-    }
-    live->block = NULL;
-    return status == DAO_OK;
-}
-
-/* The host writes and reads memory of its own: nobody else may do so meanwhile. */
-static bool work_on_host(worker_t *worker)
-{
-    size_t size_bytes = (1 + dao_test_random(&worker->seed) % 4) * 64 * KIB;
-    unsigned char *block = dao_alloc(place, size_bytes);
-    if (block == NULL) {
-        return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
-    }
-    device_fill(place, block, 251, size_bytes);
-    dao_thread_yield();
-    if (!device_holds(place, block, 251, size_bytes)) {
-        atomic_fetch_add(&wrong_count, 1);
-    }
-    return dao_free(place, block) == DAO_OK;
-}
-
-static void *work(void *user)
-{
-    worker_t *worker = user;
-    for (int round = 0; round < ROUND_COUNT; round++) {
-        live_t *live = &worker->lives[dao_test_random(&worker->seed) % LIVE_COUNT];
-        bool is_fine = live->block == NULL || end_block(worker, live);
-        if (is_fine) {
-            is_fine = dao_test_random(&worker->seed) % 8 == 0 ? work_on_host(worker)
-                                                              : work_with_new_block(worker, live);
-        }
-        worker->failed_count += !is_fine;
-    }
-    for (int i = 0; i < LIVE_COUNT; i++) {
-        worker->failed_count += worker->lives[i].block != NULL && !end_block(worker, &worker->lives[i]);
-    }
-    return NULL;
-}
-
-static void nobody_writes_to_anothers_block(void)
-{
-    static worker_t workers[THREAD_COUNT];
-    uint64_t seed = dao_test_seed("stream order", 4711);
-    memset(workers, 0, sizeof(workers));
-    must(dao_limit_set(place, 3 * PAGE));
-    for (int i = 0; i < THREAD_COUNT; i++) {
-        workers[i].seed = seed + (uint64_t)i;
-        must(dao_thread_start(&workers[i].thread, "worker", work, &workers[i]));
-    }
-    for (int i = 0; i < THREAD_COUNT; i++) {
-        dao_thread_join(&workers[i].thread);
-        CU_ASSERT_TRUE(workers[i].served_count > ROUND_COUNT / 4);
-        CU_ASSERT_EQUAL(workers[i].failed_count, 0);
-    }
-    must(dao_device_synchronize(0));
-    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
-}
-
-/* Small blocks of dao_alloc() belong to threads: the free waits until the stream is done with one. */
-static void a_small_block_of_dao_alloc_is_freed_in_order_too(void)
-{
-    unsigned char *small = dao_alloc(place, 1000);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
-    for (int32_t i = 0; i < 50; i++) {
-        must(launch(s, small, 1000, -1, (unsigned char)i));
-    }
-    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_OK);
-    CU_ASSERT_EQUAL(dao_used(place), 0);
-    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_ERR_DOUBLE_FREE);
-}
-
-static CU_TestInfo tests[] = {
-    {"a small block of dao_alloc is freed in order, too", a_small_block_of_dao_alloc_is_freed_in_order_too},
-    {"a stream takes its own block at once", a_stream_takes_its_own_block_at_once},
-    {"a stream alone costs no call of the backend", a_stream_alone_costs_no_call_of_the_backend},
-    {"another stream waits on the device", another_stream_waits_on_the_device},
-    {"another stream waits for nothing after the free", another_stream_waits_for_nothing_after_the_free},
-    {"a merged block carries all its users", a_merged_block_carries_all_its_users},
-    {"what idle streams freed is one hole again", what_idle_streams_freed_is_one_hole_again},
-    {"a hung stream holds its own blocks alone", a_hung_stream_holds_its_own_blocks_alone},
-    {"a recorded stream is waited for", a_recorded_stream_is_waited_for},
-    {"plain memory is idle, and is waited for last", plain_memory_is_idle_and_is_waited_for_last},
-    {"a free wakes who waits for memory", a_free_wakes_who_waits_for_memory},
-    {"blocks may be allocated one way and freed the other",
-     blocks_may_be_allocated_one_way_and_freed_the_other},
-    {"plain memory comes back when the host has waited", plain_memory_comes_back_when_the_host_has_waited},
-    {"trim gives back what streams held", trim_gives_back_what_streams_held},
-    {"a stream that is destroyed holds nothing", a_stream_that_is_destroyed_holds_nothing},
-    {"there are 63 streams in order", there_are_63_streams_in_order},
-    {"wrong arguments are refused", wrong_arguments_are_refused},
-    {"no stream is the compute stream", no_stream_is_the_compute_stream},
-    {"a block that cannot be waited for stays held", a_block_that_cannot_be_waited_for_stays_held},
-    {"any call may fail, and the device be lost", any_call_may_fail_and_the_device_be_lost},
-    CU_TEST_INFO_NULL,
+/* The contract of memory in stream order on all that keeps a place: pages, segments, pinned regions, each strategy of whole
+   blocks, and hardening over any of them; slowly, too, with commands held back so that streams interleave in other ways. */
+#include "tests/contract/stream_contract.h"
+
+#include <dao/context.h>
+
+#include <stdio.h>
+
+#define NAME_BYTES 80
+
+/* Without zero, so that junk is what is found. */
+#define HARDENING                                                                                            \
+    (DAO_HARDENING_GUARD | DAO_HARDENING_JUNK | DAO_HARDENING_QUARANTINE | DAO_HARDENING_CHECKSUM)
+
+/* What keeps the place. */
+typedef struct kind {
+    const char *name;
+    dao_place_kind_t place_kind;
+    dao_strategy_t strategy;
+    bool has_segments; /* for want of pages */
+    bool is_hardened;
+    bool is_brief; /* no programs at random: those of its neighbours go the same ways */
+} kind_t;
+
+static const kind_t kinds[] = {
+    {"pages", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_GOOD_FIT, false, false, false},
+    {"segments", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_BEST_FIT, true, false, false},
+    {"pinned", DAO_PLACE_KIND_PINNED, DAO_STRATEGY_GOOD_FIT, false, false, false},
+    {"binary buddy", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_BINARY_BUDDY, false, false, false},
+    {"size classes", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_SIZE_CLASS, false, false, false},
+    {"pass-through", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_SYSTEM, false, false, false},
+    {"pinned size classes", DAO_PLACE_KIND_PINNED, DAO_STRATEGY_SIZE_CLASS, false, false, true},
+    {"pinned pass-through", DAO_PLACE_KIND_PINNED, DAO_STRATEGY_SYSTEM, false, false, true},
+    {"hardened pages", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_GOOD_FIT, false, true, false},
+    {"hardened segments", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_BEST_FIT, true, true, true},
+    {"hardened pinned", DAO_PLACE_KIND_PINNED, DAO_STRATEGY_GOOD_FIT, false, true, false},
+    {"hardened binary buddy", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_BINARY_BUDDY, false, true, true},
+    {"hardened size classes", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_SIZE_CLASS, false, true, true},
+    {"hardened pass-through", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_SYSTEM, false, true, true},
 };
+#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-static CU_TestInfo random_tests[] = {
-    {"nobody writes to another's block", nobody_writes_to_anothers_block},
-    CU_TEST_INFO_NULL,
-};
+/* Which tests a kind of place has; and a start each, in the order of the suites. */
+typedef struct group {
+    const char *name;
+    CU_TestInfo *tests;
+    bool is_slow;
+    bool (*suits)(const kind_t *kind);
+} group_t;
 
-static CU_TestInfo end_tests[] = {
-    {"the end of the library is the end of its streams", the_end_of_the_library_is_the_end_of_its_streams},
-    CU_TEST_INFO_NULL,
+static bool suits_all(const kind_t *kind)
+{
+    (void)kind; /* every place */
+    return true;
+}
+
+static bool suits_reuse(const kind_t *kind)
+{
+    return !kind->is_hardened;
+}
+
+static bool suits_random(const kind_t *kind)
+{
+    return !kind->is_brief;
+}
+
+/* Bytes of a hardened place are looked at piece by piece, each held back: that takes too long. */
+static bool suits_delays(const kind_t *kind)
+{
+    return !kind->is_brief && !kind->is_hardened;
+}
+
+static bool suits_ranges(const kind_t *kind)
+{
+    return !kind->is_hardened && kind->strategy <= DAO_STRATEGY_BEST_FIT;
+}
+
+static const group_t groups[] = {
+    {"", stream_contract_tests, false, suits_all},
+    {", reuse", stream_contract_reuse_tests, false, suits_reuse},
+    {", ranges", stream_contract_range_tests, false, suits_ranges},
+    {", at random", stream_contract_random_tests, false, suits_random},
+    {", at random, slowly", stream_contract_random_tests, true, suits_delays},
 };
+#define GROUP_COUNT (sizeof(groups) / sizeof(groups[0]))
+
+#define SUITE_COUNT_MAX (KIND_COUNT * GROUP_COUNT + 1)
+
+/* The suites' places in the tables, in the order in which they run: CUnit hands a start no argument. */
+static size_t chosen[SUITE_COUNT_MAX];
+static size_t chosen_count, started_count;
+
+static int start_next(void)
+{
+    const kind_t *kind = &kinds[chosen[started_count] / GROUP_COUNT];
+    const group_t *group = &groups[chosen[started_count] % GROUP_COUNT];
+    started_count++;
+    fault_config_t faults = {.hide_pages = kind->has_segments};
+    if (group->is_slow) {
+        faults.seed = dao_test_seed("stream order, delays", 77);
+        faults.delay_ns_max = 100000;
+        faults.not_ready_max = 3;
+    }
+    dao_place_config_t config = {.strategy = kind->strategy};
+    config.hardening = kind->is_hardened ? HARDENING : 0;
+    return stream_contract_start((dao_place_t){kind->place_kind, 0}, &config, &faults);
+}
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {
-        {"stream order: pages", start, stop, begin, end, tests},
-        {"stream order: segments", start_without_pages, stop, begin, end, tests},
-        {"stream order: pinned", start_pinned, stop, begin, end, tests},
-        {"stream order: pages, at random", start, stop, begin, end, random_tests},
-        {"stream order: pages, at random, slowly", start_slow, stop, begin, end, random_tests},
-        {"stream order: segments, at random, slowly", start_slow_without_pages, stop, begin, end,
-         random_tests},
-        {"stream order: pinned, at random, slowly", start_slow_pinned, stop, begin, end, random_tests},
-        {"stream order: the end", NULL, NULL, NULL, NULL, end_tests},
-        CU_SUITE_INFO_NULL,
-    };
+    static CU_SuiteInfo suites[SUITE_COUNT_MAX + 1]; /* ends with an empty one */
+    static char names[SUITE_COUNT_MAX][NAME_BYTES];
+    for (size_t i = 0; i < KIND_COUNT * GROUP_COUNT; i++) {
+        const kind_t *kind = &kinds[i / GROUP_COUNT];
+        const group_t *group = &groups[i % GROUP_COUNT];
+        if (group->suits(kind)) {
+            (void)snprintf(names[chosen_count], NAME_BYTES, "stream order: %s%s", kind->name, group->name);
+            suites[chosen_count] =
+                (CU_SuiteInfo){names[chosen_count],   start_next,          stream_contract_stop,
+                               stream_contract_begin, stream_contract_end, group->tests};
+            chosen[chosen_count++] = i;
+        }
+    }
+    suites[chosen_count] =
+        (CU_SuiteInfo){"stream order: the end", NULL, NULL, NULL, NULL, stream_contract_end_tests};
     return dao_suite_run(suites);
 }

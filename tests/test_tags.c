@@ -222,7 +222,7 @@ static void the_table_of_names_ends_with_an_error(void)
         (void)snprintf(name, sizeof(name), "one more %u", count);
         status = dao_tag_create(name, &tag);
     }
-    CU_ASSERT_EQUAL(status, DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(status, DAO_ERR_TOO_MANY);
     CU_ASSERT_EQUAL(tag, DAO_TAG_COUNT_MAX - 1);
     CU_ASSERT_EQUAL(tag_named("weights"), 1); /* those that are there are still found */
 }

@@ -320,7 +320,7 @@ static void wrong_callbacks_are_refused(void)
     for (int i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
         CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_OK);
     }
-    CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_segment_callback_add(device, see, NULL, &id), DAO_ERR_TOO_MANY);
 }
 
 /* ---- threads ---- */

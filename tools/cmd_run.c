@@ -92,13 +92,7 @@ static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
                          "can give; choose lru, belady, weighted_lru, weighted_belady, window, "
                          "size, or all");
     }
-    if (status != DAO_OK) {
-        return dao_error(DAO_ERR_INVALID,
-                         "\"%.40s\" is no policy: there are lru, belady, weighted_lru, "
-                         "weighted_belady, window, size, and all",
-                         text);
-    }
-    return DAO_OK;
+    return status;
 }
 
 static bool is_planned(const settings_t *settings)
@@ -328,7 +322,7 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
-    dao_report_text(report, "policy", "policy", dao_policy_text(config->policy));
+    dao_report_text(report, "policy", "policy", dao_policy_name(config->policy));
     dao_report_count(report, "evictions", "evictions", stats->eviction_count);
     dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
     dao_report_count(report, "fetches", "fetches", stats->fetch_count);
@@ -357,7 +351,7 @@ static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run
 {
     uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
     if (count > 0) {
-        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_text(config->policy),
+        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_name(config->policy),
                       result->first_mismatch);
     }
     return count > 0;
@@ -389,7 +383,7 @@ static void print_policy_head(const dao_report_t *report)
 static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
 {
     const dao_executor_stats_t *stats = &result->stats;
-    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_text(config->policy),
+    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_name(config->policy),
                  (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
                  (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
                  (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));

@@ -5,6 +5,11 @@
  * A block freed on a stream is at once used again by that stream, in its own order. Another stream may get it, too: it
  * then waits, on the device, for the work before the free, and for nothing that came after. dao_alloc() gets only memory that
  * no stream uses any more, and waits for streams only before it would fail.
+ *
+ * Two kinds of places do less. With the strategies of whole blocks (binary_buddy, size_class, system) a freed block goes at
+ * once to a request of its stream that would get just such a block, to another stream's where there is nothing else, and to
+ * all others when its streams have passed. At a hardened place it goes to nobody before that: then its guard is looked at
+ * and its bytes are filled, and what is found damaged is logged and told by dao_hardening_check().
  */
 #ifndef DAO_ASYNC_H
 #define DAO_ASYNC_H
@@ -24,9 +29,8 @@ DAO_BEGIN_DECLS
  * @param stream      Borrowed, on the place's device; NULL is the device's compute stream.
  * @return The caller owns it until dao_free_async() or dao_free(). NULL with dao_last_status(): as dao_alloc(), and
  *         DAO_ERR_INVALID for a stream of another device or of a start of the library that dao_finalize() has ended;
- *         DAO_ERR_UNSUPPORTED for host memory, and for a place whose allocator knows no streams; DAO_ERR_LIMIT also if 63
- *         streams of the device have been used so: destroy one, or use dao_alloc(); DAO_ERR_BACKEND if the stream could
- *         not be made to wait.
+ *         DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_TOO_MANY if 63 streams of the device have been used so: destroy one,
+ *         or use dao_alloc(); DAO_ERR_BACKEND if the stream could not be made to wait.
  *
  * Threads: any. Waits: only for the device, when memory is short. Cost: as dao_alloc(); a backend call or two if the block
  * was freed on another stream.
@@ -43,11 +47,12 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @param stream   Borrowed, on the place's device; the one that uses it last. NULL is the device's compute stream.
- * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_LIMIT as
+ * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_TOO_MANY as
  *         for dao_alloc_async().
  *
  * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put
- * on, for the stream's work so far. Cost: O(1), and one backend call while several streams of the device free in turns.
+ * on, and at a hardened place or with a strategy of whole blocks if host memory has run out, for the stream's work so far.
+ * Cost: O(1), and one backend call while several streams of the device free in turns.
  */
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);
 
@@ -58,7 +63,7 @@ DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream
  * @param address  The start of a live block.
  * @param stream   Borrowed, on the place's device; NULL is the device's compute stream.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER; DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED also for a block of dao_alloc();
- *         DAO_ERR_INVALID, DAO_ERR_LIMIT as for dao_alloc_async(); DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ *         DAO_ERR_INVALID, DAO_ERR_TOO_MANY as for dao_alloc_async(); DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

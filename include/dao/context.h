@@ -36,8 +36,9 @@ typedef struct dao_cpu_config {
     bool no_page_mapping; /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
-/** What is done to find misuse of memory at a place; each costs memory or time. A hardened place follows no streams: what
-    asks for a stream's order is answered DAO_ERR_UNSUPPORTED. */
+/** What is done to find misuse of memory at a place; each costs memory or time. A block that is freed behind a stream's work,
+    or under a lease, is looked at and filled when the stream has passed and the lease has ended, with the next call that asks
+    for memory or trims; what is wrong is logged then, and told by dao_hardening_check(). */
 typedef enum dao_hardening {
     DAO_HARDENING_GUARD = 1u << 0, /**< "guard": bytes behind each block are looked at when it is freed */
     DAO_HARDENING_JUNK = 1u << 1,  /**< "junk": new blocks are filled with 0xcd, freed ones with 0xdd */
@@ -46,7 +47,8 @@ typedef enum dao_hardening {
         1u << 3, /**< "quarantine": freed blocks are filled, kept back for a while, and looked at
                                            before they are used again */
     DAO_HARDENING_CHECKSUM =
-        1u << 4 /**< "checksum": what the library knows of a block is verified when it is used */
+        1u << 4, /**< "checksum": what the library knows of a block is verified when it is used */
+    DAO_HARDENING_NONE = 1u << 5 /**< alone: none of these at a place, whatever all places have */
 } dao_hardening_t;
 
 /** Bytes of freed blocks that a place keeps back if it is not said how many. */

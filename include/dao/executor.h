@@ -114,7 +114,7 @@ typedef struct dao_executor_config {
     bool on_demand; /**< fetch operands when their kernel is next, not as soon as there is room for them */
     bool check;     /**< walk and check all structures after every kernel; for tests */
     bool
-        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand, DAO_POLICY_USER or a file */
+        without_plans; /**< learn no steps, see dao_executor_mark(). None are learnt either with on_demand or DAO_POLICY_USER */
 } dao_executor_config_t;
 
 /** Kernels that wait in the queue before push waits, by default. */
@@ -308,10 +308,10 @@ typedef struct dao_executor_stats {
 DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor,
                                                           dao_executor_stats_t *out_stats);
 
-/** Gives the text of a policy, such as "weighted_belady"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
-DAO_API const char *dao_policy_text(dao_policy_t policy);
+/** Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_policy_name(dao_policy_t policy);
 
-/** Finds a policy by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/** Finds a policy by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
 DAO_API DAO_NODISCARD dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy);
 
 DAO_END_DECLS

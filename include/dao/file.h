@@ -34,10 +34,10 @@ typedef struct dao_file_config {
     dao_file_engine_t engine;
 } dao_file_config_t;
 
-/** Gives the text of an engine, such as "uring"; "?" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
-DAO_API const char *dao_file_engine_text(dao_file_engine_t engine);
+/** Gives the name of an engine, such as "uring"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_file_engine_name(dao_file_engine_t engine);
 
-/** Finds an engine by its text. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/** Finds an engine by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
 DAO_API DAO_NODISCARD dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engine);
 
 DAO_END_DECLS

@@ -10,8 +10,13 @@
  *       ... run what was recorded; dao_lease_enter() and dao_lease_leave() around more of its allocations ...
  *     dao_lease_release(lease);            the graph is gone: the memory is anybody's
  *
- * A lease needs a device place with page mapping, of strategy good fit or best fit, that is not hardened. Its blocks are
+ * A lease needs a device place; of strategy good fit or best fit one with page mapping, unless it is hardened. Its blocks are
  * freed as all others are, by any thread, under the lease or not, and stay valid after it has ended until they are freed.
+ *
+ * With the strategies of whole blocks, what is free under a lease is used again by requests that would get just such a
+ * block; at hardened places by those of the same size, as it is: without junk, and with its guard where it was, which is
+ * looked at when the lease has ended. A new block of a hardened place is filled on a stream of the library's own, which the
+ * call waits for.
  */
 #ifndef DAO_LEASE_H
 #define DAO_LEASE_H
@@ -20,7 +25,8 @@
 
 DAO_BEGIN_DECLS
 
-/** Most leases of a place at a time. One that has ended counts as long as a block that was allocated under it is live. */
+/** Most leases of a place at a time. Where pages are mapped, and the place is not hardened, one that has ended counts as long
+    as a block that was allocated under it is live. */
 #define DAO_LEASE_COUNT_MAX 8u
 
 typedef struct dao_lease dao_lease_t;
@@ -33,7 +39,7 @@ typedef struct dao_lease dao_lease_t;
  * @param place      A device place; it is started if need be.
  * @param out_lease  The caller owns it, until dao_lease_cancel() or dao_lease_release(). It keeps the device alive.
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED for a place that
- *         has no leases; DAO_ERR_BUSY if this thread allocates under a lease at this place already; DAO_ERR_LIMIT for more
+ *         has no leases; DAO_ERR_BUSY if this thread allocates under a lease at this place already; DAO_ERR_TOO_MANY for more
  *         than DAO_LEASE_COUNT_MAX; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT; the backend's answer.
  *
  * Threads: any, which is the one that captures. Waits: never. Cost: reserving addresses, unless an ended lease left some.
@@ -65,7 +71,7 @@ DAO_API dao_status_t dao_lease_cancel(dao_lease_t *lease);
  * first. Several threads may do so at the same time. A thread leaves before it ends.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_BUSY if the lease
- *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_LIMIT for more than
+ *         is being captured, or this thread allocates under a lease at its place already; DAO_ERR_TOO_MANY for more than
  *         DAO_DEVICE_COUNT_MAX leases at a time; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT.
  *
  * Threads: any. Waits: never. Cost: O(1).
@@ -110,7 +116,7 @@ DAO_API dao_status_t dao_lease_release(dao_lease_t *lease);
 
 /** What a lease holds. */
 typedef struct dao_lease_stats {
-    uint64_t held_bytes;     /**< memory that the lease keeps, whole pages */
+    uint64_t held_bytes;     /**< memory that the lease keeps, whole pages or blocks */
     uint64_t used_bytes;     /**< of that, live blocks, roundings included */
     uint64_t live_count;     /**< live blocks */
     uint64_t retained_bytes; /**< blocks from elsewhere that it retains, roundings included */
@@ -124,7 +130,7 @@ typedef struct dao_lease_stats {
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_FORKED;
  *         DAO_ERR_REENTRANT.
  *
- * Threads: any. Waits: never. Cost: O(1).
+ * Threads: any. Waits: never. Cost: O(1); at hardened places and with strategies of whole blocks O(blocks of leases).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats);
 

@@ -18,8 +18,8 @@ DAO_BEGIN_DECLS
     X(4, SIZE_CLASS, "size_class", "blocks of 11 sizes from 32 KiB to 256 MiB, kept for the next request")   \
     X(5, SYSTEM, "system", "no cache: each block is a call of the backend or the system")
 
-/** How blocks are placed. All answer wrong frees with distinct errors, and hold limits exactly. The last three follow no
-    streams: what asks for a stream's order is answered DAO_ERR_UNSUPPORTED. */
+/** How blocks are placed. All answer wrong frees with distinct errors, hold limits exactly, follow streams (`<dao/async.h>`) and
+    have leases (`<dao/lease.h>`); the last three place whole blocks, which limits what is used again at once. */
 typedef enum dao_strategy {
     DAO_STRATEGY_DEFAULT = 0, /**< for device places what dao_config_t and DAO_STRATEGY say; else good fit */
 #define DAO_STRATEGY_ENUMERATOR(number, symbol, name, text)                                                  \
@@ -48,7 +48,8 @@ typedef struct dao_place_config {
                         own in stream order (cudaMallocFromPoolAsync) where the device has such (memory_pools of
                         dao_device_info_t), so that giving one back does not wait for all work of the device; pages are
                         not mapped then. Where it has none, it is as if this were false */
-    uint32_t hardening;           /**< of dao_hardening_t; 0 is what dao_config_t says for all places */
+    uint32_t
+        hardening; /**< of dao_hardening_t; 0 is what dao_config_t says for all places, DAO_HARDENING_NONE nothing */
     dao_serving_config_t serving; /**< serving iterations from plans: <dao/serving.h> */
 } dao_place_config_t;
 
@@ -69,7 +70,7 @@ typedef struct dao_place_config {
 DAO_API DAO_NODISCARD dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config);
 
 /**
- * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "?" for a number that is none.
+ * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -37,7 +37,7 @@ typedef size_t (*dao_pressure_callback_t)(dao_place_t place, size_t needed_bytes
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
  * @param out_id    Written only on DAO_OK; for dao_pressure_callback_remove(); never 0, never used again.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_LIMIT for more than DAO_PRESSURE_CALLBACK_COUNT_MAX;
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more than DAO_PRESSURE_CALLBACK_COUNT_MAX;
  *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(callbacks).

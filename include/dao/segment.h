@@ -39,7 +39,7 @@ typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t ev
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
  * @param out_id    Written only on DAO_OK; for dao_segment_callback_remove(); never 0, never used again.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's place; DAO_ERR_NO_DEVICE; DAO_ERR_LIMIT for more
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's place; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more
  *         than DAO_SEGMENT_CALLBACK_COUNT_MAX; DAO_ERR_REENTRANT from inside of one; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(callbacks).

@@ -81,7 +81,7 @@ typedef struct dao_serving_config {
 #define DAO_SERVING_WORK_DEFAULT (UINT64_C(1) << 24)
 
 /**
- * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "?" for a number that is none.
+ * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "unknown" for a number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

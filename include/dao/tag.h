@@ -24,7 +24,7 @@ typedef uint32_t dao_tag_t;
  *
  * @param name     1 to DAO_TAG_NAME_BYTES - 1 bytes, none of them a control character; copied.
  * @param out_tag  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_LIMIT if the process has DAO_TAG_COUNT_MAX - 1 tags; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_TOO_MANY if the process has DAO_TAG_COUNT_MAX - 1 tags; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(tags).
  */

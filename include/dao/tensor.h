@@ -38,8 +38,8 @@ typedef enum dao_type {
 
 /** Gives the bytes of one element; 0 for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
 DAO_API size_t dao_type_size(dao_type_t type);
-/** Gives the text of a type, such as "f32"; "?" for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
-DAO_API const char *dao_type_text(dao_type_t type);
+/** Gives the name of a type, such as "f32"; "unknown" for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
+DAO_API const char *dao_type_name(dao_type_t type);
 
 /** A counted view of a memory handle. What it shows never changes; view operations make new views. */
 typedef struct dao_tensor dao_tensor_t;

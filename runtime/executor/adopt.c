@@ -18,6 +18,8 @@
 #include "base/math.h"
 #include "runtime/executor/managed.h"
 
+#include <string.h>
+
 /* Queued kernels that are looked at to see which step begins. */
 #define EXPECT_KERNELS_MAX 64u
 
@@ -193,24 +195,23 @@ static uint64_t sum_of_kernels(const dao_meter_t *meter)
     return sum_ns;
 }
 
-/* Tells whether what was measured is not what the course was made with any more. */
-static bool has_changed(const dao_meter_t *meter, const dao_course_basis_t *basis)
+/* Tells whether what was measured, and noted, is not what the course was made with any more. */
+static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basis)
 {
+    const dao_meter_t *meter = &adopt->engine->meter;
     const dao_meter_link_t *in = &meter->links[DAO_STREAM_ROLE_H2D];
     const dao_meter_link_t *out = &meter->links[DAO_STREAM_ROLE_D2H];
     const dao_swap_tier_t *host = &basis->host;
     return is_off((double)sum_of_kernels(meter), (double)basis->compute_ns) ||
            (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_s, host->latency_ns))) ||
-           (out->count > 0 && is_off(out->ns, expected_ns(out, host->out_bytes_per_s, host->latency_ns)));
+           (out->count > 0 && is_off(out->ns, expected_ns(out, host->out_bytes_per_s, host->latency_ns))) ||
+           is_off((double)adopt->file.in_bytes_per_s, (double)basis->file.in_bytes_per_s) ||
+           is_off((double)adopt->file.out_bytes_per_s, (double)basis->file.out_bytes_per_s);
 }
 
 /* A direction without copies is taken to be as the other one. */
-static void note_link(dao_adopt_t *adopt)
+static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const dao_meter_link_t *out)
 {
-    const dao_meter_t *meter = &adopt->engine->meter;
-    dao_swap_tier_t *link = &adopt->link;
-    const dao_meter_link_t *in = &meter->links[DAO_STREAM_ROLE_H2D];
-    const dao_meter_link_t *out = &meter->links[DAO_STREAM_ROLE_D2H];
     uint64_t in_latency_ns = 0;
     uint64_t out_latency_ns = 0;
     if (in->count > 0) {
@@ -221,7 +222,51 @@ static void note_link(dao_adopt_t *adopt)
     }
     link->in_bytes_per_s = link->in_bytes_per_s != 0 ? link->in_bytes_per_s : link->out_bytes_per_s;
     link->out_bytes_per_s = link->out_bytes_per_s != 0 ? link->out_bytes_per_s : link->in_bytes_per_s;
-    link->latency_ns = in_latency_ns > out_latency_ns ? in_latency_ns : out_latency_ns;
+    if (in->count > 0 || out->count > 0) {
+        link->latency_ns = in_latency_ns > out_latency_ns ? in_latency_ns : out_latency_ns;
+    }
+}
+
+/* The speed at which a tensor of many pieces passes that each cost the latency. */
+static uint64_t speed_by_pieces(uint64_t bytes_per_s, uint64_t latency_ns, uint64_t piece_bytes)
+{
+    double piece_ns = (double)piece_bytes / (double)bytes_per_s * (double)DAO_NS_PER_S;
+    return (uint64_t)((double)bytes_per_s * piece_ns / (piece_ns + (double)latency_ns)) + 1;
+}
+
+static void note_file(dao_adopt_t *adopt)
+{
+    dao_file_tier_t *tier = &adopt->engine->file_tier;
+    const dao_meter_link_t *in = &tier->moved[DAO_FILE_READ];
+    const dao_meter_link_t *out = &tier->moved[DAO_FILE_WRITE];
+    dao_swap_tier_t file = {0};
+    note_tier(&file, in, out);
+    if (in->count > 0) {
+        adopt->file.in_bytes_per_s =
+            speed_by_pieces(file.in_bytes_per_s, file.latency_ns, tier->staging_bytes);
+    }
+    if (out->count > 0) {
+        adopt->file.out_bytes_per_s =
+            speed_by_pieces(file.out_bytes_per_s, file.latency_ns, tier->staging_bytes);
+    }
+    if (in->count > 0 || out->count > 0) {
+        adopt->file.in_bytes_per_s =
+            adopt->file.in_bytes_per_s != 0 ? adopt->file.in_bytes_per_s : adopt->file.out_bytes_per_s;
+        adopt->file.out_bytes_per_s =
+            adopt->file.out_bytes_per_s != 0 ? adopt->file.out_bytes_per_s : adopt->file.in_bytes_per_s;
+        adopt->file.latency_ns = file.latency_ns;
+        memset(tier->moved, 0, sizeof(tier->moved));
+    }
+}
+
+/* What is known of links, from the step that was measured. */
+static void note_links(dao_adopt_t *adopt)
+{
+    const dao_meter_t *meter = &adopt->engine->meter;
+    note_tier(&adopt->link, &meter->links[DAO_STREAM_ROLE_H2D], &meter->links[DAO_STREAM_ROLE_D2H]);
+    if (adopt->engine->file_tier.is_there) {
+        note_file(adopt);
+    }
 }
 
 static void count_step(dao_adopt_t *adopt, const dao_shape_t *shape)
@@ -243,6 +288,35 @@ static void count_step(dao_adopt_t *adopt, const dao_shape_t *shape)
 
 /* ---- planning ---- */
 
+/* Bytes that the program writes for each step: they come through the host, beside what a plan keeps there. */
+static uint64_t fed_bytes(const dao_step_log_t *log)
+{
+    uint64_t bytes = 0;
+    uint32_t known_count = 0; /* roles are numbered by their first uses */
+    for (uint32_t i = 0; i < log->use_count; i++) {
+        if (log->uses[i].role == known_count) {
+            const dao_shape_role_t *role = &log->roles[known_count++];
+            bytes += role->begins_anew && log->uses[i].kind != DAO_USE_WRITE ? role->size_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+/* The host's link, and its limit less what plans leave to the program. Where nothing fits the host, all that was seen to move are
+   pieces of the file. */
+static dao_swap_tier_t host_of(const dao_adopt_t *adopt, const dao_step_log_t *log)
+{
+    uint64_t limit_bytes = adopt->engine->config.host_limit_bytes, fed = fed_bytes(log);
+    dao_swap_tier_t host = adopt->link.in_bytes_per_s != 0 ? adopt->link : adopt->file;
+    host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? 1 : 0;
+    return host;
+}
+
+static bool is_link_known(const dao_adopt_t *adopt)
+{
+    return adopt->link.in_bytes_per_s != 0 || adopt->file.in_bytes_per_s != 0;
+}
+
 static void hand_in(dao_adopt_t *adopt, dao_shape_t *shape)
 {
     const dao_engine_config_t *config = &adopt->engine->config;
@@ -255,8 +329,9 @@ static void hand_in(dao_adopt_t *adopt, dao_shape_t *shape)
         return;
     }
     job->problem.capacity_bytes = config->arena_bytes;
-    job->problem.host = adopt->link;
-    job->problem.host.limit_bytes = config->host_limit_bytes;
+    job->problem.host = host_of(adopt, &shape->log);
+    job->problem.file = adopt->file;
+    job->problem.file.limit_bytes = adopt->engine->file_tier.limit_bytes;
     if (dao_desk_hand_in(&adopt->desk, job) != DAO_OK) {
         dao_desk_job_destroy(job);
         shape->try_count++;
@@ -273,12 +348,12 @@ static void use_measurement(dao_adopt_t *adopt)
     if (shape == NULL || meter->is_spoilt || meter->kernel_count != shape->log.kernel_count) {
         return;
     }
-    note_link(adopt);
+    note_links(adopt);
     count_step(adopt, shape);
     bool is_planned = shape->course != NULL;
-    bool wants_plan = is_planned ? adopt->is_by_course && has_changed(meter, &shape->course->basis)
+    bool wants_plan = is_planned ? adopt->is_by_course && has_changed(adopt, &shape->course->basis)
                                  : shape->has_evicted && shape->try_count < DAO_ADOPT_TRIES_MAX;
-    if (wants_plan && shape->new_course == NULL && adopt->link.in_bytes_per_s != 0) {
+    if (wants_plan && shape->new_course == NULL && is_link_known(adopt)) {
         hand_in(adopt, shape);
     }
 }
@@ -469,6 +544,7 @@ static void end_step(dao_adopt_t *adopt, dao_shape_t *shape)
     }
     if (engine->course != NULL) {
         dao_course_turn(engine);
+        shape->try_count = 0; /* what failed before has passed */
     }
     if (engine->meter.state == DAO_METER_RUNNING) {
         dao_meter_stop(&engine->meter);

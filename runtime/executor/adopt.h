@@ -21,7 +21,7 @@
 /* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5 %. */
 #define DAO_ADOPT_TOLERANCE 20u
 
-/* Times that a step's plan is tried to be made if host memory lacks. */
+/* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is full. */
 #define DAO_ADOPT_TRIES_MAX 3u
 
 /* A step that was seen. */
@@ -31,7 +31,7 @@ typedef struct dao_shape {
     uint64_t seen_at;         /* number of the step in which it came last */
     struct dao_shape *after;  /* the step that came behind it the last time; NULL: none did */
     bool has_evicted;         /* tensors had to leave the device in it: a plan is of use */
-    uint32_t try_count;       /* plans that could not be made */
+    uint32_t try_count;       /* plans that could not be made or entered since one was followed */
     dao_course_t *course;     /* NULL: none is made yet */
     dao_course_t *new_course; /* takes its place when the step begins the next time */
     uint32_t measure_steps;   /* between measurements, while its course is followed */
@@ -53,6 +53,7 @@ struct dao_adopt {
     bool is_by_course;     /* of that step: its course was followed throughout */
     dao_shape_t *at_desk;
     dao_swap_tier_t link; /* as measured last; without speed: not yet */
+    dao_swap_tier_t file; /* likewise, through the pinned pieces */
 };
 
 /* With `is_at_once` plans are made when they are asked for, and the device is waited for to be measured: the same calls always

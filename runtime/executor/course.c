@@ -8,6 +8,7 @@
 
    What is not in the plan, and what is done:
      a content that leaves unsaved, and may be asked for   it is copied out first
+     a write to the file that has failed                   the same: the host has seen it before the content leaves
      an operand that is not there                          it is copied in, or filled, at its place in the plan
      another tensor has a role that begins anew            the former one leaves
      anything else                                         an error: the engine leaves the course */
@@ -18,17 +19,18 @@
 #include "base/math.h"
 #include "runtime/executor/managed.h"
 #include "runtime/executor/residence.h"
+#include "runtime/executor/spill.h"
 
 /* Times that all residents who are not in their places are looked at. */
 #define MOVE_ROUND_MAX 16
 
 static const dao_fence_t no_fence;
 
-/* All that was queued so far, on all lanes. */
+/* All that was queued so far and may touch the device's memory. */
 static dao_fence_t everything(const dao_timeline_t *timeline)
 {
     dao_fence_t fence = no_fence;
-    for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
+    for (int lane = 0; lane < DAO_LANE_DEVICE_COUNT; lane++) {
         dao_fence_add(&fence, (dao_stream_role_t)lane, timeline->lanes[lane].issued);
     }
     return fence;
@@ -83,10 +85,32 @@ static void number(dao_course_t *course, dao_order_thing_t thing, uint64_t seque
 
 /* ---- who leaves ---- */
 
+/* A copy that is refused is no failure yet: the operand's kernel tries again. */
+static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t status)
+{
+    return status == DAO_ERR_COPY_FAILED && !engine->is_lost ? DAO_OK : status;
+}
+
 static bool needs_saving(const dao_managed_t *tensor)
 {
     bool is_overwritten = tensor->first_use != NULL && tensor->first_use->kind == DAO_USE_WRITE;
-    return tensor->has_device && tensor->residence == DAO_RESIDENCE_DEVICE && !is_overwritten;
+    return tensor->has_device && tensor->residence == DAO_RESIDENCE_DEVICE &&
+           !dao_residence_is_clean(tensor) && !is_overwritten;
+}
+
+/* A content that only the file has besides, and that the plan brings from the host, goes to its slot there first, once. */
+static dao_status_t settle_on_host(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor)
+{
+    if (!dao_course_keeps_slot(tensor) || tensor->residence != DAO_RESIDENCE_DEVICE ||
+        tensor->is_unverified) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_residence_save(engine, tensor);
+    if (status == DAO_OK) {
+        dao_fence_join(&course->extra, &tensor->host_written);
+        engine->stats.save_count++;
+    }
+    return unless_refused(engine, status);
 }
 
 static dao_status_t drop(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor)
@@ -94,15 +118,25 @@ static dao_status_t drop(dao_engine_t *engine, dao_course_t *course, dao_managed
     if (tensor == NULL || !tensor->has_device) {
         return DAO_OK;
     }
-    if (tensor->residence == DAO_RESIDENCE_BOTH) {
-        dao_residence_drop_device(engine, tensor);
-        return DAO_OK;
+    dao_status_t status = DAO_OK;
+    if (needs_saving(tensor) && tensor->file_copy == DAO_FILE_COPY_WRITING) {
+        status = dao_spill_await(engine, tensor);
+    }
+    if (status == DAO_OK && dao_residence_is_clean(tensor)) {
+        status = settle_on_host(engine, course, tensor);
+        if (status == DAO_OK) {
+            dao_residence_drop_device(engine, tensor);
+        }
+        return status;
+    }
+    if (status != DAO_OK) {
+        return status;
     }
     if (!needs_saving(tensor)) {
         dao_residence_discard(engine, tensor);
         return DAO_OK;
     }
-    dao_status_t status = dao_residence_evict(engine, tensor);
+    status = dao_residence_evict(engine, tensor);
     dao_fence_join(&course->extra, &tensor->host_written);
     engine->stats.save_count += status == DAO_OK ? 1 : 0;
     return status;
@@ -131,16 +165,19 @@ static bool drops_live_content(const dao_course_t *course, uint32_t thing)
 
 /* ---- copies ---- */
 
-/* A copy that is refused is no failure yet: the operand's kernel tries again. */
-static dao_status_t unless_refused(const dao_engine_t *engine, dao_status_t status)
+/* Tells whether the host or the file has a content that the device has not. */
+static bool can_come(const dao_managed_t *tensor)
 {
-    return status == DAO_ERR_COPY_FAILED && !engine->is_lost ? DAO_OK : status;
+    return !tensor->has_device &&
+           (tensor->residence == DAO_RESIDENCE_HOST || tensor->residence == DAO_RESIDENCE_FILE);
 }
 
 static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_t address,
                             const dao_fence_t *fence)
 {
-    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_H2D, fence);
+    bool is_file = tensor->residence == DAO_RESIDENCE_FILE;
+    dao_status_t status =
+        dao_timeline_before(&engine->timeline, is_file ? DAO_LANE_STAGE_IN : DAO_STREAM_ROLE_H2D, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
@@ -153,14 +190,41 @@ static dao_status_t copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint64_
     return status;
 }
 
-static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, const dao_fence_t *fence)
+static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, bool is_file,
+                             const dao_fence_t *fence)
 {
-    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_D2H, fence);
+    dao_status_t status =
+        dao_timeline_before(&engine->timeline, is_file ? DAO_LANE_STAGE_OUT : DAO_STREAM_ROLE_D2H, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
     }
-    return dao_residence_save(engine, tensor);
+    if (!is_file) {
+        return dao_residence_save(engine, tensor);
+    }
+    dao_spill_save(engine, tensor); /* if that failed, the content is saved elsewhere before it leaves */
+    return engine->is_lost ? engine->failure.status : DAO_OK;
+}
+
+/* A copy goes from where the bytes are, or to where there is place for them, which need not be the plan's tier. */
+static dao_status_t carry(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor,
+                          const dao_swap_copy_t *copy, const dao_fence_t *fence)
+{
+    if (!copy->is_in) {
+        bool is_on_its_way = tensor->file_copy != DAO_FILE_COPY_NONE;
+        return tensor->residence == DAO_RESIDENCE_DEVICE && !is_on_its_way
+                   ? copy_out(engine, tensor, copy->is_file, fence)
+                   : DAO_OK;
+    }
+    if (!can_come(tensor)) {
+        return DAO_OK;
+    }
+    bool is_off_plan = (tensor->residence == DAO_RESIDENCE_FILE) != copy->is_file;
+    dao_status_t status = copy_in(engine, tensor, copy->address_bytes, fence);
+    if (status == DAO_OK && is_off_plan) {
+        dao_fence_join(&course->extra, &tensor->device_written); /* on another lane than fences name */
+    }
+    return status;
 }
 
 static dao_status_t queue_copy(dao_engine_t *engine, dao_course_t *course, uint32_t index)
@@ -172,11 +236,7 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_course_t *course, uint3
     dao_status_t status = drop_all(engine, course, index);
     if (status == DAO_OK && tensor != NULL) {
         dao_fence_join(&fence, &course->extra); /* who left may have been saved */
-        if (copy->is_in && tensor->residence == DAO_RESIDENCE_HOST) {
-            status = unless_refused(engine, copy_in(engine, tensor, copy->address_bytes, &fence));
-        } else if (!copy->is_in && tensor->residence == DAO_RESIDENCE_DEVICE) {
-            status = unless_refused(engine, copy_out(engine, tensor, &fence));
-        }
+        status = unless_refused(engine, carry(engine, course, tensor, copy, &fence));
     }
     number(course, thing, engine->timeline.lanes[dao_order_roles[thing.lane]].issued);
     return status;
@@ -222,7 +282,7 @@ static dao_status_t pass_on(dao_engine_t *engine, dao_course_t *course, dao_cour
         status = drop(engine, course, former);
         if (status == DAO_OK && former->host_address != NULL && former->host_address == role->slot) {
             role->slot = NULL;
-            status = dao_host_tier_take(&engine->host_tier, &engine->timeline, role->size_bytes, &role->slot);
+            status = dao_residence_take_slot(engine, role->size_bytes, &role->slot);
             role->slot_busy = no_fence;
         }
         dao_course_forget(former); /* if the drop did not */
@@ -246,7 +306,7 @@ static dao_status_t bring(dao_engine_t *engine, dao_course_t *course, const dao_
     }
     dao_status_t status = DAO_OK;
     dao_fence_t all = everything(&engine->timeline);
-    if (tensor->residence == DAO_RESIDENCE_HOST) {
+    if (can_come(tensor)) {
         status = copy_in(engine, tensor, address, &all);
     } else {
         status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &all);
@@ -330,6 +390,11 @@ void *dao_course_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy)
     }
     *out_busy = role->slot_busy;
     return role->slot;
+}
+
+bool dao_course_keeps_slot(const dao_managed_t *tensor)
+{
+    return tensor->course_role != NULL && tensor->course_role->needs_slot;
 }
 
 bool dao_course_has_slot(const dao_managed_t *tensor, const void *slot)
@@ -470,7 +535,7 @@ static dao_status_t take_slots(dao_engine_t *engine, dao_course_t *course, const
         if (role->needs_slot && role->tensor != NULL && role->tensor->host_address != NULL) {
             role->slot = role->tensor->host_address;
         } else if (role->needs_slot) {
-            status = dao_host_tier_take(&engine->host_tier, &engine->timeline, role->size_bytes, &role->slot);
+            status = dao_residence_take_slot(engine, role->size_bytes, &role->slot);
         }
     }
     return status;
@@ -511,8 +576,7 @@ static dao_status_t bring_residents(dao_engine_t *engine, dao_course_t *course)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < course->role_count; i++) {
         dao_course_role_t *role = &course->roles[i];
-        if (role->start_address != DAO_COURSE_NOWHERE && role->tensor != NULL && !role->tensor->has_device &&
-            role->tensor->residence == DAO_RESIDENCE_HOST) {
+        if (role->start_address != DAO_COURSE_NOWHERE && role->tensor != NULL && can_come(role->tensor)) {
             status = unless_refused(engine, copy_in(engine, role->tensor, role->start_address, &no_fence));
         }
     }

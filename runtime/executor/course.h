@@ -25,7 +25,7 @@ typedef struct dao_course_role {
 /* What the plan was made with, to see later whether it still holds. */
 typedef struct dao_course_basis {
     uint64_t compute_ns;
-    dao_swap_tier_t host;
+    dao_swap_tier_t host, file;
 } dao_course_basis_t;
 
 struct dao_course {
@@ -75,6 +75,9 @@ void dao_course_turn(dao_engine_t *engine);
 
 /* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */
 void *dao_course_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
+
+/* Tells whether the host has a place for the tensor's role, so that its slot stays with the course. */
+bool dao_course_keeps_slot(const dao_managed_t *tensor);
 
 /* Tells whether a slot is that of the tensor's role. */
 bool dao_course_has_slot(const dao_managed_t *tensor, const void *slot);

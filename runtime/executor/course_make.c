@@ -115,8 +115,9 @@ static bool can_be_followed(const places_t *places)
     for (uint32_t i = 0; i < course->order.count; i++) {
         dao_order_thing_t thing = course->order.things[i];
         const dao_swap_copy_t *copy = dao_order_copy(course->schedule, thing);
-        if (copy != NULL && (copy->is_in != (dao_order_lanes[thing.lane] == DAO_SWAP_LANE_HOST_IN) ||
-                             copy->offset_bytes != 0 ||
+        dao_swap_lane_t lane = dao_order_lanes[thing.lane];
+        bool is_in_lane = lane == DAO_SWAP_LANE_HOST_IN || lane == DAO_SWAP_LANE_FILE_IN;
+        if (copy != NULL && (copy->is_in != is_in_lane || copy->offset_bytes != 0 ||
                              copy->size_bytes != places->problem->tensors[copy->tensor].size_bytes)) {
             return false;
         }
@@ -195,15 +196,29 @@ static void describe_roles(const dao_swap_problem_t *problem, dao_course_t *cour
     }
     for (uint32_t i = 0; i < course->order.count; i++) {
         const dao_swap_copy_t *copy = dao_order_copy(schedule, course->order.things[i]);
-        if (copy != NULL) {
+        if (copy != NULL && !copy->is_file) {
             course->roles[copy->tensor].needs_slot = true;
         }
     }
 }
 
+/* With a file the host waits for writes, and the plan's times say what should not wait with it. */
+static dao_status_t find_order(const dao_swap_problem_t *problem, dao_course_t *course)
+{
+    const dao_swap_schedule_t *schedule = course->schedule;
+    dao_order_times_t times = {.memory = NULL};
+    bool has_writes = schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0;
+    dao_status_t status = has_writes ? dao_order_times_init(&times, schedule, problem) : DAO_OK;
+    if (status == DAO_OK) {
+        status = dao_order_init(&course->order, schedule, problem->kernel_count, has_writes ? &times : NULL);
+    }
+    dao_order_times_finish(&times);
+    return status;
+}
+
 static dao_status_t compile(const dao_swap_problem_t *problem, dao_course_t *course)
 {
-    dao_status_t status = dao_order_init(&course->order, course->schedule, problem->kernel_count);
+    dao_status_t status = find_order(problem, course);
     if (status != DAO_OK) {
         return status;
     }
@@ -233,7 +248,8 @@ dao_status_t dao_course_create(const dao_swap_problem_t *problem, bool (*is_canc
     if (status == DAO_OK) {
         course->schedule = dao_swap_plan_schedule(course->plan);
         course->bound_ns = bound.step_ns;
-        course->basis = (dao_course_basis_t){.compute_ns = bound.compute_ns, .host = problem->host};
+        course->basis = (dao_course_basis_t){
+            .compute_ns = bound.compute_ns, .host = problem->host, .file = problem->file};
         status = compile(problem, course);
     }
     if (status != DAO_OK) {

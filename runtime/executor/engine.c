@@ -33,11 +33,13 @@
 static dao_status_t init_file_tier(dao_engine_t *engine)
 {
     const dao_engine_config_t *config = &engine->config;
-    dao_file_tier_config_t tier = {.ops = config->ops,
-                                   .streams = {config->file_streams[0], config->file_streams[1]},
-                                   .host = config->host,
-                                   .arena_bytes = config->arena_bytes,
-                                   .file = config->file};
+    dao_file_tier_config_t tier = {
+        .ops = config->ops,
+        .streams = {config->file_streams[0], config->file_streams[1]},
+        .staging_streams = {config->staging_streams[0], config->staging_streams[1]},
+        .host = config->host,
+        .arena_bytes = config->arena_bytes,
+        .file = config->file};
     return dao_file_tier_init(&engine->file_tier, &engine->timeline, &tier);
 }
 
@@ -415,7 +417,7 @@ static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_
     if (engine->course != NULL) {
         status = dao_course_prepare(engine, item, &engine->adopt->log, placement);
         if (status == DAO_OK || engine->is_lost) {
-            return status;
+            return status == DAO_OK ? verify_all(engine, item) : status;
         }
         dao_course_leave(engine);
         *placement = (dao_placement_t){.has_workspace = false};
@@ -549,7 +551,9 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
     }
     bool is_launched = try_kernel(engine, item);
     pass_kernel(engine, item, is_launched);
-    dao_spill_ahead(engine);
+    if (engine->course == NULL) {
+        dao_spill_ahead(engine); /* a plan has its own copies out */
+    }
     bool is_owned_elsewhere =
         item->drop == NULL && item->step == NULL; /* nobody waits to hear that it has finished */
     if (is_launched && !is_owned_elsewhere) {

@@ -42,6 +42,7 @@ typedef struct dao_engine_config {
     uint64_t host_limit_bytes; /* 0: the allocator's own */
     dao_file_config_t file;    /* without a directory: no file tier */
     dao_backend_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
+    dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT];
     dao_policy_t policy;
     dao_policy_score_t score;
     void *score_user;

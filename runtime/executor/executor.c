@@ -174,7 +174,9 @@ static void destroy_parts(dao_executor_t *executor)
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_stream_destroy(executor->file_streams[i]);
+        dao_stream_destroy(executor->staging_streams[i]);
         executor->file_streams[i] = NULL;
+        executor->staging_streams[i] = NULL;
     }
     dao_file_tier_finish(&executor->engine.file_tier);
     dao_host_free(executor->file_directory);
@@ -202,6 +204,8 @@ static dao_status_t create_file_parts(dao_executor_t *executor, const dao_execut
     dao_status_t status = DAO_OK;
     for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
         status = dao_stream_create(config->device_index, &executor->file_streams[i]);
+        status = status == DAO_OK ? dao_stream_create(config->device_index, &executor->staging_streams[i])
+                                  : status;
     }
     return status;
 }
@@ -246,6 +250,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->file.directory = executor->file_directory;
     for (int i = 0; executor->file_directory != NULL && i < DAO_FILE_DIRECTION_COUNT; i++) {
         engine->file_streams[i] = executor->file_streams[i]->backend;
+        engine->staging_streams[i] = executor->staging_streams[i]->backend;
     }
     engine->arena_address = executor->arena_address;
     engine->host = dao_runtime_allocator(executor->runtime, DAO_PLACE_KIND_PINNED);
@@ -256,8 +261,7 @@ static void describe_core(const dao_executor_t *executor, const dao_executor_con
     engine->on_demand = config->on_demand;
     engine->ahead_ns = config->ahead_ns != 0 ? config->ahead_ns : DAO_EXECUTOR_AHEAD_NS_DEFAULT;
     engine->check = config->check;
-    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER &&
-                     config->file.directory == NULL;
+    engine->learns = !config->without_plans && !config->on_demand && config->policy != DAO_POLICY_USER;
     engine->plans_at_once = executor->is_still;
 }
 

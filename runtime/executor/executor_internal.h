@@ -22,8 +22,9 @@ struct dao_executor {
     bool is_still;               /* it has no thread */
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
-    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT]; /* NULL without a file tier */
-    char *file_directory;                                 /* likewise */
+    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];    /* NULL without a file tier */
+    dao_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* likewise */
+    char *file_directory;                                    /* likewise */
     void *arena_address;
     dao_thread_t thread;
     dao_queue_t queue;

@@ -5,10 +5,14 @@
 
 #include <dao/stream.h>
 
-/* A lane is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and two of the file tier. */
-#define DAO_LANE_FILE_OUT ((dao_stream_role_t)DAO_STREAM_ROLE_COUNT)
-#define DAO_LANE_FILE_IN  ((dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1))
-#define DAO_LANE_COUNT    (DAO_STREAM_ROLE_COUNT + 2)
+/* A lane is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and four of the file tier, of which
+   two copy between the device and pinned pieces. Those that touch the device's memory come first. */
+#define DAO_LANE_STAGE_IN     ((dao_stream_role_t)DAO_STREAM_ROLE_COUNT)
+#define DAO_LANE_STAGE_OUT    ((dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1))
+#define DAO_LANE_DEVICE_COUNT (DAO_STREAM_ROLE_COUNT + 2)
+#define DAO_LANE_FILE_OUT     ((dao_stream_role_t)DAO_LANE_DEVICE_COUNT)
+#define DAO_LANE_FILE_IN      ((dao_stream_role_t)(DAO_LANE_DEVICE_COUNT + 1))
+#define DAO_LANE_COUNT        (DAO_LANE_DEVICE_COUNT + 2)
 
 typedef struct dao_fence {
     uint64_t sequence[DAO_LANE_COUNT]; /* 0: nothing to wait for */

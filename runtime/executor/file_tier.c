@@ -1,9 +1,12 @@
 /* Operations of the file as work of streams.
 
-       lane FILE_OUT   [ host function: write slot ] [ ... ]     one at a time, each cut into pieces (base/file.h)
-       lane FILE_IN    [ host function: read slot  ] [ ... ]
+       lane FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/file.h)
+       lane FILE_IN     [ host function: read  ] [ ... ]
+       lane STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
+       lane STAGE_IN    [ copy: pinned piece to device ] [ ... ]
 
-   So a write waits for the copy that brings its bytes to the host, and a copy to the device for the read before it, by events
+   Copies of pieces have lanes of their own, so that no copy between the device and the host's slots stands behind one that
+   waits for the file. A write waits for the copy that brings its bytes to the host, and a copy to the device for the read before it, by events
    alone. Where time is virtual the stream is held up for as long as the operation takes; where memory has no bytes, that is
    all that happens.
 
@@ -76,14 +79,14 @@ static dao_status_t create_file(dao_file_tier_t *tier)
 static dao_status_t create_staging(dao_file_tier_t *tier)
 {
     tier->staging_bytes = staging_bytes(tier->config.arena_bytes);
-    for (int i = 0; i < DAO_FILE_STAGING_COUNT; i++) {
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = NULL;
         dao_status_t status = dao_allocator_alloc(tier->config.host, tier->staging_bytes, &address);
         if (status != DAO_OK) {
             dao_error_prefix("the pinned pieces of a file tier: ");
             return status;
         }
-        tier->staging[i] = address;
+        tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT] = address;
     }
     return DAO_OK;
 }
@@ -102,9 +105,10 @@ static dao_status_t create_rings(dao_file_tier_t *tier)
 /* Gives up what was made so far. */
 static void destroy_parts(dao_file_tier_t *tier)
 {
-    for (int i = 0; i < DAO_FILE_STAGING_COUNT; i++) {
-        if (tier->staging[i] != NULL) {
-            (void)dao_allocator_free(tier->config.host, tier->staging[i]); /* it was handed out */
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
+        void *address = tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
+        if (address != NULL) {
+            (void)dao_allocator_free(tier->config.host, address); /* it was handed out */
         }
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
@@ -139,7 +143,9 @@ dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
         return status;
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
-        dao_timeline_add_lane(timeline, dao_file_tier_lane((dao_file_direction_t)i), config->streams[i]);
+        dao_file_direction_t direction = (dao_file_direction_t)i;
+        dao_timeline_add_lane(timeline, dao_file_tier_lane(direction), config->streams[i]);
+        dao_timeline_add_lane(timeline, dao_file_tier_staging_lane(direction), config->staging_streams[i]);
     }
     tier->is_there = true;
     return DAO_OK;
@@ -235,9 +241,10 @@ static void transfer(dao_file_operation_t *operation)
 static void transfer_in_time(void *user)
 {
     dao_file_operation_t *operation = user;
-    uint64_t until_ns = dao_clock_ns() + least_ns(operation);
+    uint64_t begin_ns = dao_clock_ns();
     transfer(operation);
-    dao_sleep_until(until_ns);
+    dao_sleep_until(begin_ns + least_ns(operation));
+    operation->time_ns = dao_clock_ns() - begin_ns;
 }
 
 /* The host function where the stream was held up before. */
@@ -296,6 +303,7 @@ dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation
     *queued = *operation;
     queued->tier = tier;
     queued->error = 0;
+    queued->time_ns = least_ns(queued); /* all that counts where time is virtual */
     dao_status_t status = put(queued);
     if (status == DAO_ERR_DEVICE_LOST) {
         return status;
@@ -330,7 +338,11 @@ const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
 
 void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction)
 {
-    DAO_ASSERT(dao_file_tier_finished(tier, direction) != NULL);
+    const dao_file_operation_t *operation = dao_file_tier_finished(tier, direction);
+    DAO_ASSERT(operation != NULL);
+    if (operation->error == 0) {
+        dao_meter_link_note(&tier->moved[direction], operation->size_bytes, operation->time_ns);
+    }
     dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[direction])->tensor);
 }
 

@@ -8,9 +8,10 @@
 #include "base/sync.h"
 #include "runtime/executor/arena.h"
 #include "runtime/executor/managed.h"
+#include "runtime/executor/meter.h"
 
-/* Pinned pieces: while one is read into, the others are on their way to the device. */
-enum { DAO_FILE_STAGING_COUNT = 4 };
+/* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
+enum { DAO_FILE_STAGING_COUNT = 2 };
 
 /* Size of one, unless the arena is so small that a sixteenth of it is less. */
 #define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)16 << 20)
@@ -27,13 +28,15 @@ typedef struct dao_file_operation {
     dao_managed_t *tensor; /* whose bytes they are; a reference */
     uint64_t version;      /* of the tensor's file copy, as it was queued */
     bool is_last;          /* of those that move this version */
-    int error;             /* 0 or errno; written on the stream, read once the operation has finished */
+    int error; /* 0 or errno; this and the time are written on the stream, read once it has finished */
+    uint64_t time_ns;
 } dao_file_operation_t;
 
 typedef struct dao_file_tier_config {
     const dao_backend_ops_t *ops;
     dao_backend_stream_t *streams[DAO_FILE_DIRECTION_COUNT];
-    dao_allocator_t *host; /* of the pinned pieces */
+    dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* between pieces and the device */
+    dao_allocator_t *host;                                           /* of the pinned pieces */
     uint64_t arena_bytes;
     dao_file_config_t file; /* `directory` is not NULL */
 } dao_file_tier_config_t;
@@ -45,10 +48,12 @@ typedef struct dao_file_tier {
     dao_timeline_t *timeline;
     dao_arena_t slots;    /* offsets in the file, with the fences of those who used them last */
     uint64_t limit_bytes; /* of all slots */
-    char *staging[DAO_FILE_STAGING_COUNT];
-    dao_fence_t staging_busy[DAO_FILE_STAGING_COUNT];
+    char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
+    dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     size_t staging_bytes; /* of each */
-    uint32_t next_staging;
+    uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
+    dao_meter_link_t
+        moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off; adopt.c clears it */
     dao_file_operation_t
         *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
@@ -62,6 +67,12 @@ typedef struct dao_file_tier {
 static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t direction)
 {
     return direction == DAO_FILE_READ ? DAO_LANE_FILE_IN : DAO_LANE_FILE_OUT;
+}
+
+/* The lane of a direction's copies between pieces and the device. */
+static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t direction)
+{
+    return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
 }
 
 /* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,

@@ -156,7 +156,10 @@ static void note_gap(dao_meter_t *meter, const dao_meter_slot_t *slot, uint64_t 
     static const struct {
         dao_stream_role_t lane;
         dao_stall_cause_t cause;
-    } others[] = {{DAO_STREAM_ROLE_H2D, DAO_STALL_CAUSE_IN}, {DAO_STREAM_ROLE_D2H, DAO_STALL_CAUSE_OUT}};
+    } others[] = {{DAO_STREAM_ROLE_H2D, DAO_STALL_CAUSE_IN},
+                  {DAO_LANE_STAGE_IN, DAO_STALL_CAUSE_IN},
+                  {DAO_STREAM_ROLE_D2H, DAO_STALL_CAUSE_OUT},
+                  {DAO_LANE_STAGE_OUT, DAO_STALL_CAUSE_OUT}};
     dao_stall_cause_t cause = DAO_STALL_CAUSE_HOST;
     uint64_t least_ns = gap_ns;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -191,7 +194,7 @@ static void note_kernel(dao_meter_t *meter, const dao_meter_slot_t *slot, uint64
     meter->step_ns += time_ns;
 }
 
-static void note_copy(dao_meter_link_t *link, uint64_t size_bytes, uint64_t time_ns)
+void dao_meter_link_note(dao_meter_link_t *link, uint64_t size_bytes, uint64_t time_ns)
 {
     double bytes = (double)size_bytes;
     double ns = (double)time_ns;
@@ -215,7 +218,7 @@ static void look_at(dao_meter_t *meter, int lane, uint64_t sequence)
     }
     uint64_t time_ns = elapsed(meter, slot->begin, end);
     if (lane != DAO_STREAM_ROLE_COMPUTE) {
-        note_copy(&meter->links[lane], slot->size_bytes, time_ns);
+        dao_meter_link_note(&meter->links[lane], slot->size_bytes, time_ns);
         return;
     }
     dao_backend_event_t *before = event_of(meter, lane, sequence - 1);

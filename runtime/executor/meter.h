@@ -74,6 +74,9 @@ void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane);
 /* Looks at what was seen to finish; DRAINING -> DONE when that is all. */
 void dao_meter_collect(dao_meter_t *meter);
 
+/* Adds a copy, or what is like one, to a link's figures. */
+void dao_meter_link_note(dao_meter_link_t *link, uint64_t size_bytes, uint64_t time_ns);
+
 /* Speed of a link and what a copy takes besides, by its copies; at least one. */
 void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_s, uint64_t *out_latency_ns);
 

@@ -16,38 +16,30 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/names.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *dao_policy_text(dao_policy_t policy)
+static const dao_named_t policies[] = {
+#define POLICY_ROW(number, symbol, name, meaning) {name, DAO_POLICY_##symbol},
+    DAO_POLICY_LIST(POLICY_ROW)
+#undef POLICY_ROW
+        {NULL, 0}};
+
+const char *dao_policy_name(dao_policy_t policy)
 {
-    switch (policy) {
-#define DAO_POLICY_CASE(number, name, text, meaning)                                                         \
-    case DAO_POLICY_##name:                                                                                  \
-        return text;
-        DAO_POLICY_LIST(DAO_POLICY_CASE)
-#undef DAO_POLICY_CASE
-    }
-    return "?";
+    return dao_name_of(policies, (int)policy);
 }
 
 dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy)
 {
-    if (text == NULL || out_policy == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the policy's name is NULL");
+    int value;
+    dao_status_t status = dao_name_parse(policies, "policy", text, out_policy != NULL ? &value : NULL);
+    if (status == DAO_OK) {
+        *out_policy = (dao_policy_t)value;
     }
-#define DAO_POLICY_COMPARE(number, name, policy_text, meaning)                                               \
-    if (strcmp(text, policy_text) == 0) {                                                                    \
-        *out_policy = DAO_POLICY_##name;                                                                     \
-        return DAO_OK;                                                                                       \
-    }
-    DAO_POLICY_LIST(DAO_POLICY_COMPARE)
-#undef DAO_POLICY_COMPARE
-    return dao_error(
-        DAO_ERR_INVALID,
-        "there is no policy \"%s\"; there are lru, belady, weighted_lru, weighted_belady, window, size, user",
-        text);
+    return status;
 }
 
 static double age(const dao_victim_t *victim)

@@ -11,13 +11,18 @@
 
 dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *config)
 {
+    const uint32_t *copy_count = config->schedule->copy_count;
     uint32_t most_uses = 1;
     *replay = (dao_replay_t){.config = *config};
     for (uint32_t i = 0; i < config->problem->kernel_count; i++) {
         uint32_t use_count = config->problem->kernels[i].use_count;
         most_uses = use_count > most_uses ? use_count : most_uses;
     }
-    dao_status_t status = dao_order_init(&replay->order, config->schedule, config->problem->kernel_count);
+    if (copy_count[DAO_SWAP_LANE_FILE_IN] > 0 || copy_count[DAO_SWAP_LANE_FILE_OUT] > 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "a plan with a file tier cannot be replayed");
+    }
+    dao_status_t status =
+        dao_order_init(&replay->order, config->schedule, config->problem->kernel_count, NULL);
     if (status != DAO_OK) {
         return status;
     }

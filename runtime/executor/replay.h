@@ -26,10 +26,10 @@ typedef struct dao_replay_config {
 typedef struct dao_replay {
     dao_replay_config_t config;
     dao_order_t order;
-    uint64_t base[DAO_STREAM_ROLE_COUNT];  /* number of the last thing of the steps before, lane by lane */
-    uint64_t first[DAO_STREAM_ROLE_COUNT]; /* the same before the first step */
-    uint32_t next_use;                     /* of all kernels', that of the next kernel */
-    void **addresses;                      /* of one kernel */
+    uint64_t base[DAO_LANE_COUNT];  /* number of the last thing of the steps before, lane by lane */
+    uint64_t first[DAO_LANE_COUNT]; /* the same before the first step */
+    uint32_t next_use;              /* of all kernels', that of the next kernel */
+    void **addresses;               /* of one kernel */
 } dao_replay_t;
 
 /* DAO_ERR_UNSUPPORTED for a plan with a file tier; DAO_ERR_INVALID for one whose step cannot be queued;

@@ -110,23 +110,28 @@ void dao_residence_unland(dao_engine_t *engine, dao_managed_t *tensor)
 dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tensor, const dao_copy_t *copy,
                                 const dao_fence_t *fence, uint64_t *out_sequence)
 {
-    bool is_in = copy->lane == DAO_STREAM_ROLE_H2D;
+    bool is_measured =
+        copy->lane < DAO_STREAM_ROLE_COUNT; /* a piece's time says more of the file than of the link */
     dao_status_t status = dao_timeline_before(&engine->timeline, copy->lane, fence);
     if (status != DAO_OK) {
         dao_engine_fail(engine, status, true);
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {
-        dao_meter_before_copy(&engine->meter, copy->lane, copy->size_bytes);
-        dao_annotate_begin(is_in ? "dao: copy in" : "dao: copy out");
-        status = engine->config.ops->copy(engine->config.streams[copy->lane],
-                                          is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H, copy->destination,
-                                          copy->source, copy->size_bytes);
+        if (is_measured) {
+            dao_meter_before_copy(&engine->meter, copy->lane, copy->size_bytes);
+        }
+        dao_annotate_begin(copy->is_in ? "dao: copy in" : "dao: copy out");
+        status = engine->config.ops->copy(engine->timeline.lanes[copy->lane].stream,
+                                          copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+                                          copy->destination, copy->source, copy->size_bytes);
         dao_annotate_end();
         if (status == DAO_OK) {
             status = dao_timeline_after(&engine->timeline, copy->lane, out_sequence);
             dao_engine_lose_unless_ok(engine, status);
-            dao_meter_after(&engine->meter, copy->lane);
+            if (is_measured) {
+                dao_meter_after(&engine->meter, copy->lane);
+            }
             return status;
         }
         if (status == DAO_ERR_DEVICE_LOST) {
@@ -138,7 +143,7 @@ dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tenso
     return dao_error_vendor(
         DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
         "tensor \"%s\": copying %zu bytes to the %s failed %d times; it stays where it was: %.200s",
-        tensor->name, copy->size_bytes, is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
+        tensor->name, copy->size_bytes, copy->is_in ? "device" : "host", DAO_COPY_RETRY_MAX + 1,
         dao_last_message());
 }
 
@@ -148,7 +153,7 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_stream_role_t lane, con
 {
     bool is_in = lane == DAO_STREAM_ROLE_H2D;
     void *device = device_address(engine, tensor);
-    dao_copy_t copy = {lane, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
+    dao_copy_t copy = {lane, is_in, is_in ? device : host, is_in ? host : device, tensor->size_bytes};
     return dao_residence_copy(engine, tensor, &copy, fence, out_sequence);
 }
 
@@ -232,25 +237,17 @@ dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     return status;
 }
 
-/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier, for which others
-   may go on to the file. Any error but DAO_ERR_HOST_FULL comes from waiting for the device. */
-static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
-                              dao_fence_t *out_busy)
+dao_status_t dao_residence_take_slot(dao_engine_t *engine, size_t size_bytes, void **out_address)
 {
     dao_host_tier_t *tier = &engine->host_tier;
     bool has_moved = true;
     dao_status_t status = DAO_ERR_HOST_FULL;
-    *out_busy = no_fence;
-    *out_address = dao_course_take_slot(tensor, out_busy);
-    if (*out_address != NULL) {
-        return DAO_OK;
-    }
     while (status == DAO_ERR_HOST_FULL && has_moved) {
-        status = dao_host_tier_take(tier, &engine->timeline, tensor->size_bytes, out_address);
-        if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, tensor->size_bytes)) {
+        status = dao_host_tier_take(tier, &engine->timeline, size_bytes, out_address);
+        if (status == DAO_ERR_HOST_FULL && dao_host_tier_could_hold(tier, size_bytes)) {
             dao_error_record_t host_full;
             dao_error_save(&host_full, status);
-            status = dao_spill_make_room(engine, tensor->size_bytes, &has_moved);
+            status = dao_spill_make_room(engine, size_bytes, &has_moved);
             status = status == DAO_OK ? dao_error_restore(&host_full) : status;
         } else {
             has_moved = false;
@@ -262,6 +259,15 @@ static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor,
         dao_engine_fail(engine, status, true);
     }
     return status;
+}
+
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier. */
+static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
+                              dao_fence_t *out_busy)
+{
+    *out_busy = no_fence;
+    *out_address = dao_course_take_slot(tensor, out_busy);
+    return *out_address != NULL ? DAO_OK : dao_residence_take_slot(engine, tensor->size_bytes, out_address);
 }
 
 /* Copies a tensor out to a new slot; the device keeps its bytes. */

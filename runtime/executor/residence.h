@@ -7,7 +7,8 @@
 
 /* A copy over the host's link. */
 typedef struct dao_copy {
-    dao_stream_role_t lane; /* H2D or D2H */
+    dao_stream_role_t lane; /* H2D or D2H, or one of a file tier's DAO_LANE_STAGE_* */
+    bool is_in;             /* to the device */
     void *destination;
     const void *source;
     size_t size_bytes;
@@ -36,6 +37,11 @@ DAO_NODISCARD dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_
    nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor,
                                               uint64_t offset_bytes);
+
+/* Takes a slot of the host tier, for which others may go on to the file. DAO_ERR_HOST_FULL; any other error comes from waiting
+   for the device, which is given up. */
+DAO_NODISCARD dao_status_t dao_residence_take_slot(dao_engine_t *engine, size_t size_bytes,
+                                                   void **out_address);
 
 /* DEVICE -> BOTH: queues the copy out. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor);

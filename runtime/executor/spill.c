@@ -10,7 +10,7 @@
    took them (it writes them to the disk later, and that may fail) is not seen: the read then gives what there is. The way
    back is
 
-         file --FILE_IN--> pinned piece --H2D--> device part        piece by piece, each behind the events of the one before
+         file --FILE_IN--> pinned piece --STAGE_IN--> device part   piece by piece, each behind the events of the one before
 
    and queued like any fetch; before a kernel that reads the part is launched, the host waits for the reads and looks whether
    they have succeeded, so that no kernel ever sees bytes that did not come.
@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "runtime/executor/access.h"
+#include "runtime/executor/course.h"
 #include "runtime/executor/residence.h"
 
 #include <string.h>
@@ -268,7 +269,7 @@ typedef enum choice { CHOICE_ANY, CHOICE_AT_ONCE, CHOICE_WRITE_AHEAD } choice_t;
 
 static bool may_leave(const dao_engine_t *engine, const dao_managed_t *tensor, choice_t choice)
 {
-    if (tensor->host_address == NULL || dao_residence_is_landing(tensor)) {
+    if (tensor->host_address == NULL || dao_residence_is_landing(tensor) || dao_course_keeps_slot(tensor)) {
         return false;
     }
     bool is_at_once = can_go_at_once(tensor);
@@ -361,46 +362,62 @@ void dao_spill_ahead(dao_engine_t *engine)
 
 /* A part of a tensor in a pinned piece. */
 typedef struct passage {
-    int piece;
+    dao_file_direction_t direction;
+    uint32_t piece;
     uint64_t offset_bytes; /* in the tensor */
     size_t size_bytes;
     bool is_last;
 } passage_t;
 
 /* The next part after `done_bytes`, and the piece for it. */
-static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor, uint64_t done_bytes)
+static passage_t next_passage(dao_engine_t *engine, const dao_managed_t *tensor,
+                              dao_file_direction_t direction, uint64_t done_bytes)
 {
     dao_file_tier_t *tier = &engine->file_tier;
     uint64_t left = tensor->size_bytes - done_bytes;
     bool is_last = left <= tier->staging_bytes;
-    passage_t passage = {(int)tier->next_staging, done_bytes, is_last ? left : tier->staging_bytes, is_last};
-    tier->next_staging = (tier->next_staging + 1) % DAO_FILE_STAGING_COUNT;
+    uint32_t piece = tier->next_staging[direction];
+    passage_t passage = {direction, piece, done_bytes, is_last ? left : tier->staging_bytes, is_last};
+    tier->next_staging[direction] = (piece + 1) % DAO_FILE_STAGING_COUNT;
     return passage;
 }
 
-static dao_file_operation_t operation_of(const dao_engine_t *engine, const dao_managed_t *tensor,
-                                         const passage_t *passage, dao_file_direction_t direction)
+static char *piece_of(const dao_engine_t *engine, const passage_t *passage)
 {
-    return (dao_file_operation_t){.direction = direction,
+    return engine->file_tier.staging[passage->direction][passage->piece];
+}
+
+/* All that uses the piece. */
+static dao_fence_t *piece_busy_of(dao_engine_t *engine, const passage_t *passage)
+{
+    return &engine->file_tier.staging_busy[passage->direction][passage->piece];
+}
+
+static dao_file_operation_t operation_of(const dao_engine_t *engine, const dao_managed_t *tensor,
+                                         const passage_t *passage)
+{
+    return (dao_file_operation_t){.direction = passage->direction,
                                   .offset_bytes = tensor->file_offset_bytes + passage->offset_bytes,
-                                  .address = engine->file_tier.staging[passage->piece],
+                                  .address = piece_of(engine, passage),
                                   .size_bytes = passage->size_bytes,
                                   .is_last = passage->is_last};
 }
 
 static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
-                               dao_stream_role_t lane, const dao_fence_t *fence, uint64_t *out_sequence)
+                               const dao_fence_t *fence, uint64_t *out_sequence)
 {
+    bool is_in = passage->direction == DAO_FILE_READ;
     char *device = engine->arena.address + tensor->device_offset_bytes + passage->offset_bytes;
-    char *piece = engine->file_tier.staging[passage->piece];
-    dao_copy_t copy = {.lane = lane,
-                       .destination = lane == DAO_STREAM_ROLE_H2D ? device : piece,
-                       .source = lane == DAO_STREAM_ROLE_H2D ? piece : device,
+    char *piece = piece_of(engine, passage);
+    dao_copy_t copy = {.lane = dao_file_tier_staging_lane(passage->direction),
+                       .is_in = is_in,
+                       .destination = is_in ? device : piece,
+                       .source = is_in ? piece : device,
                        .size_bytes = passage->size_bytes};
     dao_status_t status = dao_residence_copy(engine, tensor, &copy, fence, out_sequence);
     if (status == DAO_OK) {
-        dao_fence_add(&tensor->device_busy, lane, *out_sequence);
-        dao_fence_add(&engine->file_tier.staging_busy[passage->piece], lane, *out_sequence);
+        dao_fence_add(&tensor->device_busy, copy.lane, *out_sequence);
+        dao_fence_add(piece_busy_of(engine, passage), copy.lane, *out_sequence);
     }
     return status;
 }
@@ -409,18 +426,17 @@ static dao_status_t copy_piece(dao_engine_t *engine, dao_managed_t *tensor, cons
 static dao_status_t pass_out(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
                              const dao_fence_t *slot_fence)
 {
-    dao_fence_t *piece_busy = &engine->file_tier.staging_busy[passage->piece];
+    dao_fence_t *piece_busy = piece_busy_of(engine, passage);
     dao_fence_t fence = *piece_busy;
     dao_fence_join(&fence, &tensor->device_written);
     uint64_t sequence = 0;
-    dao_status_t status = copy_piece(engine, tensor, passage, DAO_STREAM_ROLE_D2H, &fence, &sequence);
+    dao_status_t status = copy_piece(engine, tensor, passage, &fence, &sequence);
     if (status != DAO_OK) {
         return status;
     }
     fence = *slot_fence;
-    dao_fence_add(&fence, DAO_STREAM_ROLE_D2H, sequence);
-    status = queue_operation(engine, tensor, operation_of(engine, tensor, passage, DAO_FILE_WRITE), &fence,
-                             &sequence);
+    dao_fence_add(&fence, DAO_LANE_STAGE_OUT, sequence);
+    status = queue_operation(engine, tensor, operation_of(engine, tensor, passage), &fence, &sequence);
     if (status == DAO_OK) {
         dao_fence_add(piece_busy, DAO_LANE_FILE_OUT, sequence);
         engine->stats.out_bytes += passage->size_bytes;
@@ -432,27 +448,27 @@ static dao_status_t pass_out(dao_engine_t *engine, dao_managed_t *tensor, const 
 static dao_status_t pass_in(dao_engine_t *engine, dao_managed_t *tensor, const passage_t *passage,
                             const dao_fence_t *part_fence)
 {
-    dao_fence_t *piece_busy = &engine->file_tier.staging_busy[passage->piece];
+    dao_fence_t *piece_busy = piece_busy_of(engine, passage);
     dao_fence_t fence = *piece_busy;
     uint64_t sequence = 0;
-    dao_status_t status = queue_operation(
-        engine, tensor, operation_of(engine, tensor, passage, DAO_FILE_READ), &fence, &sequence);
+    dao_status_t status =
+        queue_operation(engine, tensor, operation_of(engine, tensor, passage), &fence, &sequence);
     if (status != DAO_OK) {
         return status;
     }
     dao_fence_add(piece_busy, DAO_LANE_FILE_IN, sequence);
     fence = *part_fence;
     dao_fence_add(&fence, DAO_LANE_FILE_IN, sequence);
-    status = copy_piece(engine, tensor, passage, DAO_STREAM_ROLE_H2D, &fence, &sequence);
+    status = copy_piece(engine, tensor, passage, &fence, &sequence);
     if (status == DAO_OK) {
-        dao_fence_add(&tensor->device_written, DAO_STREAM_ROLE_H2D, sequence);
+        dao_fence_add(&tensor->device_written, DAO_LANE_STAGE_IN, sequence);
         engine->stats.in_bytes += passage->size_bytes;
     }
     return status;
 }
 
-/* Writes the bytes out and waits. The tensor is DEVICE with a copy that is VALID, or NONE if that failed. */
-static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
+/* Queues the way out of all bytes. The copy is WRITING, or NONE if that failed. */
+static dao_status_t queue_way_out(dao_engine_t *engine, dao_managed_t *tensor)
 {
     dao_fence_t slot_fence = no_fence;
     dao_status_t status = begin_copy(engine, tensor, &slot_fence);
@@ -461,20 +477,39 @@ static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
         return status;
     }
     for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes;) {
-        passage_t passage = next_passage(engine, tensor, done);
+        passage_t passage = next_passage(engine, tensor, DAO_FILE_WRITE, done);
         status = pass_out(engine, tensor, &passage, &slot_fence);
         done += passage.size_bytes;
     }
     if (status != DAO_OK) {
         dao_spill_forget(engine, tensor);
-        return status;
     }
+    return status;
+}
+
+dao_status_t dao_spill_await(dao_engine_t *engine, dao_managed_t *tensor)
+{
     dao_fence_t fence = tensor->file_busy;
     engine->timeline.throttle_count++;
-    status = dao_timeline_wait(&engine->timeline, &fence);
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
     dao_engine_lose_unless_ok(engine, status);
     dao_spill_settle(engine);
     return status;
+}
+
+/* Writes the bytes out and waits. The tensor is DEVICE with a copy that is VALID, or NONE if that failed. */
+static dao_status_t write_through(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    dao_status_t status = queue_way_out(engine, tensor);
+    return status == DAO_OK ? dao_spill_await(engine, tensor) : status;
+}
+
+void dao_spill_save(dao_engine_t *engine, dao_managed_t *tensor)
+{
+    DAO_ASSERT(tensor->residence == DAO_RESIDENCE_DEVICE && tensor->file_copy == DAO_FILE_COPY_NONE);
+    if (!engine->is_file_refusing && queue_way_out(engine, tensor) == DAO_OK) {
+        engine->stats.spill_count++;
+    }
 }
 
 static dao_status_t cannot_leave(const dao_engine_t *engine, const dao_managed_t *tensor)
@@ -517,7 +552,7 @@ dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor)
     tensor->file_version++;
     tensor->file_error = 0;
     for (uint64_t done = 0; status == DAO_OK && done < tensor->size_bytes;) {
-        passage_t passage = next_passage(engine, tensor, done);
+        passage_t passage = next_passage(engine, tensor, DAO_FILE_READ, done);
         status = pass_in(engine, tensor, &passage, &part_fence);
         done += passage.size_bytes;
     }

@@ -27,6 +27,14 @@ void dao_spill_settle(dao_engine_t *engine);
    written. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_spill_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
+/* DEVICE, which stays: queues copies to the pinned pieces and writes, for a course. The copy is WRITING; what fails is noted,
+   and leaves it NONE. */
+void dao_spill_save(dao_engine_t *engine, dao_managed_t *tensor);
+
+/* Waits for the writes of a copy that is WRITING: it is VALID then, or NONE if one has failed. An error means that the device has
+   been given up. */
+DAO_NODISCARD dao_status_t dao_spill_await(dao_engine_t *engine, dao_managed_t *tensor);
+
 /* FILE with a part -> DEVICE: queues reads into the pinned pieces and copies to the device. DAO_ERR_COPY_FAILED: nothing has
    changed. A read that fails is seen by dao_spill_verify(). */
 DAO_NODISCARD dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor);
