@@ -98,21 +98,58 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* The guard. */
 
+#ifdef vendorContextStart
+static vendorError_t start(int index)
+{
+    return vendorContextStart(index);
+}
+
+static vendorError_t make_current(int index, int *out_previous)
+{
+    return vendorContextEnter(index, out_previous);
+}
+
+static void put_back(int index, int previous)
+{
+    (void)index;
+    vendorContextLeave(previous);
+}
+#else /* making a device current makes nothing on it */
+static vendorError_t start(int index)
+{
+    (void)index;
+    return vendorSuccess;
+}
+
+static vendorError_t make_current(int index, int *out_previous)
+{
+    vendorError_t error = vendorGetDevice(out_previous);
+    if (error == vendorSuccess && *out_previous != index) {
+        error = vendorSetDevice(index);
+    }
+    return error;
+}
+
+static void put_back(int index, int previous)
+{
+    if (previous != index) {
+        (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
+    }
+}
+#endif
+
 /* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows says so. */
 static void exchange_mode(vendorStreamCaptureMode_t *mode)
 {
     (void)vendorThreadExchangeStreamCaptureMode(mode);
 }
 
+/* The mode is exchanged with the device current: nothing is asked of the vendor in a thread without one. */
 vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
 {
     *out_guard = (dao_vendor_guard_t){.mode = vendorStreamCaptureModeRelaxed};
-    exchange_mode(&out_guard->mode);
-    vendorError_t error = vendorGetDevice(&out_guard->device);
-    if (error == vendorSuccess && out_guard->device != index) {
-        error = vendorSetDevice(index);
-    }
-    if (error != vendorSuccess) {
+    vendorError_t error = make_current(index, &out_guard->device);
+    if (error == vendorSuccess) {
         exchange_mode(&out_guard->mode);
     }
     return error;
@@ -120,11 +157,8 @@ vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
 
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard)
 {
-    if (guard->device != index) {
-        (void)vendorSetDevice(
-            guard->device); /* it was current before; if it is lost, its next call says so */
-    }
     exchange_mode(&guard->mode);
+    put_back(index, guard->device);
 }
 
 /* The driver and its devices. */
@@ -224,8 +258,10 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
     bool has_pools = false;
-    dao_status_t status;
-    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    dao_status_t status = dao_vendor_answer(start(index), "start", index, DAO_ERR_NO_DEVICE_MEMORY);
+    if (status == DAO_OK) {
+        CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    }
     if (status == DAO_OK) {
         /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
