@@ -51,6 +51,7 @@
 
 static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
 {
+    status = status == DAO_ERR_NO_DEVICE_MEMORY ? paged->full_status : status;
     dao_paged_lock(paged);
     dao_paged_gather(paged);
     status = dao_ledger_fail(&paged->ledger, status, request, dao_paged_largest_hole(paged));
@@ -416,6 +417,7 @@ static void paged_destroy(dao_allocator_t *allocator)
         dao_host_free(paged->arenas[i]);
     }
     dao_pages_destroy(paged->pages);
+    paged->ledger.budget = NULL; /* the backend has given back what its pages took */
     dao_ledger_finish(&paged->ledger);
     dao_host_free(paged);
 }
@@ -501,16 +503,19 @@ dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_devi
     paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
     paged->holds = config->holds;
     paged->fit = config->fit;
+    paged->full_status = config->full_status != DAO_OK ? config->full_status : DAO_ERR_NO_DEVICE_MEMORY;
     paged->page_bytes = dao_paged_page_bytes(config->ops, info);
     dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
     paged->ledger.stats.limit_bytes = config->limit_bytes;
     paged->ledger.capacity_bytes = info->total_bytes / paged->page_bytes * paged->page_bytes;
     paged->ledger.maps_pages = true;
+    paged->ledger.budget = config->budget;
     if (status == DAO_OK) {
         status = create_pages(paged, config, info->total_bytes);
     }
     if (status == DAO_OK && config->initial_bytes != 0) {
         status = take_initial(paged, config->initial_bytes);
+        status = status == DAO_ERR_NO_DEVICE_MEMORY ? paged->full_status : status;
     }
     if (status != DAO_OK) {
         paged_destroy(&paged->base);

@@ -46,7 +46,8 @@ typedef struct paged {
     uint64_t window_bytes;
     uint64_t window_units; /* the same, in units of a range */
     dao_range_fit_t fit;
-    dao_allocator_ops_t ops; /* what is said of alloc_plain goes for good fit */
+    dao_status_t full_status; /* to callers; within, it is DAO_ERR_NO_DEVICE_MEMORY */
+    dao_allocator_ops_t ops;  /* what is said of alloc_plain goes for good fit */
     /* guarded by the world's locks */
     dao_ledger_t ledger; /* of the place; what arenas count is added up by dao_paged_gather() */
     dao_pages_t *pages;

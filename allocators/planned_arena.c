@@ -63,6 +63,21 @@ static void arena_show(dao_planned_t *planned, const void *address, size_t size_
     atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
 }
 
+/* Touches the memory of the first bytes of a window, if that was asked for and they are free. */
+static void window_prefault(dao_planned_t *planned, const dao_window_t *window, uint64_t size_bytes)
+{
+    dao_block_request_t request = {.size_bytes = (size_t)dao_round_up(size_bytes, DAO_RANGE_GRANULE)};
+    dao_block_grant_t grant;
+    if (!planned->config.prefault || !planned->is_host_memory || size_bytes == 0 ||
+        planned->inner->ops->alloc_at(planned->inner, window, window->address, &request, &grant) != DAO_OK) {
+        return; /* without it pages are touched as they are needed */
+    }
+    memset(grant.address, 0, request.size_bytes);
+    dao_status_t status = planned->inner->ops->free(planned->inner, grant.address, NULL);
+    DAO_ASSERT(status == DAO_OK); /* it was allocated just now */
+    (void)status;
+}
+
 /* Makes the part of the window in which plans are served as large as they ask for. */
 static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
 {
@@ -76,6 +91,9 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     if (status == DAO_OK) { /* what fronts keep of small blocks would keep pages from the window */
         size_t released_bytes;
         (void)planned->inner->ops->trim(planned->inner, SIZE_MAX, &released_bytes); /* else they are kept */
+    }
+    if (status == DAO_OK) {
+        window_prefault(planned, &window, size_bytes);
     }
     dao_spin_lock(&planned->lock);
     if (window.size_bytes > 0) {

@@ -47,6 +47,11 @@ void dao_host_give_back(void)
 #endif
 }
 
+size_t dao_host_total_bytes(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* The system maps whole pages of its own, and cuts at their borders only. */
 static size_t round_up_to_system_page(size_t size_bytes)
 {

@@ -23,6 +23,9 @@ void dao_host_free(void *address);
 /* Gives what malloc keeps for itself back to the system, as far as whole pages of it are free. Takes long. */
 void dao_host_give_back(void);
 
+/* Gives the bytes of memory that the machine has. */
+size_t dao_host_total_bytes(void);
+
 /* Reserves address space without memory behind it, aligned to `alignment_bytes` (a power of two); NULL if refused. */
 void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
 

@@ -35,7 +35,6 @@ static_assert(DAO_BIN_SMALL_MAX == UINT64_C(1) << SMALL_MAX_LOG2, "the small bin
 #define FIRST_LIFE_COUNT  4u
 #define BIN_NONE          UINT32_MAX
 #define BLOCKS_PER_WORK   16u /* that are looked at for a step of work */
-#define ITEMS_PER_WORK    16u /* that are sorted for a step of work */
 
 typedef struct life {
     uint32_t begin;
@@ -323,40 +322,63 @@ static void drop_result(dao_plan_bins_t *bins, result_t *result)
 }
 
 /* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable. */
-static void sort_entries(dao_plan_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch)
+static void sort_entries(dao_plan_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch,
+                         dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = bins->instance;
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        bool is_by_end = bins->order == DAO_BIN_ORDER_END;
-        keys[i] = (dao_plan_key_t){.key = is_by_end ? instance->items[i].end : 0, .value = i};
+    bool is_by_end = bins->order == DAO_BIN_ORDER_END;
+    dao_plan_pass_t ends = {.count = instance->item_count};
+    while (dao_plan_pass_next(&ends, meter)) {
+        for (uint32_t i = (uint32_t)ends.begin; i < ends.end; i++) {
+            keys[i] = (dao_plan_key_t){.key = is_by_end ? instance->items[i].end : 0, .value = i};
+        }
     }
-    dao_plan_sort_keys(keys, scratch, instance->item_count);
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        keys[i].key = LARGEST_BIN - dao_bin_round(bins->policy, instance->items[keys[i].value].size_bytes);
+    dao_plan_sort_keys(keys, scratch, instance->item_count, meter);
+    dao_plan_pass_t sizes = {.count = instance->item_count};
+    while (dao_plan_pass_next(&sizes, meter)) {
+        for (size_t i = sizes.begin; i < sizes.end; i++) {
+            uint64_t size_bytes = instance->items[keys[i].value].size_bytes;
+            keys[i].key = LARGEST_BIN - dao_bin_round(bins->policy, size_bytes);
+        }
     }
-    dao_plan_sort_keys(keys, scratch, instance->item_count);
+    dao_plan_sort_keys(keys, scratch, instance->item_count, meter);
 }
 
 /* Makes a group of each run of equal keys. Gives their number; with no place for them it counts. */
-static uint32_t make_groups(const dao_plan_bins_t *bins, const dao_plan_key_t *keys, group_t *groups)
+static uint32_t make_groups(const dao_plan_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
+                            dao_plan_meter_t *meter)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < bins->instance->item_count; i++) {
-        uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
-        if (i == 0 || keys[i].key != keys[i - 1].key) {
-            if (groups != NULL) {
-                groups[count] = (group_t){.size_bytes = LARGEST_BIN - keys[i].key, .first_entry = i};
+    dao_plan_pass_t pass = {.count = bins->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
+            if (i == 0 || keys[i].key != keys[i - 1].key) {
+                if (groups != NULL) {
+                    groups[count] = (group_t){.size_bytes = LARGEST_BIN - keys[i].key, .first_entry = i};
+                }
+                count++;
             }
-            count++;
-        }
-        if (groups != NULL && alignment_bytes > groups[count - 1].alignment_bytes) {
-            groups[count - 1].alignment_bytes = alignment_bytes;
+            if (groups != NULL && alignment_bytes > groups[count - 1].alignment_bytes) {
+                groups[count - 1].alignment_bytes = alignment_bytes;
+            }
         }
     }
     return count;
 }
 
-static dao_status_t start_policy(dao_plan_bins_t *bins)
+static void list_entries(result_t *result, const dao_plan_key_t *keys, uint32_t count,
+                         dao_plan_meter_t *meter)
+{
+    dao_plan_pass_t pass = {.count = count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            result->entries[i] = keys[i].value;
+        }
+    }
+}
+
+static dao_status_t start_policy(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
 {
     dao_plan_memory_t *memory = &bins->instance->memory;
     uint32_t count = bins->instance->item_count;
@@ -368,17 +390,15 @@ static dao_status_t start_policy(dao_plan_bins_t *bins)
     dao_plan_key_t *scratch = dao_plan_take(memory, count, sizeof(*scratch));
     bool is_made = now->entries != NULL && now->blocks != NULL && keys != NULL && scratch != NULL;
     if (is_made) {
-        sort_entries(bins, keys, scratch);
-        now->group_count = make_groups(bins, keys, NULL);
+        sort_entries(bins, keys, scratch, meter);
+        now->group_count = make_groups(bins, keys, NULL, meter);
         now->groups = dao_plan_take(memory, (size_t)now->group_count + 1, sizeof(*now->groups));
         is_made = now->groups != NULL;
     }
     if (is_made) {
-        (void)make_groups(bins, keys, now->groups);
+        (void)make_groups(bins, keys, now->groups, meter);
         now->groups[now->group_count].first_entry = count;
-        for (uint32_t i = 0; i < count; i++) {
-            now->entries[i] = keys[i].value;
-        }
+        list_entries(now, keys, count, meter);
     }
     dao_plan_give(memory, scratch);
     dao_plan_give(memory, keys);
@@ -438,8 +458,7 @@ static void begin_group(dao_plan_bins_t *bins, uint32_t group)
 static dao_status_t step_policy(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
 {
     if (!bins->is_started) {
-        meter->used += bins->instance->item_count / ITEMS_PER_WORK;
-        return start_policy(bins);
+        return start_policy(bins, meter);
     }
     if (bins->next == bins->instance->item_count) {
         end_policy(bins);
@@ -468,13 +487,16 @@ static const group_t *group_of(const result_t *result, uint32_t block)
     return &result->groups[low];
 }
 
-static void fill_layout(dao_plan_bins_t *bins)
+static void fill_layout(dao_plan_bins_t *bins, dao_plan_meter_t *meter)
 {
     const result_t *best = &bins->best;
-    for (uint32_t i = 0; i < bins->instance->item_count; i++) {
-        const group_t *group = group_of(best, best->blocks[i]);
-        uint64_t offset = group->offset_bytes + (best->blocks[i] - group->first_block) * stride_of(group);
-        dao_plan_layout_put(&bins->layout, best->entries[i], offset, 0);
+    dao_plan_pass_t pass = {.count = bins->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            const group_t *group = group_of(best, best->blocks[i]);
+            uint64_t offset = group->offset_bytes + (best->blocks[i] - group->first_block) * stride_of(group);
+            dao_plan_layout_put(&bins->layout, best->entries[i], offset, 0);
+        }
     }
 }
 
@@ -484,7 +506,7 @@ bool dao_plan_bins_is_exact(const dao_plan_instance_t *instance)
 }
 
 dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
-                                  dao_plan_bins_t **out_bins)
+                                  dao_plan_meter_t *meter, dao_plan_bins_t **out_bins)
 {
     dao_plan_bins_t *bins = dao_plan_take(&instance->memory, 1, sizeof(*bins));
     if (bins == NULL) {
@@ -492,7 +514,7 @@ dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t
     }
     bins->instance = instance;
     bins->order = order;
-    if (!dao_plan_layout_init(&bins->layout, instance)) {
+    if (!dao_plan_layout_init(&bins->layout, instance, meter)) {
         dao_plan_bins_destroy(bins);
         return no_memory(instance->item_count);
     }
@@ -521,7 +543,7 @@ dao_status_t dao_plan_bins_step(dao_plan_bins_t *bins, dao_plan_meter_t *meter, 
     while (status == DAO_OK && bins->policy < DAO_PLAN_BIN_POLICY_COUNT && dao_plan_meter_has(meter)) {
         status = step_policy(bins, meter);
         if (bins->policy == DAO_PLAN_BIN_POLICY_COUNT) {
-            fill_layout(bins);
+            fill_layout(bins, meter);
         }
     }
     *out_is_done = bins->policy == DAO_PLAN_BIN_POLICY_COUNT;
@@ -605,14 +627,13 @@ static dao_status_t copy_result(dao_bin_plan_t *plan, const dao_plan_bins_t *bin
 
 static dao_status_t make_plan(dao_bin_plan_t *plan, dao_plan_instance_t *instance, dao_bin_order_t order)
 {
-    static const _Atomic bool is_never_cancelled = false;
-    dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &is_never_cancelled};
+    dao_plan_meter_t meter = dao_plan_meter_endless();
     dao_plan_bins_t *bins = NULL;
     bool is_done = false;
     if (!dao_plan_bins_is_exact(instance)) {
         return dao_error(DAO_ERR_UNSUPPORTED, "lifetime bins know no fixed offsets, pools and capacities");
     }
-    dao_status_t status = dao_plan_bins_create(instance, order, &bins);
+    dao_status_t status = dao_plan_bins_create(instance, order, &meter, &bins);
     while (status == DAO_OK && !is_done) {
         status = dao_plan_bins_step(bins, &meter, &is_done);
     }
@@ -627,7 +648,7 @@ dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *p
 {
     dao_plan_instance_t instance;
     *plan = (dao_bin_plan_t){0};
-    dao_status_t status = dao_plan_instance_init(&instance, problem);
+    dao_status_t status = dao_plan_instance_make(&instance, problem);
     if (status != DAO_OK) {
         return status;
     }

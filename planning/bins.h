@@ -71,9 +71,9 @@ bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan);
 
 typedef struct dao_plan_bins dao_plan_bins_t;
 
-/* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+/* In a pass. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_bins_create(dao_plan_instance_t *instance, dao_bin_order_t order,
-                                                dao_plan_bins_t **out_bins);
+                                                dao_plan_meter_t *meter, dao_plan_bins_t **out_bins);
 void dao_plan_bins_destroy(dao_plan_bins_t *bins);
 
 /* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */

@@ -28,8 +28,6 @@
 /* Weights at the start of a run differ from those asked for by up to so much, either way. */
 #define NOISE 0.07
 
-#define ITEMS_PER_WORK 16u
-
 static const dao_plan_order_t orders[] = {DAO_PLAN_ORDER_START, DAO_PLAN_ORDER_DURATION, DAO_PLAN_ORDER_AREA,
                                           DAO_PLAN_ORDER_SIZE};
 
@@ -88,13 +86,16 @@ static dao_status_t no_memory(const dao_plan_bump_t *bump)
 
 static const dao_plan_worth_t worst = {.unplaced_bytes = UINT64_MAX, .peak_bytes = UINT64_MAX};
 
-static void begin_run(dao_plan_bump_t *bump)
+static void begin_run(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
 {
     bool goes_on = bump->run % 2 == 1 && bump->has_best_weights;
     bump->order = goes_on ? bump->best_order : bump->run / 2 % ORDER_COUNT;
-    for (uint32_t i = 0; i < bump->instance->item_count; i++) {
-        double weight = goes_on ? (double)bump->best_weights[i] : 1.0;
-        bump->weights[i] = (float)(weight * (1.0 + NOISE * (2.0 * draw_part(bump) - 1.0)));
+    dao_plan_pass_t pass = {.count = bump->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            double weight = goes_on ? (double)bump->best_weights[i] : 1.0;
+            bump->weights[i] = (float)(weight * (1.0 + NOISE * (2.0 * draw_part(bump) - 1.0)));
+        }
     }
     static const habit_t habits[] = {
         {.raise_low = 0.05, .raise_high = 0.3, .aim = 0.0, .stale_rounds = 60},
@@ -124,13 +125,13 @@ static void drop_round(dao_plan_bump_t *bump)
     bump->is_round_over = false;
 }
 
-static dao_status_t begin_round(dao_plan_bump_t *bump)
+static dao_status_t begin_round(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
 {
     if (bump->stale_count >= bump->habit.stale_rounds) {
-        begin_run(bump);
+        begin_run(bump, meter);
     }
     const dao_plan_lowest_config_t config = {.order = orders[bump->order], .weights = bump->weights};
-    return dao_plan_lowest_create(bump->instance, &config, &bump->lowest);
+    return dao_plan_lowest_create(bump->instance, &config, meter, &bump->lowest);
 }
 
 dao_plan_layout_t *dao_plan_bump_layout(dao_plan_bump_t *bump)
@@ -139,9 +140,12 @@ dao_plan_layout_t *dao_plan_bump_layout(dao_plan_bump_t *bump)
 }
 
 /* Keeps what a round came to. Tells whether it is better than all before. */
-static bool end_round(dao_plan_bump_t *bump)
+static bool end_round(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
 {
-    dao_plan_layout_worth(bump->instance, dao_plan_bump_layout(bump), &bump->worth);
+    dao_plan_layout_worth(bump->instance, dao_plan_bump_layout(bump), meter, &bump->worth);
+    if (dao_plan_meter_is_cancelled(meter)) {
+        return false;
+    }
     bump->is_round_over = true;
     bump->stale_count++;
     if (dao_plan_worth_is_better(&bump->worth, &bump->run_best)) {
@@ -152,7 +156,8 @@ static bool end_round(dao_plan_bump_t *bump)
         return false;
     }
     bump->best = bump->worth;
-    memcpy(bump->best_weights, bump->weights, bump->instance->item_count * sizeof(*bump->weights));
+    dao_plan_pass_copy(bump->best_weights, bump->weights, bump->instance->item_count * sizeof(*bump->weights),
+                       meter);
     bump->best_order = bump->order;
     bump->has_best_weights = true;
     bump->idle_work = 0;
@@ -181,35 +186,47 @@ static bool is_too_high(const dao_plan_bump_t *bump, const dao_plan_layout_t *la
     return top + excess > bump->worth.pool_peaks[dao_plan_layout_pool(layout, item)];
 }
 
-/* Draws all weights together: their order stays, their distances shrink. */
-static void calm_weights(dao_plan_bump_t *bump)
+/* Three steps of Newton's, which is near enough, and the same on every machine. */
+static float root_of(float weight)
 {
-    for (uint32_t i = 0; i < bump->instance->item_count; i++) {
-        float root = 1.0f; /* three steps of Newton's, which is near enough, and the same on every machine */
-        for (float power = 4.0f; power < bump->weights[i]; power *= 4.0f) {
-            root *= 2.0f;
+    float root = 1.0f;
+    for (float power = 4.0f; power < weight; power *= 4.0f) {
+        root *= 2.0f;
+    }
+    for (uint32_t step = 0; step < 3; step++) {
+        root = 0.5f * (root + weight / root);
+    }
+    return root;
+}
+
+/* Draws all weights together: their order stays, their distances shrink. */
+static void calm_weights(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
+{
+    dao_plan_pass_t pass = {.count = bump->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            bump->weights[i] = root_of(bump->weights[i]);
         }
-        for (uint32_t step = 0; step < 3; step++) {
-            root = 0.5f * (root + bump->weights[i] / root);
-        }
-        bump->weights[i] = root;
     }
 }
 
-static void raise_weights(dao_plan_bump_t *bump)
+static void raise_weights(dao_plan_bump_t *bump, dao_plan_meter_t *meter)
 {
     const dao_plan_layout_t *layout = dao_plan_bump_layout(bump);
     uint64_t excess = excess_of(bump);
     float most = 0.0f;
-    for (uint32_t i = 0; i < bump->instance->item_count; i++) {
-        if (is_too_high(bump, layout, i, excess)) {
-            double range = bump->habit.raise_high - bump->habit.raise_low;
-            bump->weights[i] *= (float)(1.0 + bump->habit.raise_low + range * draw_part(bump));
-            most = bump->weights[i] > most ? bump->weights[i] : most;
+    dao_plan_pass_t pass = {.count = bump->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            if (is_too_high(bump, layout, i, excess)) {
+                double range = bump->habit.raise_high - bump->habit.raise_low;
+                bump->weights[i] *= (float)(1.0 + bump->habit.raise_low + range * draw_part(bump));
+                most = bump->weights[i] > most ? bump->weights[i] : most;
+            }
         }
     }
     if (most > WEIGHT_MAX) {
-        calm_weights(bump);
+        calm_weights(bump, meter);
     }
 }
 
@@ -219,13 +236,12 @@ static dao_status_t step_round(dao_plan_bump_t *bump, dao_plan_meter_t *meter, b
     bool is_done = false;
     dao_status_t status = DAO_OK;
     if (bump->is_round_over) {
-        raise_weights(bump);
+        raise_weights(bump, meter);
         drop_round(bump);
-        meter->used += bump->instance->item_count / ITEMS_PER_WORK;
         return DAO_OK;
     }
     if (bump->lowest == NULL) {
-        return begin_round(bump);
+        return begin_round(bump, meter);
     }
     if (bump->greedy != NULL) {
         status = dao_plan_greedy_step(bump->greedy, meter, &is_done);
@@ -235,12 +251,11 @@ static dao_status_t step_round(dao_plan_bump_t *bump, dao_plan_meter_t *meter, b
             const dao_plan_greedy_config_t config = {
                 .order = DAO_PLAN_ORDER_OFFSET, .offsets = dao_plan_lowest_layout(bump->lowest)->offsets};
             is_done = false;
-            status = dao_plan_greedy_create(bump->instance, &config, &bump->greedy);
+            status = dao_plan_greedy_create(bump->instance, &config, meter, &bump->greedy);
         }
     }
     if (status == DAO_OK && is_done) {
-        *out_is_found = end_round(bump);
-        meter->used += bump->instance->item_count / ITEMS_PER_WORK;
+        *out_is_found = end_round(bump, meter);
     }
     return status;
 }
@@ -254,7 +269,7 @@ dao_status_t dao_plan_bump_step(dao_plan_bump_t *bump, dao_plan_meter_t *meter, 
         status = step_round(bump, meter, out_is_found);
         bump->idle_work += meter->used - used_before;
     }
-    DAO_ASSERT_HEAVY(dao_plan_bump_is_valid(bump));
+    DAO_ASSERT_HEAVY(dao_plan_meter_is_cancelled(meter) || dao_plan_bump_is_valid(bump));
     return status;
 }
 
@@ -267,7 +282,8 @@ bool dao_plan_bump_is_tired(const dao_plan_bump_t *bump)
 
 /* ---- start and end ---- */
 
-dao_status_t dao_plan_bump_create(dao_plan_instance_t *instance, uint64_t seed, dao_plan_bump_t **out_bump)
+dao_status_t dao_plan_bump_create(dao_plan_instance_t *instance, uint64_t seed, dao_plan_meter_t *meter,
+                                  dao_plan_bump_t **out_bump)
 {
     dao_plan_bump_t *bump = dao_plan_take(&instance->memory, 1, sizeof(*bump));
     if (bump == NULL) {
@@ -283,7 +299,7 @@ dao_status_t dao_plan_bump_create(dao_plan_instance_t *instance, uint64_t seed, 
         dao_plan_bump_destroy(bump);
         return status;
     }
-    begin_run(bump);
+    begin_run(bump, meter);
     *out_bump = bump;
     return DAO_OK;
 }

@@ -7,9 +7,9 @@
 
 typedef struct dao_plan_bump dao_plan_bump_t;
 
-/* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+/* In a pass. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_bump_create(dao_plan_instance_t *instance, uint64_t seed,
-                                                dao_plan_bump_t **out_bump);
+                                                dao_plan_meter_t *meter, dao_plan_bump_t **out_bump);
 void dao_plan_bump_destroy(dao_plan_bump_t *bump);
 
 /* Only layouts better than this one are of interest. */

@@ -25,6 +25,7 @@ typedef struct bits {
 typedef struct sweep {
     dao_plan_instance_t *instance;
     const dao_plan_layout_t *layout;
+    dao_plan_meter_t *meter;
     bool is_fixed_alone;
     dao_plan_key_t *keys; /* placed pieces by pool and lowest byte */
     dao_plan_key_t *scratch;
@@ -119,21 +120,30 @@ static bool is_looked_at(const sweep_t *sweep, uint32_t item)
 static void rank_pieces(sweep_t *sweep)
 {
     const dao_plan_instance_t *instance = sweep->instance;
-    for (uint32_t i = 0; i < instance->piece_count; i++) {
-        dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
-        if (is_looked_at(sweep, piece.item)) {
-            sweep->keys[sweep->count++] =
-                (dao_plan_key_t){.key = sweep->layout->offsets[piece.item] + piece.low, .value = i};
+    dao_plan_pass_t list = {.count = instance->piece_count};
+    while (dao_plan_pass_next(&list, sweep->meter)) {
+        for (size_t i = list.begin; i < list.end; i++) {
+            dao_plan_piece_t piece = dao_plan_instance_piece(instance, (uint32_t)i);
+            if (is_looked_at(sweep, piece.item)) {
+                sweep->keys[sweep->count++] = (dao_plan_key_t){
+                    .key = sweep->layout->offsets[piece.item] + piece.low, .value = (uint32_t)i};
+            }
         }
     }
-    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count);
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        uint32_t item = dao_plan_instance_piece(instance, sweep->keys[i].value).item;
-        sweep->keys[i].key = dao_plan_layout_pool(sweep->layout, item);
+    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->meter);
+    dao_plan_pass_t pools = {.count = sweep->count};
+    while (dao_plan_pass_next(&pools, sweep->meter)) {
+        for (size_t i = pools.begin; i < pools.end; i++) {
+            uint32_t item = dao_plan_instance_piece(instance, sweep->keys[i].value).item;
+            sweep->keys[i].key = dao_plan_layout_pool(sweep->layout, item);
+        }
     }
-    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count);
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        sweep->ranks[sweep->keys[i].value] = i;
+    dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->meter);
+    dao_plan_pass_t ranks = {.count = sweep->count};
+    while (dao_plan_pass_next(&ranks, sweep->meter)) {
+        for (size_t i = ranks.begin; i < ranks.end; i++) {
+            sweep->ranks[sweep->keys[i].value] = (uint32_t)i;
+        }
     }
 }
 
@@ -142,14 +152,20 @@ static void list_ends(sweep_t *sweep)
 {
     dao_plan_key_t *by_end = sweep->scratch;
     dao_plan_key_t *ends = by_end + sweep->count;
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        uint32_t piece = sweep->keys[i].value;
-        by_end[i] =
-            (dao_plan_key_t){.key = dao_plan_instance_piece(sweep->instance, piece).end, .value = piece};
+    dao_plan_pass_t list = {.count = sweep->count};
+    while (dao_plan_pass_next(&list, sweep->meter)) {
+        for (size_t i = list.begin; i < list.end; i++) {
+            uint32_t piece = sweep->keys[i].value;
+            by_end[i] =
+                (dao_plan_key_t){.key = dao_plan_instance_piece(sweep->instance, piece).end, .value = piece};
+        }
     }
-    dao_plan_sort_keys(by_end, ends, sweep->count);
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        sweep->ends[i] = by_end[i].value;
+    dao_plan_sort_keys(by_end, ends, sweep->count, sweep->meter);
+    dao_plan_pass_t fill = {.count = sweep->count};
+    while (dao_plan_pass_next(&fill, sweep->meter)) {
+        for (size_t i = fill.begin; i < fill.end; i++) {
+            sweep->ends[i] = by_end[i].value;
+        }
     }
 }
 
@@ -199,34 +215,45 @@ static dao_status_t report(const sweep_t *sweep, uint32_t first, uint32_t second
                      offsets[right], instance->items[left].size_bytes, instance->items[right].size_bytes);
 }
 
-static dao_status_t sweep_pieces(sweep_t *sweep)
+/* Lets a piece begin, after those that have ended by then. Gives one that it clashes with, or NONE. */
+static uint32_t begin_piece(sweep_t *sweep, uint32_t index, uint32_t *ended)
 {
     const dao_plan_instance_t *instance = sweep->instance;
+    dao_plan_piece_t piece = dao_plan_instance_piece(instance, index);
+    if (!is_looked_at(sweep, piece.item)) {
+        return NONE;
+    }
+    while (*ended < sweep->count &&
+           dao_plan_instance_piece(instance, sweep->ends[*ended]).end <= piece.begin) {
+        bits_clear(&sweep->alive, sweep->ranks[sweep->ends[(*ended)++]]);
+    }
+    uint32_t clash = find_clash(sweep, index);
+    bits_set(&sweep->alive, sweep->ranks[index]);
+    return clash;
+}
+
+static dao_status_t sweep_pieces(sweep_t *sweep)
+{
     uint32_t ended = 0;
-    for (uint32_t i = 0; i < instance->piece_count; i++) {
-        dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
-        if (!is_looked_at(sweep, piece.item)) {
-            continue;
+    dao_plan_pass_t pass = {.count = sweep->instance->piece_count};
+    while (dao_plan_pass_next(&pass, sweep->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint32_t clash = begin_piece(sweep, (uint32_t)i, &ended);
+            if (clash != NONE) {
+                return report(sweep, (uint32_t)i, clash);
+            }
         }
-        while (ended < sweep->count &&
-               dao_plan_instance_piece(instance, sweep->ends[ended]).end <= piece.begin) {
-            bits_clear(&sweep->alive, sweep->ranks[sweep->ends[ended++]]);
-        }
-        uint32_t clash = find_clash(sweep, i);
-        if (clash != NONE) {
-            return report(sweep, i, clash);
-        }
-        bits_set(&sweep->alive, sweep->ranks[i]);
     }
     return DAO_OK;
 }
 
 dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                                   bool is_fixed_alone)
+                                   bool is_fixed_alone, dao_plan_meter_t *meter)
 {
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = instance->piece_count;
-    sweep_t sweep = {.instance = instance, .layout = layout, .is_fixed_alone = is_fixed_alone};
+    sweep_t sweep = {
+        .instance = instance, .layout = layout, .meter = meter, .is_fixed_alone = is_fixed_alone};
     sweep.keys = dao_plan_take(memory, count, sizeof(*sweep.keys));
     sweep.scratch = dao_plan_take(memory, 2 * count, sizeof(*sweep.scratch));
     sweep.ranks = dao_plan_take(memory, count, sizeof(*sweep.ranks));
@@ -237,7 +264,7 @@ dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan
     if (is_complete) {
         rank_pieces(&sweep);
         list_ends(&sweep);
-        status = sweep_pieces(&sweep);
+        status = dao_plan_meter_is_cancelled(meter) ? DAO_OK : sweep_pieces(&sweep);
     } else {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to check %zu lives", count);
     }
@@ -306,11 +333,12 @@ dao_status_t dao_plan_layout_make(dao_plan_instance_t *instance, const dao_plan_
         return status;
     }
     dao_plan_layout_t layout = {0};
-    if (!dao_plan_layout_init(&layout, instance)) {
+    dao_plan_meter_t meter = dao_plan_meter_endless();
+    if (!dao_plan_layout_init(&layout, instance, &meter)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
     }
     copy_layout(instance, &layout, offsets, pools);
-    status = dao_plan_layout_check(instance, &layout, false);
+    status = dao_plan_layout_check(instance, &layout, false, &meter);
     if (status != DAO_OK) {
         dao_plan_layout_finish(&layout, instance);
         return status;
@@ -326,7 +354,7 @@ dao_status_t dao_plan_check(const dao_plan_problem_t *problem, const uint64_t *o
     }
     dao_plan_instance_t instance;
     dao_plan_layout_t layout = {0};
-    dao_status_t status = dao_plan_instance_init(&instance, problem);
+    dao_status_t status = dao_plan_instance_make(&instance, problem);
     if (status == DAO_OK) {
         status = dao_plan_layout_make(&instance, problem, offsets, pools, &layout);
         dao_plan_layout_finish(&layout, &instance);

@@ -34,17 +34,22 @@ static uint64_t sum_of(const uint32_t *clock, uint32_t count)
     return sum;
 }
 
-void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times)
+void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
+                             dao_plan_meter_t *meter)
 {
     uint32_t width = problem->clock_count;
-    for (size_t i = 0; i < problem->buffer_count; i++) {
-        begin_times[i] = sum_of(problem->begin_clocks + i * width, width);
-        end_times[i] = sum_of(problem->end_clocks + i * width, width);
+    dao_plan_pass_t pass = {.count = problem->buffer_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            begin_times[i] = sum_of(problem->begin_clocks + i * width, width);
+            end_times[i] = sum_of(problem->end_clocks + i * width, width);
+        }
     }
 }
 
 typedef struct linearizer {
     const dao_plan_problem_t *problem;
+    dao_plan_meter_t *meter;
     uint32_t count;
     uint32_t width;       /* components of a clock */
     uint32_t *known;      /* one clock a buffer */
@@ -73,36 +78,55 @@ static uint32_t *known_of(const linearizer_t *work, uint32_t buffer)
 
 static void sort_by_sum(const linearizer_t *work, const uint32_t *clocks)
 {
-    for (uint32_t i = 0; i < work->count; i++) {
-        work->keys[i].key = sum_of(clocks + (size_t)i * work->width, work->width);
-        work->keys[i].value = i;
+    dao_plan_pass_t pass = {.count = work->count};
+    while (dao_plan_pass_next(&pass, work->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            work->keys[i].key = sum_of(clocks + i * work->width, work->width);
+            work->keys[i].value = (uint32_t)i;
+        }
     }
-    dao_plan_sort_keys(work->keys, work->scratch, work->count);
+    dao_plan_sort_keys(work->keys, work->scratch, work->count, work->meter);
 }
 
-/* Puts each end behind the first chain that it is not below. `lasts[c]` is the last end of chain c. */
-static void make_chains(linearizer_t *work)
+/* The first chain that an end is not below; behind the last one a new one. `lasts[c]` is the last end of chain c. */
+static uint32_t find_chain(const linearizer_t *work, uint32_t end)
+{
+    uint32_t chain = 0;
+    while (chain < work->chain_count &&
+           !dao_plan_clock_is_before(end_of(work, work->lasts[chain]), end_of(work, end), work->width)) {
+        chain++;
+    }
+    return chain;
+}
+
+/* Gives each end its chain, in `scratch`. With many chains a single end takes long. */
+static void find_chains(linearizer_t *work)
 {
     sort_by_sum(work, work->problem->end_clocks);
-    for (uint32_t i = 0; i < work->count; i++) {
+    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
         uint32_t end = work->keys[i].value;
-        uint32_t chain = 0;
-        while (chain < work->chain_count &&
-               !dao_plan_clock_is_before(end_of(work, work->lasts[chain]), end_of(work, end), work->width)) {
-            chain++;
-        }
-        if (chain == work->chain_count) {
-            work->chain_count++;
-        }
+        uint32_t chain = find_chain(work, end);
+        work->meter->used += 1 + chain;
+        work->chain_count += chain == work->chain_count ? 1 : 0;
         work->lasts[chain] = end;
         work->scratch[i] = (dao_plan_key_t){.key = chain, .value = end};
     }
-    memcpy(work->keys, work->scratch, work->count * sizeof(*work->keys));
-    dao_plan_sort_keys(work->keys, work->scratch,
-                       work->count); /* stable: chains one after the other, each in order */
-    for (uint32_t i = work->count; i-- > 0;) {
-        work->next[i] = work->keys[i].value;
-        work->firsts[work->keys[i].key] = i;
+}
+
+static void make_chains(linearizer_t *work)
+{
+    find_chains(work);
+    dao_plan_pass_copy(work->keys, work->scratch, work->count * sizeof(*work->keys), work->meter);
+    dao_plan_sort_keys(work->keys, work->scratch, work->count,
+                       work->meter); /* stable: chains one after the other, each in order */
+    dao_plan_pass_t pass = {.count = work->count};
+    while (dao_plan_pass_next(&pass, work->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            work->next[i] = work->keys[i].value;
+            if (i == 0 || work->keys[i].key != work->keys[i - 1].key) {
+                work->firsts[work->keys[i].key] = (uint32_t)i;
+            }
+        }
     }
     work->firsts[work->chain_count] = work->count;
 }
@@ -141,7 +165,7 @@ static uint32_t choose_chain(const linearizer_t *work, bool *out_are_all)
     uint32_t count = 0;
     *out_are_all = true;
     sort_by_sum(work, work->known);
-    for (uint32_t i = 0; i < work->count; i++) {
+    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
         uint32_t buffer = work->keys[i].value;
         const uint32_t *last = count == 0 ? NULL : known_of(work, work->lasts[count - 1]);
         if (last != NULL && !dao_plan_clock_is_before(last, known_of(work, buffer), work->width)) {
@@ -210,10 +234,13 @@ static void linearizer_finish(linearizer_t *work, dao_plan_memory_t *memory)
 }
 
 dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_plan_memory_t *memory,
-                                      uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact)
+                                      uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact,
+                                      dao_plan_meter_t *meter)
 {
-    linearizer_t work = {
-        .problem = problem, .count = (uint32_t)problem->buffer_count, .width = problem->clock_count};
+    linearizer_t work = {.problem = problem,
+                         .meter = meter,
+                         .count = (uint32_t)problem->buffer_count,
+                         .width = problem->clock_count};
     *out_is_exact = true;
     if (work.count == 0) {
         return DAO_OK;
@@ -221,11 +248,13 @@ dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_pla
     dao_status_t status = linearizer_init(&work, memory);
     if (status == DAO_OK) {
         make_chains(&work);
-        for (uint32_t i = 0; i < work.count; i++) {
+        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
             join_known(&work, i);
+            meter->used += work.chain_count;
         }
         uint32_t chosen_count = choose_chain(&work, out_is_exact);
-        for (uint32_t i = 0; i < work.count; i++) {
+        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
+            meter->used++;
             begin_times[i] = number_begin(&work, chosen_count, begin_of(&work, i));
             end_times[i] = number_end(&work, chosen_count, end_of(&work, i));
         }

@@ -153,7 +153,7 @@ static dao_status_t forbid_piece(dao_plan_greedy_t *greedy, const dao_plan_piece
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint32_t end = greedy->first_pieces[piece->end];
-    for (uint32_t i = 0; i < end; i++) {
+    for (uint32_t i = 0; i < end && !dao_plan_meter_is_cancelled(meter); i++) {
         i = dao_plan_tree_find(&greedy->tree, i, end, ~piece->begin - 1); /* ends after its begin */
         meter->used++;
         if (i == end) {
@@ -184,25 +184,28 @@ static dao_status_t forbid_all(dao_plan_greedy_t *greedy, uint32_t item, uint32_
             return status;
         }
     }
-    dao_plan_sort_spans(greedy->spans, greedy->scratch, greedy->span_count);
+    dao_plan_sort_spans(greedy->spans, greedy->scratch, greedy->span_count, meter);
     return DAO_OK;
 }
 
 /* Chooses an offset that no span forbids: the lowest one, or the lowest one of the smallest hole. */
-static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignment_bytes)
+static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignment_bytes,
+                              dao_plan_meter_t *meter)
 {
     uint64_t chosen = OFFSET_NONE, chosen_slack = UINT64_MAX, offset = 0;
-    for (uint32_t i = 0; i < greedy->span_count; i++) {
-        const dao_plan_span_t *span = &greedy->spans[i];
-        if (offset < span->low && span->low - offset < chosen_slack) {
-            chosen = offset;
-            chosen_slack = span->low - offset;
-            if (!greedy->config.is_best_fit) {
-                return chosen;
+    bool is_chosen = false;
+    dao_plan_pass_t pass = {.count = greedy->span_count};
+    while (!is_chosen && dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end && !is_chosen; i++) {
+            const dao_plan_span_t *span = &greedy->spans[i];
+            if (offset < span->low && span->low - offset < chosen_slack) {
+                chosen = offset;
+                chosen_slack = span->low - offset;
+                is_chosen = !greedy->config.is_best_fit;
             }
-        }
-        if (offset < span->high) {
-            offset = dao_round_up(span->high, alignment_bytes);
+            if (offset < span->high) {
+                offset = dao_round_up(span->high, alignment_bytes);
+            }
         }
     }
     return chosen == OFFSET_NONE ? offset : chosen; /* above everything, if nothing else */
@@ -264,7 +267,7 @@ static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint3
     }
     dao_status_t status = forbid_all(greedy, index, pool, meter);
     if (status == DAO_OK) {
-        *out_offset = choose_offset(greedy, alignment_bytes);
+        *out_offset = choose_offset(greedy, alignment_bytes, meter);
     }
     return status;
 }
@@ -283,7 +286,7 @@ static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_me
     for (uint32_t pool = is_any ? 0 : item->pool; pool <= last_pool; pool++) {
         uint64_t offset;
         dao_status_t status = find_offset(greedy, index, pool, meter, &offset);
-        if (status != DAO_OK) {
+        if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
             return status;
         }
         if (offset + item->size_bytes <= instance->capacities[pool]) {
@@ -311,7 +314,7 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
     while (greedy->heap_count > 0 && status == DAO_OK && dao_plan_meter_has(meter)) {
         status = place(greedy, greedy->heap[0], meter);
         meter->used++;
-        if (status == DAO_OK) {
+        if (status == DAO_OK && !dao_plan_meter_is_cancelled(meter)) {
             pop(greedy);
         }
         if (has_left_out_too_much(greedy)) {
@@ -326,46 +329,66 @@ dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *m
 /* ---- breadth ---- */
 
 /* Lists the times, those at which most bytes are alive first. */
-static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *times, dao_plan_key_t *scratch)
+static void list_broadest(const dao_plan_instance_t *instance, dao_plan_key_t *times, dao_plan_key_t *scratch,
+                          dao_plan_meter_t *meter)
 {
     uint64_t alive = 0;
-    for (uint32_t i = 0; i < instance->piece_count; i++) {
-        dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
-        times[piece.begin].key += piece.high - piece.low;
-        if (piece.end < instance->time_count) {
-            times[piece.end].key -= piece.high - piece.low; /* may wrap; the sums do not */
+    dao_plan_pass_t pieces = {.count = instance->piece_count};
+    while (dao_plan_pass_next(&pieces, meter)) {
+        for (uint32_t i = (uint32_t)pieces.begin; i < pieces.end; i++) {
+            dao_plan_piece_t piece = dao_plan_instance_piece(instance, i);
+            times[piece.begin].key += piece.high - piece.low;
+            if (piece.end < instance->time_count) {
+                times[piece.end].key -= piece.high - piece.low; /* may wrap; the sums do not */
+            }
         }
     }
-    for (uint32_t time = 0; time < instance->time_count; time++) {
-        alive += times[time].key;
-        times[time] = (dao_plan_key_t){.key = DAO_PLAN_TOTAL_MAX - alive, .value = time};
+    dao_plan_pass_t list = {.count = instance->time_count};
+    while (dao_plan_pass_next(&list, meter)) {
+        for (uint32_t time = (uint32_t)list.begin; time < list.end; time++) {
+            alive += times[time].key;
+            times[time] = (dao_plan_key_t){.key = DAO_PLAN_TOTAL_MAX - alive, .value = time};
+        }
     }
-    dao_plan_sort_keys(times, scratch, instance->time_count);
+    dao_plan_sort_keys(times, scratch, instance->time_count, meter);
+}
+
+/* Gives the pieces that live at a time their turn, and takes them out of the tree. */
+static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, dao_plan_meter_t *meter)
+{
+    uint32_t end = greedy->first_pieces[time + 1];
+    uint32_t piece = dao_plan_tree_find(&greedy->tree, 0, end, ~time - 1);
+    while (piece < end && !dao_plan_meter_is_cancelled(meter)) {
+        uint32_t item = dao_plan_instance_piece(greedy->instance, piece).item;
+        greedy->turns[item] = turn < greedy->turns[item] ? turn : greedy->turns[item];
+        dao_plan_tree_set(&greedy->tree, piece, DAO_PLAN_TREE_NONE);
+        piece = dao_plan_tree_find(&greedy->tree, piece, end, ~time - 1);
+        meter->used++;
+    }
 }
 
 /* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put into it, and
    taken as their items get their turns. */
-static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times)
+static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;
-    memset(greedy->turns, 0xff, instance->item_count * sizeof(*greedy->turns));
-    for (uint32_t i = 0; i < instance->piece_count; i++) {
-        greedy->tree.levels[0][i] = ~dao_plan_instance_piece(instance, i).end;
+    dao_plan_pass_fill(greedy->turns, 0xff, instance->item_count * sizeof(*greedy->turns), meter);
+    dao_plan_pass_t pieces = {.count = instance->piece_count};
+    while (dao_plan_pass_next(&pieces, meter)) {
+        for (uint32_t i = (uint32_t)pieces.begin; i < pieces.end; i++) {
+            greedy->tree.levels[0][i] = ~dao_plan_instance_piece(instance, i).end;
+        }
     }
-    dao_plan_tree_build(&greedy->tree);
-    for (uint32_t turn = 0; turn < instance->time_count; turn++) {
-        uint32_t time = times[turn].value;
-        uint32_t end = greedy->first_pieces[time + 1];
-        for (uint32_t i = dao_plan_tree_find(&greedy->tree, 0, end, ~time - 1); i < end;
-             i = dao_plan_tree_find(&greedy->tree, i, end, ~time - 1)) {
-            uint32_t item = dao_plan_instance_piece(instance, i).item;
-            greedy->turns[item] = turn < greedy->turns[item] ? turn : greedy->turns[item];
-            dao_plan_tree_set(&greedy->tree, i, DAO_PLAN_TREE_NONE);
+    dao_plan_tree_build(&greedy->tree, meter);
+    dao_plan_pass_t turns = {.count = instance->time_count};
+    while (dao_plan_pass_next(&turns, meter)) {
+        for (uint32_t turn = (uint32_t)turns.begin; turn < turns.end; turn++) {
+            give_turn(greedy, times[turn].value, turn, meter);
         }
     }
 }
 
-static bool order_by_breadth(dao_plan_greedy_t *greedy)
+static bool order_by_breadth(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
 {
     dao_plan_memory_t *memory = &greedy->instance->memory;
     size_t time_count = greedy->instance->time_count;
@@ -374,8 +397,8 @@ static bool order_by_breadth(dao_plan_greedy_t *greedy)
     greedy->turns = dao_plan_take(memory, greedy->instance->item_count, sizeof(*greedy->turns));
     bool is_complete = times != NULL && scratch != NULL && greedy->turns != NULL;
     if (is_complete) {
-        list_broadest(greedy->instance, times, scratch);
-        give_turns(greedy, times);
+        list_broadest(greedy->instance, times, scratch, meter);
+        give_turns(greedy, times, meter);
     }
     dao_plan_give(memory, scratch);
     dao_plan_give(memory, times);
@@ -384,35 +407,54 @@ static bool order_by_breadth(dao_plan_greedy_t *greedy)
 
 /* ---- start and end ---- */
 
-static void fill_first_pieces(dao_plan_greedy_t *greedy)
+static void fill_first_pieces(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint32_t piece = 0;
-    for (uint32_t time = 0; time <= instance->time_count; time++) {
-        while (piece < instance->piece_count && dao_plan_instance_piece(instance, piece).begin < time) {
-            piece++;
+    dao_plan_pass_t pass = {.count = (size_t)instance->time_count + 1};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t time = pass.begin; time < pass.end; time++) {
+            while (piece < instance->piece_count && dao_plan_instance_piece(instance, piece).begin < time) {
+                piece++;
+            }
+            greedy->first_pieces[time] = piece;
         }
-        greedy->first_pieces[time] = piece;
     }
 }
 
 /* Counts pairs that overlap, and tells whether a shelf pays. Clocks and pools are the tree's. */
-static bool count_overlaps(dao_plan_greedy_t *greedy)
+static bool count_overlaps(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;
     uint64_t count = instance->piece_count, pairs = 0;
     if (count > SHELF_PIECES_MAX || instance->pool_count > 1 || instance->clock_count > 0) {
         return false;
     }
-    for (uint32_t i = 0; i < instance->piece_count; i++) {
-        pairs += greedy->first_pieces[dao_plan_instance_piece(instance, i).end] - i - 1;
+    dao_plan_pass_t pass = {.count = count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            pairs += greedy->first_pieces[dao_plan_instance_piece(instance, i).end] - i - 1;
+        }
     }
     greedy->mean_overlap = (uint32_t)(pairs / (count > 0 ? count : 1));
     return pairs * SHELF_PAIRS >= count * (count - 1) / 2 && count > 0;
 }
 
+/* All items wait, fixed ones too; the heap is sifted as part of the work. */
+static void fill_heap(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter)
+{
+    dao_plan_pass_t pass = {.count = greedy->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            greedy->heap[i] = i;
+        }
+    }
+    greedy->heap_count = greedy->instance->item_count;
+    greedy->sift_count = greedy->instance->item_count / 2;
+}
+
 dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_plan_greedy_config_t *config,
-                                    dao_plan_greedy_t **out_greedy)
+                                    dao_plan_meter_t *meter, dao_plan_greedy_t **out_greedy)
 {
     dao_plan_memory_t *memory = &instance->memory;
     dao_plan_greedy_t *greedy = dao_plan_take(memory, 1, sizeof(*greedy));
@@ -425,25 +467,21 @@ dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance, const dao_pla
     greedy->first_pieces =
         dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*greedy->first_pieces));
     if (greedy->heap == NULL || greedy->first_pieces == NULL ||
-        !dao_plan_layout_init(&greedy->layout, instance) ||
-        !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count)) {
+        !dao_plan_layout_init(&greedy->layout, instance, meter) ||
+        !dao_plan_tree_init(&greedy->tree, memory, instance->piece_count, meter)) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);
         return status;
     }
-    fill_first_pieces(greedy);
+    fill_first_pieces(greedy, meter);
     bool is_complete =
-        !count_overlaps(greedy) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
-    if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy))) {
+        !count_overlaps(greedy, meter) || dao_plan_shelf_init(&greedy->shelf, memory, instance->piece_count);
+    if (!is_complete || (config->order == DAO_PLAN_ORDER_BREADTH && !order_by_breadth(greedy, meter))) {
         dao_status_t status = no_memory(greedy);
         dao_plan_greedy_destroy(greedy);
         return status;
     }
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        greedy->heap[i] = i;
-    }
-    greedy->heap_count = instance->item_count;
-    greedy->sift_count = instance->item_count / 2;
+    fill_heap(greedy, meter);
     *out_greedy = greedy;
     return DAO_OK;
 }

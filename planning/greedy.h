@@ -13,10 +13,10 @@ typedef struct dao_plan_greedy_config {
 
 typedef struct dao_plan_greedy dao_plan_greedy_t;
 
-/* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+/* In passes. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance,
                                                   const dao_plan_greedy_config_t *config,
-                                                  dao_plan_greedy_t **out_greedy);
+                                                  dao_plan_meter_t *meter, dao_plan_greedy_t **out_greedy);
 void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy);
 
 /* Goes on until it is done, or has left out too much, or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */

@@ -21,6 +21,14 @@ bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t 
             dao_plan_clock_is_before(ends + (size_t)second * width, begins + (size_t)first * width, width));
 }
 
+/* What an instance is made of. */
+typedef struct builder {
+    const dao_plan_problem_t *problem;
+    dao_plan_meter_t *meter;
+    dao_plan_rows_t rows;
+    uint32_t *order; /* rows by their beginnings */
+} builder_t;
+
 /* ---- items ---- */
 
 static dao_plan_item_t item_of(const dao_plan_problem_t *problem, uint32_t source)
@@ -39,116 +47,157 @@ static dao_plan_item_t item_of(const dao_plan_problem_t *problem, uint32_t sourc
 }
 
 /* Each row is a buffer: items in the order of the rows' beginnings. */
-static void fill_whole_items(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                             const dao_plan_rows_t *rows, const uint32_t *order)
+static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *builder)
 {
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        uint32_t row = order[i];
-        instance->items[i] = item_of(problem, rows->sources[row]);
-        instance->items[i].begin = (uint32_t)rows->begin_times[row];
-        instance->items[i].end = (uint32_t)rows->end_times[row];
+    const dao_plan_rows_t *rows = &builder->rows;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint32_t row = builder->order[i];
+            instance->items[i] = item_of(builder->problem, rows->sources[row]);
+            instance->items[i].begin = (uint32_t)rows->begin_times[row];
+            instance->items[i].end = (uint32_t)rows->end_times[row];
+        }
     }
 }
 
 /* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item. */
-static void fill_cut_items(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                           const dao_plan_rows_t *rows, const uint32_t *order, uint32_t *item_of_source)
+static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *builder, uint32_t *item_of_source)
 {
-    memset(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source));
+    const dao_plan_rows_t *rows = &builder->rows;
+    dao_plan_pass_fill(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source), builder->meter);
     uint32_t item_count = 0;
-    for (uint32_t i = 0; i < rows->count; i++) {
-        uint32_t row = order[i], source = rows->sources[row];
-        if (item_of_source[source] == UINT32_MAX) {
-            item_of_source[source] = item_count;
-            instance->items[item_count] = item_of(problem, source);
-            instance->items[item_count].begin = (uint32_t)rows->begin_times[row];
-            item_count++;
+    dao_plan_pass_t pass = {.count = rows->count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint32_t row = builder->order[i], source = rows->sources[row];
+            if (item_of_source[source] == UINT32_MAX) {
+                item_of_source[source] = item_count;
+                instance->items[item_count] = item_of(builder->problem, source);
+                instance->items[item_count].begin = (uint32_t)rows->begin_times[row];
+                item_count++;
+            }
+            dao_plan_item_t *item = &instance->items[item_of_source[source]];
+            item->end = rows->end_times[row] > item->end ? (uint32_t)rows->end_times[row] : item->end;
         }
-        dao_plan_item_t *item = &instance->items[item_of_source[source]];
-        item->end = rows->end_times[row] > item->end ? (uint32_t)rows->end_times[row] : item->end;
     }
-    DAO_ASSERT(item_count == instance->item_count);
 }
 
 /* Pieces in the order of their beginnings, and each item's list of them. */
-static void fill_pieces(dao_plan_instance_t *instance, const dao_plan_rows_t *rows, const uint32_t *order,
+static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder,
                         const uint32_t *item_of_source)
 {
-    for (uint32_t i = 0; i < rows->count; i++) {
-        uint32_t row = order[i];
-        instance->pieces[i] = (dao_plan_piece_t){.low = rows->lows[row],
-                                                 .high = rows->highs[row],
-                                                 .begin = (uint32_t)rows->begin_times[row],
-                                                 .end = (uint32_t)rows->end_times[row],
-                                                 .item = item_of_source[rows->sources[row]]};
-        instance->first_pieces[instance->pieces[i].item + 1]++;
+    const dao_plan_rows_t *rows = &builder->rows;
+    dao_plan_pass_t pass = {.count = rows->count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint32_t row = builder->order[i];
+            instance->pieces[i] = (dao_plan_piece_t){.low = rows->lows[row],
+                                                     .high = rows->highs[row],
+                                                     .begin = (uint32_t)rows->begin_times[row],
+                                                     .end = (uint32_t)rows->end_times[row],
+                                                     .item = item_of_source[rows->sources[row]]};
+        }
     }
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        instance->first_pieces[i + 1] += instance->first_pieces[i];
-    }
-    for (uint32_t i = rows->count;
-         i-- > 0;) { /* fills each list from its end; then its number is where it begins */
-        uint32_t item = instance->pieces[i].item;
-        instance->item_pieces[--instance->first_pieces[item + 1]] = i;
-    }
-    memmove(instance->first_pieces, instance->first_pieces + 1, instance->item_count * sizeof(uint32_t));
-    instance->first_pieces[instance->item_count] = rows->count;
 }
 
-static dao_status_t build_cut(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                              const dao_plan_rows_t *rows, const uint32_t *order)
+/* Each item's list of its pieces. `nexts`, one an item, is zero. */
+static void list_pieces(dao_plan_instance_t *instance, uint32_t *nexts, dao_plan_meter_t *meter)
+{
+    dao_plan_pass_t count = {.count = instance->piece_count};
+    while (dao_plan_pass_next(&count, meter)) {
+        for (size_t i = count.begin; i < count.end; i++) {
+            instance->first_pieces[instance->pieces[i].item + 1]++;
+        }
+    }
+    dao_plan_pass_t sum = {.count = instance->item_count};
+    while (dao_plan_pass_next(&sum, meter)) {
+        for (size_t i = sum.begin; i < sum.end; i++) {
+            instance->first_pieces[i + 1] += instance->first_pieces[i];
+        }
+    }
+    dao_plan_pass_t fill = {.count = instance->piece_count};
+    while (dao_plan_pass_next(&fill, meter)) {
+        for (size_t i = fill.begin; i < fill.end; i++) {
+            uint32_t item = instance->pieces[i].item;
+            instance->item_pieces[instance->first_pieces[item] + nexts[item]++] = (uint32_t)i;
+        }
+    }
+}
+
+static dao_status_t build_cut(dao_plan_instance_t *instance, const builder_t *builder)
 {
     dao_plan_memory_t *memory = &instance->memory;
-    uint32_t *item_of_source = dao_plan_take(memory, instance->item_count, sizeof(*item_of_source));
-    instance->pieces = dao_plan_take(memory, rows->count, sizeof(*instance->pieces));
-    instance->item_pieces = dao_plan_take(memory, rows->count, sizeof(*instance->item_pieces));
-    instance->first_pieces =
-        dao_plan_take(memory, (size_t)instance->item_count + 1, sizeof(*instance->first_pieces));
-    bool is_complete = item_of_source != NULL && instance->pieces != NULL && instance->item_pieces != NULL &&
-                       instance->first_pieces != NULL;
+    size_t count = instance->item_count, piece_count = instance->piece_count;
+    uint32_t *item_of_source = dao_plan_take(memory, count, sizeof(*item_of_source));
+    uint32_t *nexts = dao_plan_take(memory, count, sizeof(*nexts));
+    instance->pieces = dao_plan_take(memory, piece_count, sizeof(*instance->pieces));
+    instance->item_pieces = dao_plan_take(memory, piece_count, sizeof(*instance->item_pieces));
+    instance->first_pieces = dao_plan_take(memory, count + 1, sizeof(*instance->first_pieces));
+    bool is_complete = item_of_source != NULL && nexts != NULL && instance->pieces != NULL &&
+                       instance->item_pieces != NULL && instance->first_pieces != NULL;
     if (is_complete) {
-        fill_cut_items(instance, problem, rows, order, item_of_source);
-        fill_pieces(instance, rows, order, item_of_source);
+        fill_cut_items(instance, builder, item_of_source);
+        fill_pieces(instance, builder, item_of_source);
     }
+    if (is_complete && !dao_plan_meter_is_cancelled(builder->meter)) { /* else items are not numbers yet */
+        list_pieces(instance, nexts, builder->meter);
+    }
+    dao_plan_give(memory, nexts);
     dao_plan_give(memory, item_of_source);
     return is_complete ? DAO_OK : no_memory(instance->item_count);
 }
 
 /* ---- what is rare ---- */
 
-static dao_status_t copy_fixed(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
+static bool is_any_fixed(const dao_plan_instance_t *instance, dao_plan_meter_t *meter)
 {
     bool is_any = false;
-    for (uint32_t i = 0; i < instance->item_count && !is_any; i++) {
-        is_any = instance->items[i].is_fixed;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (!is_any && dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            is_any = is_any || instance->items[i].is_fixed;
+        }
     }
-    if (!is_any) {
+    return is_any;
+}
+
+static dao_status_t copy_fixed(dao_plan_instance_t *instance, const builder_t *builder)
+{
+    if (!is_any_fixed(instance, builder->meter)) {
         return DAO_OK;
     }
     instance->fixed_offsets = dao_plan_take(&instance->memory, instance->item_count, sizeof(uint64_t));
     if (instance->fixed_offsets == NULL) {
         return no_memory(instance->item_count);
     }
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        instance->fixed_offsets[i] = problem->buffers[instance->items[i].source].fixed_offset;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            instance->fixed_offsets[i] = builder->problem->buffers[instance->items[i].source].fixed_offset;
+        }
     }
     return DAO_OK;
 }
 
-static dao_status_t copy_clocks(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
+static dao_status_t copy_clocks(dao_plan_instance_t *instance, const builder_t *builder)
 {
+    const dao_plan_problem_t *problem = builder->problem;
     size_t width = problem->clock_count, count = instance->item_count;
     instance->begin_clocks = dao_plan_take(&instance->memory, count * width, sizeof(uint32_t));
     instance->end_clocks = dao_plan_take(&instance->memory, count * width, sizeof(uint32_t));
     if (instance->begin_clocks == NULL || instance->end_clocks == NULL) {
         return no_memory(instance->item_count);
     }
-    for (size_t i = 0; i < count; i++) {
-        size_t source = instance->items[i].source;
-        memcpy(instance->begin_clocks + i * width, problem->begin_clocks + source * width,
-               width * sizeof(uint32_t));
-        memcpy(instance->end_clocks + i * width, problem->end_clocks + source * width,
-               width * sizeof(uint32_t));
+    dao_plan_pass_t pass = {.count = count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            size_t source = instance->items[i].source;
+            memcpy(instance->begin_clocks + i * width, problem->begin_clocks + source * width,
+                   width * sizeof(uint32_t));
+            memcpy(instance->end_clocks + i * width, problem->end_clocks + source * width,
+                   width * sizeof(uint32_t));
+        }
     }
     instance->clock_count = problem->clock_count;
     return DAO_OK;
@@ -165,73 +214,89 @@ static void copy_pools(dao_plan_instance_t *instance, const dao_plan_problem_t *
 
 /* ---- all of it ---- */
 
-/* The bound of clocks that no times tell exactly: of times that overlap too seldom. */
-static dao_status_t bound_of_sums(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                                  dao_plan_rows_t *rows, uint32_t *order)
+/* Of clocks that no times tell exactly the bound is that of times that overlap too seldom. */
+static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder)
 {
-    uint32_t time_count = 0;
-    dao_plan_clocks_to_sums(problem, rows->begin_times, rows->end_times);
-    dao_status_t status = dao_plan_number_times(rows, &instance->memory, order, &time_count);
-    return status != DAO_OK
-               ? status
-               : dao_plan_bound(rows, problem, time_count, &instance->memory, &instance->bound_bytes);
+    dao_plan_rows_t *rows = &builder->rows;
+    dao_plan_memory_t *memory = &instance->memory;
+    uint32_t time_count = instance->time_count;
+    dao_status_t status = DAO_OK;
+    if (!rows->is_exact) {
+        dao_plan_clocks_to_sums(builder->problem, rows->begin_times, rows->end_times, builder->meter);
+        status = dao_plan_number_times(rows, memory, builder->order, &time_count, builder->meter);
+    }
+    return status == DAO_OK ? dao_plan_bound(rows, builder->problem, time_count, memory, builder->meter,
+                                             &instance->bound_bytes)
+                            : status;
 }
 
-static dao_status_t build(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
-                          dao_plan_rows_t *rows, uint32_t *order)
+static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builder)
 {
-    dao_plan_memory_t *memory = &instance->memory;
-    dao_status_t status = dao_plan_number_times(rows, memory, order, &instance->time_count);
+    dao_plan_rows_t *rows = &builder->rows;
+    dao_status_t status =
+        dao_plan_number_times(rows, &instance->memory, builder->order, &instance->time_count, builder->meter);
     if (status != DAO_OK) {
         return status;
     }
     instance->piece_count = rows->count;
-    if (rows->lows == NULL) {
-        fill_whole_items(instance, problem, rows, order);
-    } else {
-        status = build_cut(instance, problem, rows, order);
+    instance->items = dao_plan_take(&instance->memory, instance->item_count, sizeof(*instance->items));
+    if (instance->items == NULL) {
+        return no_memory(instance->item_count);
     }
-    if (status == DAO_OK) {
-        status = copy_fixed(instance, problem);
+    if (rows->lows != NULL) {
+        return build_cut(instance, builder);
     }
-    if (status == DAO_OK && !rows->is_exact) {
-        status = copy_clocks(instance, problem);
-    }
-    if (status != DAO_OK) {
-        return status;
-    }
-    return rows->is_exact
-               ? dao_plan_bound(rows, problem, instance->time_count, memory, &instance->bound_bytes)
-               : bound_of_sums(instance, problem, rows, order);
+    fill_whole_items(instance, builder);
+    return DAO_OK;
 }
 
-dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
+static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
 {
-    *instance = (dao_plan_instance_t){0};
-    dao_status_t status = dao_plan_problem_check(problem);
+    dao_plan_memory_t *memory = &instance->memory;
+    dao_status_t status = dao_plan_rows_cut(&builder->rows, builder->problem, memory, builder->meter);
     if (status != DAO_OK) {
         return status;
     }
-    dao_plan_memory_t *memory = &instance->memory;
-    copy_pools(instance, problem);
-    instance->item_count = (uint32_t)problem->buffer_count;
-    instance->items = dao_plan_take(memory, instance->item_count, sizeof(*instance->items));
-    dao_plan_rows_t rows = {0};
-    uint32_t *order = NULL;
-    status =
-        instance->items == NULL ? no_memory(instance->item_count) : dao_plan_rows_cut(&rows, problem, memory);
-    if (status == DAO_OK) {
-        order = dao_plan_take(memory, rows.count, sizeof(*order));
-        status = order == NULL ? no_memory(rows.count) : build(instance, problem, &rows, order);
+    builder->order = dao_plan_take(memory, builder->rows.count, sizeof(*builder->order));
+    if (builder->order == NULL) {
+        return no_memory(instance->item_count);
     }
-    dao_plan_give(memory, order);
-    dao_plan_rows_finish(&rows, memory);
+    status = build_items(instance, builder);
+    if (status == DAO_OK) {
+        status = copy_fixed(instance, builder);
+    }
+    if (status == DAO_OK && !builder->rows.is_exact) {
+        status = copy_clocks(instance, builder);
+    }
+    return status == DAO_OK ? find_bound(instance, builder) : status;
+}
+
+dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
+                                    dao_plan_meter_t *meter)
+{
+    *instance = (dao_plan_instance_t){.item_count = (uint32_t)problem->buffer_count};
+    builder_t builder = {.problem = problem, .meter = meter};
+    copy_pools(instance, problem);
+    dao_status_t status = build(instance, &builder);
+    dao_plan_give(&instance->memory, builder.order);
+    dao_plan_rows_finish(&builder.rows, &instance->memory);
+    if (status == DAO_OK && dao_plan_meter_is_cancelled(meter)) {
+        status = DAO_ERR_STOPPED;
+    }
     if (status != DAO_OK) {
         dao_plan_instance_finish(instance);
         return status;
     }
     DAO_ASSERT_HEAVY(dao_plan_instance_is_valid(instance));
     return DAO_OK;
+}
+
+dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance, const dao_plan_problem_t *problem)
+{
+    dao_plan_meter_t meter = dao_plan_meter_endless();
+    *instance = (dao_plan_instance_t){0};
+    dao_status_t status = dao_plan_problem_check(problem);
+    return status == DAO_OK ? dao_plan_instance_init(instance, problem, &meter) : status;
 }
 
 void dao_plan_instance_finish(dao_plan_instance_t *instance)

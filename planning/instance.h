@@ -23,6 +23,7 @@
 #define DAO_PLANNING_INSTANCE_H
 
 #include "planning/memory.h"
+#include "planning/meter.h"
 
 #include <dao/plan.h>
 
@@ -66,8 +67,13 @@ typedef struct dao_plan_instance {
     uint64_t bound_bytes;                         /* no plan with every buffer has a lower peak */
 } dao_plan_instance_t;
 
-/* Checks and copies a problem. The statuses of dao_planner_create(). */
+/* Makes what the methods see of a problem that keeps the rules. DAO_ERR_INVALID for a buffer that is never used or too many
+   pieces, DAO_ERR_STOPPED if it was cancelled, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance,
+                                                  const dao_plan_problem_t *problem, dao_plan_meter_t *meter);
+
+/* Checks a problem, and does the same without an end. Also the other statuses of dao_planner_create(). */
+DAO_NODISCARD dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance,
                                                   const dao_plan_problem_t *problem);
 void dao_plan_instance_finish(dao_plan_instance_t *instance); /* also one that is all zero */
 
@@ -104,7 +110,7 @@ static inline uint32_t dao_plan_instance_piece_at(const dao_plan_instance_t *ins
 /* Tells whether clocks keep two items apart whose times overlap. */
 bool dao_plan_instance_is_ordered(const dao_plan_instance_t *instance, uint32_t first, uint32_t second);
 
-/* ---- used by the above ---- */
+/* ---- used by the above, in passes ---- */
 
 /* What a problem is cut into before its times are numbered; one piece a row. */
 typedef struct dao_plan_rows {
@@ -119,31 +125,47 @@ typedef struct dao_plan_rows {
 
 /* problem.c: the rules that a problem keeps, and what its zeros stand for. */
 DAO_NODISCARD dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem);
+/* A problem with arrays of its own. */
+enum { DAO_PLAN_PROBLEM_ARRAY_COUNT = 5 };
+typedef struct dao_plan_problem_copy {
+    dao_plan_problem_t problem;
+    void *arrays[DAO_PLAN_PROBLEM_ARRAY_COUNT]; /* what it points to */
+    dao_plan_memory_t memory;
+} dao_plan_problem_copy_t;
+
+/* Copies a problem that keeps the rules. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy,
+                                                      const dao_plan_problem_t *problem);
+void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy); /* also one that is all zero */
+
 uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer);
 uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool);
 
 /* pieces.c: cuts a problem into rows. */
 DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                                             dao_plan_memory_t *memory);
+                                             dao_plan_memory_t *memory, dao_plan_meter_t *meter);
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 
 /* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers. `out_is_exact`: nowhere else. */
 DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem,
                                                     dao_plan_memory_t *memory, uint64_t *begin_times,
-                                                    uint64_t *end_times, bool *out_is_exact);
+                                                    uint64_t *end_times, bool *out_is_exact,
+                                                    dao_plan_meter_t *meter);
 
 /* Gives each buffer times that overlap only where the clocks do not order two buffers, for the bound. */
-void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times);
+void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
+                             dao_plan_meter_t *meter);
 bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);
 
 /* numbers.c: replaces the times of rows by numbers of different beginnings. `order`, one a row, gets the rows in the order of
    their beginnings. */
 DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory,
-                                                 uint32_t *order, uint32_t *out_time_count);
+                                                 uint32_t *order, uint32_t *out_time_count,
+                                                 dao_plan_meter_t *meter);
 
 /* bound.c: the lower bound, of rows whose times are numbered and exact, or overlap too seldom. */
 DAO_NODISCARD dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
                                           uint32_t time_count, dao_plan_memory_t *memory,
-                                          uint64_t *out_bound);
+                                          dao_plan_meter_t *meter, uint64_t *out_bound);
 
 #endif

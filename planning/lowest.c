@@ -187,22 +187,33 @@ static uint32_t class_of(const dao_plan_lowest_t *lowest, uint32_t item, uint64_
     return is_any ? CLASS_COUNT + own : own;
 }
 
-/* Counts each class's items into `counts`; gives the bits of the greatest value. */
-static uint64_t count_classes(dao_plan_lowest_t *lowest, uint32_t *counts)
+/* The bits of the greatest value. */
+static uint64_t most_bits_of(const dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
-    const dao_plan_instance_t *instance = lowest->instance;
     double most = 1.0;
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        double value = is_wanted(lowest, i) ? value_of(lowest, i) : 0;
-        most = value > most ? value : most;
-    }
-    memset(counts, 0, ALL_CLASS_COUNT * sizeof(*counts));
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        if (is_wanted(lowest, i)) {
-            counts[class_of(lowest, i, bits_of(most))]++;
+    dao_plan_pass_t pass = {.count = lowest->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            double value = is_wanted(lowest, i) ? value_of(lowest, i) : 0;
+            most = value > most ? value : most;
         }
     }
     return bits_of(most);
+}
+
+/* Counts each class's items. */
+static void count_classes(const dao_plan_lowest_t *lowest, uint64_t most_bits, uint32_t *counts,
+                          dao_plan_meter_t *meter)
+{
+    memset(counts, 0, ALL_CLASS_COUNT * sizeof(*counts));
+    dao_plan_pass_t pass = {.count = lowest->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            if (is_wanted(lowest, i)) {
+                counts[class_of(lowest, i, most_bits)]++;
+            }
+        }
+    }
 }
 
 /* Lays out the classes that have items, one after the other, and their tables. Gives the number of entries of all tables. */
@@ -233,11 +244,16 @@ static uint32_t begin_at(const dao_plan_lowest_t *lowest, uint32_t place)
 }
 
 /* Puts the items into their classes, in the order of their begins. */
-static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits)
+static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits,
+                         dao_plan_meter_t *meter)
 {
     const dao_plan_item_t *items = lowest->instance->items;
-    for (uint32_t i = 0; i < lowest->instance->item_count; i++) {
-        if (is_wanted(lowest, i)) {
+    dao_plan_pass_t pass = {.count = lowest->instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            if (!is_wanted(lowest, i)) {
+                continue;
+            }
             uint32_t place = lowest->classes[numbers[class_of(lowest, i, most_bits)]].end++;
             if (lowest->items != NULL) {
                 lowest->items[place] = i;
@@ -246,17 +262,16 @@ static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uin
             lowest->tree.levels[0][place] = items[i].end;
         }
     }
-    dao_plan_tree_build(&lowest->tree);
+    dao_plan_tree_build(&lowest->tree, meter);
 }
 
 /* Entry e of a class's table is its first place whose begin is at or after e << table_shift. */
-static void fill_tables(dao_plan_lowest_t *lowest)
+static void fill_table(dao_plan_lowest_t *lowest, const class_t *class, dao_plan_meter_t *meter)
 {
-    for (uint32_t i = 0; i < lowest->class_count; i++) {
-        const class_t *class = &lowest->classes[i];
-        uint32_t entry_count = (lowest->instance->time_count >> class->table_shift) + 2;
-        uint32_t place = class->first;
-        for (uint32_t entry = 0; entry < entry_count; entry++) {
+    uint32_t place = class->first;
+    dao_plan_pass_t pass = {.count = (lowest->instance->time_count >> class->table_shift) + 2};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t entry = pass.begin; entry < pass.end; entry++) {
             while (place < class->end && begin_at(lowest, place) < (uint64_t)entry << class->table_shift) {
                 place++;
             }
@@ -275,11 +290,12 @@ static void drop_classes(dao_plan_lowest_t *lowest)
     lowest->items = lowest->begins = lowest->table = NULL;
 }
 
-static bool make_classes(dao_plan_lowest_t *lowest)
+static bool make_classes(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
     dao_plan_memory_t *memory = &lowest->instance->memory;
     uint32_t counts[ALL_CLASS_COUNT], numbers[ALL_CLASS_COUNT];
-    uint64_t most_bits = count_classes(lowest, counts);
+    uint64_t most_bits = most_bits_of(lowest, meter);
+    count_classes(lowest, most_bits, counts, meter);
     uint32_t entry_count = lay_out_classes(lowest, counts, numbers);
     bool are_in_order = lowest->class_count == 1 && lowest->left_count == lowest->instance->item_count;
     if (!are_in_order) {
@@ -289,12 +305,14 @@ static bool make_classes(dao_plan_lowest_t *lowest)
     lowest->table = dao_plan_take(memory, entry_count, sizeof(*lowest->table));
     bool is_complete = are_in_order || (lowest->items != NULL && lowest->begins != NULL);
     if (!is_complete || lowest->table == NULL ||
-        !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count)) {
+        !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count, meter)) {
         drop_classes(lowest);
         return false;
     }
-    fill_classes(lowest, numbers, most_bits);
-    fill_tables(lowest);
+    fill_classes(lowest, numbers, most_bits, meter);
+    for (uint32_t i = 0; i < lowest->class_count; i++) {
+        fill_table(lowest, &lowest->classes[i], meter);
+    }
     return true;
 }
 
@@ -338,99 +356,140 @@ static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_
 
 /* ---- the start of a pool ---- */
 
-/* Gives each time the top of the highest fixed item, by painting the highest first. `next[t]` is the next unpainted time. */
-static void paint_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, uint32_t top_count,
-                        uint64_t *heights, uint32_t *next)
+/* Heights of times while fixed items are painted. `next[t]` is the next unpainted time. */
+typedef struct painting {
+    dao_plan_key_t *tops; /* of the pool's fixed items, lowest first */
+    dao_plan_key_t *scratch;
+    uint32_t top_count;
+    uint64_t *heights;
+    uint32_t *next;
+} painting_t;
+
+static void paint_item(painting_t *painting, const dao_plan_item_t *item, uint64_t top)
 {
-    const dao_plan_instance_t *instance = lowest->instance;
-    for (uint32_t time = 0; time <= instance->time_count; time++) {
-        next[time] = time;
-    }
-    for (uint32_t i = top_count; i-- > 0;) {
-        const dao_plan_item_t *item = &instance->items[tops[i].value];
-        uint32_t time = item->begin;
-        while (time < item->end) {
-            while (next[time] != time) { /* halves the way for who comes next */
-                next[time] = next[next[time]];
-                time = next[time];
-            }
-            if (time < item->end) {
-                heights[time] = tops[i].key;
-                next[time] = time + 1;
-            }
+    uint32_t *next = painting->next, time = item->begin;
+    while (time < item->end) {
+        while (next[time] != time) { /* halves the way for who comes next */
+            next[time] = next[next[time]];
+            time = next[time];
+        }
+        if (time < item->end) {
+            painting->heights[time] = top;
+            next[time] = time + 1;
         }
     }
 }
 
-/* Lists the tops of the pool's fixed items, lowest first. */
-static uint32_t list_fixed(const dao_plan_lowest_t *lowest, dao_plan_key_t *tops, dao_plan_key_t *scratch)
+/* Gives each time the top of the highest fixed item, by painting the highest first. */
+static void paint_fixed(const dao_plan_lowest_t *lowest, painting_t *painting, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = lowest->instance;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        const dao_plan_item_t *item = &instance->items[i];
-        if (item->is_fixed && item->pool == lowest->pool) {
-            tops[count++] =
-                (dao_plan_key_t){.key = instance->fixed_offsets[i] + item->size_bytes, .value = i};
+    dao_plan_pass_t pass = {.count = (size_t)instance->time_count + 1};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t time = pass.begin; time < pass.end; time++) {
+            painting->next[time] = (uint32_t)time;
         }
     }
-    dao_plan_sort_keys(tops, scratch, count);
-    return count;
+    for (uint32_t i = painting->top_count; i-- > 0 && !dao_plan_meter_is_cancelled(meter);) {
+        const dao_plan_key_t *top = &painting->tops[i];
+        paint_item(painting, &instance->items[top->value], top->key);
+        meter->used++;
+    }
 }
 
-/* Makes the runs of a skyline. With fixed items their heights are `heights`, else all are 0. */
-static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights)
+static void list_fixed(const dao_plan_lowest_t *lowest, painting_t *painting, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            const dao_plan_item_t *item = &instance->items[i];
+            if (item->is_fixed && item->pool == lowest->pool) {
+                painting->tops[painting->top_count++] =
+                    (dao_plan_key_t){.key = instance->fixed_offsets[i] + item->size_bytes, .value = i};
+            }
+        }
+    }
+    dao_plan_sort_keys(painting->tops, painting->scratch, painting->top_count, meter);
+}
+
+/* Makes a skyline of one run. */
+static bool make_flat(dao_plan_lowest_t *lowest)
 {
     uint32_t time_count = lowest->instance->time_count;
+    if (time_count == 0) {
+        return true;
+    }
+    if (!reserve_runs(lowest, FIRST_RUN_COUNT)) {
+        return false;
+    }
+    lowest->run_at_hand = add_run(lowest, (run_t){.end = time_count, .left = RUN_NONE, .right = RUN_NONE});
+    return true;
+}
+
+/* Makes the runs of a skyline that is so high at each time. */
+static bool make_runs(dao_plan_lowest_t *lowest, const uint64_t *heights, dao_plan_meter_t *meter)
+{
     uint32_t last = RUN_NONE;
-    lowest->run_count = 0;
-    lowest->spare_run = RUN_NONE;
-    for (uint32_t begin = 0, end; begin < time_count; begin = end) {
-        uint64_t height = heights == NULL ? 0 : heights[begin];
-        end = begin + 1;
-        while (end < time_count && (heights == NULL || heights[end] == height)) {
-            end++;
-        }
-        if (!reserve_runs(lowest, FIRST_RUN_COUNT)) {
+    dao_plan_pass_t pass = {.count = lowest->instance->time_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        if (!reserve_runs(lowest, DAO_PLAN_STRETCH)) {
             return false;
         }
-        last = add_run(
-            lowest, (run_t){.height = height, .begin = begin, .end = end, .left = last, .right = RUN_NONE});
+        for (uint32_t time = (uint32_t)pass.begin; time < pass.end; time++) {
+            if (has_height(lowest, last, heights[time])) {
+                lowest->runs[last].end = time + 1;
+            } else {
+                last = add_run(lowest, (run_t){.height = heights[time],
+                                               .begin = time,
+                                               .end = time + 1,
+                                               .left = last,
+                                               .right = RUN_NONE});
+            }
+        }
     }
     lowest->run_at_hand = last;
     return true;
 }
 
-static bool make_skyline(dao_plan_lowest_t *lowest)
+/* Makes a skyline on fixed items. */
+static bool make_high(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
     dao_plan_instance_t *instance = lowest->instance;
     dao_plan_memory_t *memory = &instance->memory;
-    if (instance->fixed_offsets == NULL) {
-        return make_runs(lowest, NULL);
-    }
-    uint64_t *heights = dao_plan_take(memory, instance->time_count, sizeof(*heights));
-    uint32_t *next = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*next));
-    dao_plan_key_t *tops = dao_plan_take(memory, instance->item_count, sizeof(*tops));
-    dao_plan_key_t *scratch = dao_plan_take(memory, instance->item_count, sizeof(*scratch));
-    bool is_made = heights != NULL && next != NULL && tops != NULL && scratch != NULL;
+    painting_t painting = {0};
+    painting.heights = dao_plan_take(memory, instance->time_count, sizeof(*painting.heights));
+    painting.next = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*painting.next));
+    painting.tops = dao_plan_take(memory, instance->item_count, sizeof(*painting.tops));
+    painting.scratch = dao_plan_take(memory, instance->item_count, sizeof(*painting.scratch));
+    bool is_made = painting.heights != NULL && painting.next != NULL && painting.tops != NULL &&
+                   painting.scratch != NULL;
     if (is_made) {
-        paint_fixed(lowest, tops, list_fixed(lowest, tops, scratch), heights, next);
-        is_made = make_runs(lowest, heights);
+        list_fixed(lowest, &painting, meter);
+        paint_fixed(lowest, &painting, meter);
+        is_made = make_runs(lowest, painting.heights, meter);
     }
-    dao_plan_give(memory, scratch);
-    dao_plan_give(memory, tops);
-    dao_plan_give(memory, next);
-    dao_plan_give(memory, heights);
+    dao_plan_give(memory, painting.scratch);
+    dao_plan_give(memory, painting.tops);
+    dao_plan_give(memory, painting.next);
+    dao_plan_give(memory, painting.heights);
     return is_made;
+}
+
+static bool make_skyline(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    lowest->run_count = 0;
+    lowest->spare_run = RUN_NONE;
+    lowest->run_at_hand = RUN_NONE;
+    return lowest->instance->fixed_offsets == NULL ? make_flat(lowest) : make_high(lowest, meter);
 }
 
 static dao_status_t begin_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
-    meter->used += lowest->instance->item_count / DAO_PLAN_TREE_FAN;
-    if (!make_skyline(lowest) || !make_classes(lowest)) {
+    if (!make_skyline(lowest, meter) || !make_classes(lowest, meter)) {
         return no_memory(lowest);
     }
-    lowest->is_filling = true;
+    lowest->is_filling = !dao_plan_meter_is_cancelled(meter);
     return DAO_OK;
 }
 
@@ -591,7 +650,7 @@ dao_status_t dao_plan_lowest_step(dao_plan_lowest_t *lowest, dao_plan_meter_t *m
 /* ---- start and end ---- */
 
 dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, const dao_plan_lowest_config_t *config,
-                                    dao_plan_lowest_t **out_lowest)
+                                    dao_plan_meter_t *meter, dao_plan_lowest_t **out_lowest)
 {
     DAO_ASSERT(config->order != DAO_PLAN_ORDER_OFFSET && config->order != DAO_PLAN_ORDER_BREADTH);
     dao_plan_lowest_t *lowest = dao_plan_take(&instance->memory, 1, sizeof(*lowest));
@@ -601,16 +660,12 @@ dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance, const dao_pla
     lowest->instance = instance;
     lowest->config = *config;
     lowest->spare_run = RUN_NONE;
-    if (!dao_plan_layout_init(&lowest->layout, instance)) {
+    if (!dao_plan_layout_init(&lowest->layout, instance, meter)) {
         dao_status_t status = no_memory(lowest);
         dao_plan_lowest_destroy(lowest);
         return status;
     }
-    for (uint32_t i = 0; instance->fixed_offsets != NULL && i < instance->item_count; i++) {
-        if (instance->items[i].is_fixed) {
-            dao_plan_layout_put(&lowest->layout, i, instance->fixed_offsets[i], instance->items[i].pool);
-        }
-    }
+    dao_plan_layout_put_fixed(&lowest->layout, instance, meter);
     *out_lowest = lowest;
     return DAO_OK;
 }

@@ -12,10 +12,10 @@ typedef struct dao_plan_lowest_config {
         *weights; /* one an item, by which the order's value is multiplied; borrowed; NULL: all are 1 */
 } dao_plan_lowest_config_t;
 
-/* The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+/* In passes. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_lowest_create(dao_plan_instance_t *instance,
                                                   const dao_plan_lowest_config_t *config,
-                                                  dao_plan_lowest_t **out_lowest);
+                                                  dao_plan_meter_t *meter, dao_plan_lowest_t **out_lowest);
 void dao_plan_lowest_destroy(dao_plan_lowest_t *lowest);
 
 /* Goes on until it is done or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */

@@ -1,22 +1,8 @@
-/* What the methods share: how their work is counted and stopped, and where they leave offsets. */
+/* What the methods share: where they leave offsets, and by what they order items. */
 #ifndef DAO_PLANNING_METHOD_H
 #define DAO_PLANNING_METHOD_H
 
 #include "planning/instance.h"
-
-#include <stdatomic.h>
-
-/* Counts work. A method goes on while dao_plan_meter_has(), and looks often enough: every few thousand operations. */
-typedef struct dao_plan_meter {
-    uint64_t used;
-    uint64_t limit;                   /* the slice ends when `used` has reached it */
-    const _Atomic bool *is_cancelled; /* the slice ends when it is set */
-} dao_plan_meter_t;
-
-static inline bool dao_plan_meter_has(const dao_plan_meter_t *meter)
-{
-    return meter->used < meter->limit && !atomic_load_explicit(meter->is_cancelled, memory_order_relaxed);
-}
 
 /* Where the items are: one offset an item, DAO_PLAN_NOWHERE for one that is not placed (yet). */
 typedef struct dao_plan_layout {
@@ -24,9 +10,13 @@ typedef struct dao_plan_layout {
     uint16_t *pools; /* NULL: there is only one */
 } dao_plan_layout_t;
 
-/* Makes a layout in which nothing is placed. False without memory. */
-bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance);
+/* Makes a layout in which nothing is placed, by a pass. False without memory. */
+bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_meter_t *meter);
 void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *instance);
+
+/* Puts the fixed items where they have to be, by a pass. */
+void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instance_t *instance,
+                               dao_plan_meter_t *meter);
 
 static inline void dao_plan_layout_put(dao_plan_layout_t *layout, uint32_t item, uint64_t offset,
                                        uint32_t pool)

@@ -81,19 +81,23 @@ static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_
     emit(cutter, source, 0, buffer->size_bytes, at, end);
 }
 
-static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *problem)
+static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *problem,
+                            dao_plan_meter_t *meter)
 {
     size_t gap = 0;
-    for (size_t i = 0; i < problem->buffer_count; i++) {
-        size_t first_gap = gap;
-        uint32_t first_row = cutter->rows->count;
-        while (gap < problem->gap_count && problem->gaps[gap].buffer == i) {
-            gap++;
-        }
-        const dao_plan_gap_t *gaps = gap == first_gap ? NULL : problem->gaps + first_gap;
-        cut(cutter, &problem->buffers[i], (uint32_t)i, gaps, gap - first_gap);
-        if (cutter->rows->count == first_row) {
-            return dao_error(DAO_ERR_INVALID, "buffer %zu is never used: gaps fill its life", i);
+    dao_plan_pass_t pass = {.count = problem->buffer_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            size_t first_gap = gap;
+            uint32_t first_row = cutter->rows->count;
+            while (gap < problem->gap_count && problem->gaps[gap].buffer == i) {
+                gap++;
+            }
+            const dao_plan_gap_t *gaps = gap == first_gap ? NULL : problem->gaps + first_gap;
+            cut(cutter, &problem->buffers[i], (uint32_t)i, gaps, gap - first_gap);
+            if (cutter->rows->count == first_row) {
+                return dao_error(DAO_ERR_INVALID, "buffer %zu is never used: gaps fill its life", i);
+            }
         }
     }
     return DAO_OK;
@@ -121,29 +125,33 @@ static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, 
 }
 
 static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                               dao_plan_memory_t *memory)
+                               dao_plan_memory_t *memory, dao_plan_meter_t *meter)
 {
     rows->count = (uint32_t)problem->buffer_count;
     dao_status_t status = take_rows(rows, memory, false);
     if (status != DAO_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < rows->count; i++) {
-        rows->sources[i] = i;
+    dao_plan_pass_t pass = {.count = rows->count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            rows->sources[i] = (uint32_t)i;
+        }
     }
-    return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact);
+    return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact,
+                                    meter);
 }
 
 dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
-                               dao_plan_memory_t *memory)
+                               dao_plan_memory_t *memory, dao_plan_meter_t *meter)
 {
     *rows = (dao_plan_rows_t){.is_exact = true};
     if (problem->clock_count > 0) {
-        return cut_clocks(rows, problem, memory);
+        return cut_clocks(rows, problem, memory, meter);
     }
     cutter_t cutter = {.rows = rows, .period = problem->period, .is_counting = true};
     cutter.extra = add_ticks(problem->margin, problem->is_closed ? 1 : 0);
-    dao_status_t status = cut_all(&cutter, problem);
+    dao_status_t status = cut_all(&cutter, problem, meter);
     if (status == DAO_OK && rows->count > DAO_PLAN_BUFFER_COUNT_MAX) {
         status = dao_error(DAO_ERR_INVALID, "gaps and the period make %u pieces, the most is %u", rows->count,
                            DAO_PLAN_BUFFER_COUNT_MAX);
@@ -154,7 +162,7 @@ dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *
     if (status == DAO_OK) {
         cutter.is_counting = false;
         rows->count = 0;
-        status = cut_all(&cutter, problem);
+        status = cut_all(&cutter, problem, meter);
     }
     return status;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 struct dao_plan {
+    dao_plan_memory_t memory; /* of the arrays */
     uint64_t *offsets;
     uint32_t *pools; /* NULL: all that are placed are in pool 0 */
     size_t count;
@@ -21,7 +22,7 @@ struct dao_plan {
 
 /* ---- layouts ---- */
 
-bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance)
+bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instance, dao_plan_meter_t *meter)
 {
     *layout = (dao_plan_layout_t){0};
     layout->offsets = dao_plan_take(&instance->memory, instance->item_count, sizeof(*layout->offsets));
@@ -33,7 +34,7 @@ bool dao_plan_layout_init(dao_plan_layout_t *layout, dao_plan_instance_t *instan
         return false;
     }
     static_assert(DAO_PLAN_NOWHERE == UINT64_MAX, "all ones");
-    memset(layout->offsets, 0xff, instance->item_count * sizeof(*layout->offsets));
+    dao_plan_pass_fill(layout->offsets, 0xff, instance->item_count * sizeof(*layout->offsets), meter);
     return true;
 }
 
@@ -44,20 +45,42 @@ void dao_plan_layout_finish(dao_plan_layout_t *layout, dao_plan_instance_t *inst
     *layout = (dao_plan_layout_t){0};
 }
 
+void dao_plan_layout_put_fixed(dao_plan_layout_t *layout, const dao_plan_instance_t *instance,
+                               dao_plan_meter_t *meter)
+{
+    dao_plan_pass_t pass = {.count = instance->fixed_offsets == NULL ? 0 : instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            if (instance->items[i].is_fixed) {
+                dao_plan_layout_put(layout, i, instance->fixed_offsets[i], instance->items[i].pool);
+            }
+        }
+    }
+}
+
+static void add_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout, uint32_t item,
+                      dao_plan_worth_t *worth)
+{
+    uint64_t size_bytes = instance->items[item].size_bytes;
+    if (layout->offsets[item] == DAO_PLAN_NOWHERE) {
+        worth->unplaced_bytes += size_bytes;
+        worth->unplaced_count++;
+        return;
+    }
+    uint64_t *peak_bytes = &worth->pool_peaks[dao_plan_layout_pool(layout, item)];
+    uint64_t end = layout->offsets[item] + size_bytes;
+    *peak_bytes = end > *peak_bytes ? end : *peak_bytes;
+}
+
 void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                           dao_plan_worth_t *out_worth)
+                           dao_plan_meter_t *meter, dao_plan_worth_t *out_worth)
 {
     *out_worth = (dao_plan_worth_t){0};
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        uint64_t size_bytes = instance->items[i].size_bytes;
-        if (layout->offsets[i] == DAO_PLAN_NOWHERE) {
-            out_worth->unplaced_bytes += size_bytes;
-            out_worth->unplaced_count++;
-            continue;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            add_worth(instance, layout, (uint32_t)i, out_worth);
         }
-        uint64_t *peak_bytes = &out_worth->pool_peaks[dao_plan_layout_pool(layout, i)];
-        uint64_t end = layout->offsets[i] + size_bytes;
-        *peak_bytes = end > *peak_bytes ? end : *peak_bytes;
     }
     for (uint32_t i = 0; i < instance->pool_count; i++) {
         out_worth->peak_bytes += out_worth->pool_peaks[i];
@@ -87,8 +110,10 @@ static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
     atomic_init(&plan->reference_count, 1);
     plan->count = count;
     plan->pool_count = instance->pool_count;
-    plan->offsets = count == 0 ? NULL : dao_host_calloc(count, sizeof(*plan->offsets));
-    plan->pools = count == 0 || plan->pool_count == 1 ? NULL : dao_host_calloc(count, sizeof(*plan->pools));
+    plan->offsets = count == 0 ? NULL : dao_plan_take(&plan->memory, count, sizeof(*plan->offsets));
+    plan->pools = count == 0 || plan->pool_count == 1
+                      ? NULL
+                      : dao_plan_take(&plan->memory, count, sizeof(*plan->pools));
     if (count > 0 && (plan->offsets == NULL || (plan->pool_count > 1 && plan->pools == NULL))) {
         dao_plan_release(plan);
         return NULL;
@@ -96,36 +121,55 @@ static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
     return plan;
 }
 
-dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
-                              const dao_plan_report_t *report, dao_plan_t **out_plan)
+/* Copies where the items are, in the order of the problem's buffers. */
+static void fill_places(dao_plan_t *plan, const dao_plan_instance_t *instance,
+                        const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
 {
-    dao_plan_t *plan = take_plan(instance);
-    if (plan == NULL) {
-        return no_memory(instance);
-    }
-    dao_plan_worth_t worth;
-    dao_plan_layout_worth(instance, layout, &worth);
-    plan->report = *report;
-    plan->report.peak_bytes = worth.peak_bytes;
-    plan->report.unplaced_bytes = worth.unplaced_bytes;
-    plan->report.unplaced_count = worth.unplaced_count;
-    plan->report.bound_bytes = instance->bound_bytes;
-    plan->report.is_proved =
-        worth.unplaced_count == 0 && (report->is_proved || worth.peak_bytes == instance->bound_bytes);
-    memcpy(plan->pool_peaks, worth.pool_peaks, sizeof(plan->pool_peaks));
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        bool is_placed = layout->offsets[i] != DAO_PLAN_NOWHERE;
-        plan->offsets[instance->items[i].source] = layout->offsets[i];
-        if (plan->pools != NULL) {
-            plan->pools[instance->items[i].source] = is_placed ? layout->pools[i] : DAO_PLAN_ANY_POOL;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            bool is_placed = layout->offsets[i] != DAO_PLAN_NOWHERE;
+            plan->offsets[instance->items[i].source] = layout->offsets[i];
+            if (plan->pools != NULL) {
+                plan->pools[instance->items[i].source] = is_placed ? layout->pools[i] : DAO_PLAN_ANY_POOL;
+            }
         }
+    }
+}
+
+/* Hands a plan out whose places were filled, unless that was cancelled. */
+static dao_status_t hand_out(dao_plan_t *plan, dao_plan_meter_t *meter, dao_plan_t **out_plan)
+{
+    if (dao_plan_meter_is_cancelled(meter)) {
+        dao_plan_release(plan);
+        return DAO_ERR_STOPPED;
     }
     *out_plan = plan;
     return DAO_OK;
 }
 
+dao_status_t dao_plan_make_of(const dao_plan_instance_t *instance, const dao_plan_layout_t *layout,
+                              const dao_plan_worth_t *worth, const dao_plan_report_t *report,
+                              dao_plan_meter_t *meter, dao_plan_t **out_plan)
+{
+    dao_plan_t *plan = take_plan(instance);
+    if (plan == NULL) {
+        return no_memory(instance);
+    }
+    plan->report = *report;
+    plan->report.peak_bytes = worth->peak_bytes;
+    plan->report.unplaced_bytes = worth->unplaced_bytes;
+    plan->report.unplaced_count = worth->unplaced_count;
+    plan->report.bound_bytes = instance->bound_bytes;
+    plan->report.is_proved = worth->unplaced_count == 0 && worth->peak_bytes == instance->bound_bytes;
+    memcpy(plan->pool_peaks, worth->pool_peaks, sizeof(plan->pool_peaks));
+    fill_places(plan, instance, layout, meter);
+    return hand_out(plan, meter, out_plan);
+}
+
 dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_plan_t *plan,
-                                 const dao_plan_report_t *report, dao_plan_t **out_plan)
+                                 const dao_plan_report_t *report, dao_plan_meter_t *meter,
+                                 dao_plan_t **out_plan)
 {
     dao_plan_t *again = take_plan(instance);
     if (again == NULL) {
@@ -133,10 +177,10 @@ dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_
     }
     DAO_ASSERT(plan->count == again->count && plan->pool_count == again->pool_count);
     if (plan->offsets != NULL) {
-        memcpy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets));
+        dao_plan_pass_copy(again->offsets, plan->offsets, plan->count * sizeof(*plan->offsets), meter);
     }
     if (plan->pools != NULL) {
-        memcpy(again->pools, plan->pools, plan->count * sizeof(*plan->pools));
+        dao_plan_pass_copy(again->pools, plan->pools, plan->count * sizeof(*plan->pools), meter);
     }
     memcpy(again->pool_peaks, plan->pool_peaks, sizeof(plan->pool_peaks));
     memcpy(again->policy_bytes, plan->policy_bytes, sizeof(plan->policy_bytes));
@@ -147,8 +191,7 @@ dao_status_t dao_plan_make_again(const dao_plan_instance_t *instance, const dao_
     again->report.bound_bytes = instance->bound_bytes;
     again->report.is_proved =
         plan->report.unplaced_count == 0 && plan->report.peak_bytes == instance->bound_bytes;
-    *out_plan = again;
-    return DAO_OK;
+    return hand_out(again, meter, out_plan);
 }
 
 uint64_t dao_plan_memory_of(const dao_plan_instance_t *instance)
@@ -165,7 +208,8 @@ dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *
     }
     dao_plan_instance_t instance;
     dao_plan_layout_t layout = {0};
-    dao_status_t status = dao_plan_instance_init(&instance, problem);
+    dao_plan_meter_t meter = dao_plan_meter_endless();
+    dao_status_t status = dao_plan_instance_make(&instance, problem);
     if (status != DAO_OK) {
         return status;
     }
@@ -173,7 +217,9 @@ dao_status_t dao_plan_create(const dao_plan_problem_t *problem, const uint64_t *
     if (status == DAO_OK) {
         dao_plan_report_t report = {.method = DAO_PLAN_METHOD_BEST, .version = 1};
         report.memory_bytes = instance.memory.most_bytes + dao_plan_memory_of(&instance);
-        status = dao_plan_make_of(&instance, &layout, &report, out_plan);
+        dao_plan_worth_t worth;
+        dao_plan_layout_worth(&instance, &layout, &meter, &worth);
+        status = dao_plan_make_of(&instance, &layout, &worth, &report, &meter, out_plan);
     }
     dao_plan_layout_finish(&layout, &instance);
     dao_plan_instance_finish(&instance);
@@ -193,8 +239,8 @@ void dao_plan_release(dao_plan_t *plan)
     if (plan == NULL || atomic_fetch_sub_explicit(&plan->reference_count, 1, memory_order_acq_rel) > 1) {
         return;
     }
-    dao_host_free(plan->offsets);
-    dao_host_free(plan->pools);
+    dao_plan_give(&plan->memory, plan->offsets);
+    dao_plan_give(&plan->memory, plan->pools);
     dao_host_free(plan);
 }
 

@@ -24,6 +24,7 @@ struct dao_planner {
     dao_planner_config_t config;
     dao_plan_portfolio_t *portfolio; /* whoever works */
     uint64_t work;                   /* so far, of whoever works */
+    bool has_plan;                   /* whoever works has published one */
     _Atomic bool is_cancelled;
     dao_thread_t thread;
     dao_mutex_t lock;
@@ -75,9 +76,25 @@ dao_status_t dao_plan_method_parse(const char *name, dao_plan_method_t *out_meth
 
 /* ---- work ---- */
 
+/* A first plan is owed by `best`, however much it takes. */
+static bool is_limited(const dao_planner_t *planner)
+{
+    bool owes_plan = planner->config.method == DAO_PLAN_METHOD_BEST && !planner->has_plan;
+    return planner->config.work_limit != 0 && !owes_plan;
+}
+
 static bool is_limit_reached(const dao_planner_t *planner)
 {
-    return planner->config.work_limit != 0 && planner->work >= planner->config.work_limit;
+    return is_limited(planner) && planner->work >= planner->config.work_limit;
+}
+
+/* Of a slice that is to take so much, or 0: until there is a plan. */
+static uint64_t slice_limit(const dao_planner_t *planner, uint64_t asked)
+{
+    uint64_t most = asked == 0 ? UINT64_MAX : asked;
+    uint64_t left =
+        planner->config.work_limit > planner->work ? planner->config.work_limit - planner->work : 0;
+    return is_limited(planner) && left < most ? left : most;
 }
 
 static bool is_done(const dao_planner_t *planner)
@@ -94,29 +111,31 @@ static void publish(dao_planner_t *planner, dao_plan_t *plan)
     dao_plan_release(before);
 }
 
-/* Works so much, publishing what is found. */
+/* Works so much, or for 0 until there is a plan, publishing what is found. That it was cancelled is no failure. */
 static dao_status_t work(dao_planner_t *planner, uint64_t limit)
 {
-    uint64_t left = planner->config.work_limit - planner->work; /* looked at with a limit alone */
-    dao_plan_meter_t meter = {.limit = limit, .is_cancelled = &planner->is_cancelled};
-    meter.limit = planner->config.work_limit != 0 && left < limit ? left : limit;
+    dao_plan_meter_t meter = {.limit = slice_limit(planner, limit), .is_cancelled = &planner->is_cancelled};
+    bool is_enough = limit == 0 && planner->has_plan;
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && dao_plan_meter_has(&meter) &&
+    while (status == DAO_OK && !is_enough && dao_plan_meter_has(&meter) &&
            !dao_plan_portfolio_is_done(planner->portfolio)) {
         dao_plan_t *plan = NULL;
         status = dao_plan_portfolio_step(planner->portfolio, &meter, &plan);
         if (plan != NULL) {
             publish(planner, plan);
+            planner->has_plan = true;
+            meter.limit = slice_limit(planner, limit);
+            is_enough = limit == 0;
         }
     }
     planner->work += meter.used;
-    return status;
+    return status == DAO_ERR_STOPPED ? DAO_OK : status;
 }
 
 dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_is_done)
 {
-    if (planner == NULL || limit == 0) {
-        return dao_error(DAO_ERR_INVALID, "a planner is NULL, or its work is 0");
+    if (planner == NULL) {
+        return dao_error(DAO_ERR_INVALID, "a planner is NULL");
     }
     dao_mutex_lock(&planner->lock);
     bool is_started = planner->is_started;
@@ -301,19 +320,6 @@ dao_status_t dao_planner_best(dao_planner_t *planner, dao_plan_t **out_plan)
 
 /* ---- start and end ---- */
 
-/* Works until there is a plan. */
-static dao_status_t find_first(dao_planner_t *planner)
-{
-    dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &planner->is_cancelled};
-    dao_plan_t *plan = NULL;
-    dao_status_t status = DAO_OK;
-    while (status == DAO_OK && plan == NULL) {
-        status = dao_plan_portfolio_step(planner->portfolio, &meter, &plan);
-    }
-    planner->best = plan;
-    return status;
-}
-
 dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_planner_config_t *config,
                                 dao_planner_t **out_planner)
 {
@@ -333,9 +339,6 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
     dao_mutex_init(&planner->lock, DAO_RANK_LEAF);
     dao_cond_init(&planner->has_ended);
     dao_status_t status = dao_plan_portfolio_create(problem, config, &planner->portfolio);
-    if (status == DAO_OK && config->method == DAO_PLAN_METHOD_BEST) {
-        status = find_first(planner);
-    }
     if (status != DAO_OK) {
         dao_planner_destroy(planner);
         return status;

@@ -86,8 +86,10 @@ static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
 typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH } worker_t;
 
 struct dao_plan_portfolio {
-    dao_plan_instance_t instance;
     dao_planner_config_t config;
+    dao_plan_problem_copy_t copy; /* of the problem, until it is prepared */
+    bool is_prepared;             /* the instance is there, and those who work on it are chosen */
+    dao_plan_instance_t instance;
     const dao_plan_method_t *builders; /* what there is to build */
     size_t builder_count;
     size_t next;               /* of them */
@@ -130,7 +132,7 @@ static void drop_builder(dao_plan_portfolio_t *portfolio)
     portfolio->bins = NULL;
 }
 
-static dao_status_t start_builder(dao_plan_portfolio_t *portfolio)
+static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     dao_plan_method_t method = portfolio->builders[portfolio->next];
@@ -138,13 +140,13 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio)
     dao_status_t status = DAO_OK;
     if (recipe->kind == RECIPE_LOWEST) {
         const dao_plan_lowest_config_t config = {.order = recipe->order};
-        status = dao_plan_lowest_create(instance, &config, &portfolio->lowest);
+        status = dao_plan_lowest_create(instance, &config, meter, &portfolio->lowest);
     } else if (recipe->kind == RECIPE_BINS) {
-        status = dao_plan_bins_create(instance, DAO_BIN_ORDER_END, &portfolio->bins);
+        status = dao_plan_bins_create(instance, DAO_BIN_ORDER_END, meter, &portfolio->bins);
     } else {
         const dao_plan_greedy_config_t config = {.order = recipe->order,
                                                  .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
-        status = dao_plan_greedy_create(instance, &config, &portfolio->greedy);
+        status = dao_plan_greedy_create(instance, &config, meter, &portfolio->greedy);
     }
     if (status == DAO_OK) {
         portfolio->worker = WORKER_BUILDER;
@@ -177,11 +179,11 @@ static dao_plan_method_t method_at_hand(const dao_plan_portfolio_t *portfolio)
 }
 
 /* Begins to place all once more, in the order of the offsets that there are. */
-static dao_status_t settle(dao_plan_portfolio_t *portfolio)
+static dao_status_t settle(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
                                        .offsets = layout_at_hand(portfolio)->offsets};
-    return dao_plan_greedy_create(&portfolio->instance, &config, &portfolio->greedy);
+    return dao_plan_greedy_create(&portfolio->instance, &config, meter, &portfolio->greedy);
 }
 
 static dao_status_t step_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
@@ -199,7 +201,7 @@ static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
 {
     if (portfolio->bump == NULL) {
         dao_status_t status =
-            dao_plan_bump_create(&portfolio->instance, portfolio->config.seed, &portfolio->bump);
+            dao_plan_bump_create(&portfolio->instance, portfolio->config.seed, meter, &portfolio->bump);
         if (status != DAO_OK) {
             return status;
         }
@@ -214,7 +216,7 @@ static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
 
 /* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods, and so it
    does where not everything can fit. */
-static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
+static dao_status_t start_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     uint64_t capacity_bytes = portfolio->instance.capacities[0];
     if (capacity_bytes < portfolio->instance.bound_bytes) {
@@ -226,8 +228,8 @@ static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
         portfolio->best.peak_bytes < below_bytes) {
         below_bytes = portfolio->best.peak_bytes;
     }
-    dao_status_t status =
-        dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->config.seed, &portfolio->search);
+    dao_status_t status = dao_plan_search_create(&portfolio->instance, below_bytes, portfolio->config.seed,
+                                                 meter, &portfolio->search);
     portfolio->does_search = status != DAO_ERR_UNSUPPORTED;
     return status == DAO_ERR_UNSUPPORTED ? DAO_OK : status;
 }
@@ -235,7 +237,7 @@ static dao_status_t start_search(dao_plan_portfolio_t *portfolio)
 static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     if (portfolio->search == NULL) {
-        return start_search(portfolio);
+        return start_search(portfolio, meter);
     }
     dao_plan_search_event_t event = DAO_PLAN_SEARCH_OPEN;
     uint64_t used_before = meter->used;
@@ -278,13 +280,14 @@ static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_mete
     if (portfolio->turn_left == 0 || !may_improve(portfolio)) {
         begin_turn(portfolio);
     }
-    uint64_t left = meter->limit - meter->used;
-    dao_plan_meter_t turn = {.is_cancelled = meter->is_cancelled};
-    turn.limit = left < portfolio->turn_left ? left : portfolio->turn_left;
+    uint64_t left = meter->limit - meter->used, used_before = meter->used;
+    dao_plan_meter_t turn = *meter;
+    turn.limit = meter->used + (left < portfolio->turn_left ? left : portfolio->turn_left);
     dao_status_t status =
         portfolio->worker == WORKER_SEARCH ? step_search(portfolio, &turn) : step_bump(portfolio, &turn);
-    meter->used += turn.used;
-    portfolio->turn_left -= turn.used < portfolio->turn_left ? turn.used : portfolio->turn_left;
+    meter->used = turn.used;
+    uint64_t used = turn.used - used_before;
+    portfolio->turn_left -= used < portfolio->turn_left ? used : portfolio->turn_left;
     return status;
 }
 
@@ -309,20 +312,23 @@ static void hand_out(dao_plan_portfolio_t *portfolio, dao_plan_t *plan, dao_plan
 }
 
 /* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
-static dao_status_t compare(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
-                            dao_plan_t **out_plan)
+static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter, dao_plan_t **out_plan)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
     const dao_plan_layout_t *layout = layout_at_hand(portfolio);
     dao_plan_worth_t worth;
-    dao_plan_layout_worth(instance, layout, &worth);
+    dao_plan_layout_worth(instance, layout, meter, &worth);
+    if (dao_plan_meter_is_cancelled(meter)) {
+        return DAO_ERR_STOPPED;
+    }
     if (portfolio->has_best && !dao_plan_worth_is_better(&worth, &portfolio->best)) {
         return DAO_OK;
     }
-    DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false) != DAO_ERR_INVALID);
+    dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
+    DAO_ASSERT_HEAVY(dao_plan_layout_check(instance, layout, false, &endless) != DAO_ERR_INVALID);
     dao_plan_report_t report = report_of(portfolio, meter);
     dao_plan_t *plan = NULL;
-    dao_status_t status = dao_plan_make_of(instance, layout, &report, &plan);
+    dao_status_t status = dao_plan_make_of(instance, layout, &worth, &report, meter, &plan);
     if (status != DAO_OK) {
         return status;
     }
@@ -342,7 +348,7 @@ static bool is_bound_met(const dao_plan_portfolio_t *portfolio)
 }
 
 /* A layout waits. An improver looks for more; what was built is dropped, or settled. */
-static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
+static dao_status_t take_result(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
                                 dao_plan_t **out_plan)
 {
     const dao_plan_instance_t *instance = &portfolio->instance;
@@ -355,7 +361,7 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_
     }
     portfolio->is_done = is_bound_met(portfolio);
     if (is_rough && !portfolio->is_done) {
-        status = settle(portfolio);
+        status = settle(portfolio, meter);
     } else {
         drop_builder(portfolio);
     }
@@ -364,7 +370,7 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, const dao_plan_
 }
 
 /* The bound has risen: the best plan is published once more. */
-static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter,
+static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
                                dao_plan_t **out_plan)
 {
     dao_plan_report_t best_report;
@@ -373,7 +379,7 @@ static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, const dao_plan_m
     dao_plan_report_t report = report_of(portfolio, meter);
     report.method = best_report.method;
     dao_plan_t *plan = NULL;
-    status = dao_plan_make_again(&portfolio->instance, portfolio->best_plan, &report, &plan);
+    status = dao_plan_make_again(&portfolio->instance, portfolio->best_plan, &report, meter, &plan);
     if (status == DAO_OK) {
         portfolio->is_bound_raised = false;
         portfolio->is_done = is_bound_met(portfolio);
@@ -382,14 +388,77 @@ static dao_status_t take_bound(dao_plan_portfolio_t *portfolio, const dao_plan_m
     return status;
 }
 
+/* ---- the beginning ---- */
+
+/* Fixed items must not clash with each other. */
+static dao_status_t check_fixed(dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+{
+    dao_plan_layout_t layout = {0};
+    if (instance->fixed_offsets == NULL) {
+        return DAO_OK;
+    }
+    if (!dao_plan_layout_init(&layout, instance, meter)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
+    }
+    dao_plan_layout_put_fixed(&layout, instance, meter);
+    dao_status_t status = dao_plan_layout_check(instance, &layout, true, meter);
+    dao_plan_layout_finish(&layout, instance);
+    return status;
+}
+
+/* Chooses who builds and who improves. */
+static void choose_workers(dao_plan_portfolio_t *portfolio)
+{
+    dao_plan_method_t method = portfolio->config.method;
+    portfolio->builders = &portfolio->config.method;
+    portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
+    portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
+    portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
+    if (method == DAO_PLAN_METHOD_BEST) {
+        bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
+        portfolio->builders = best_builders;
+        while (portfolio->builder_count < BEST_BUILDER_COUNT &&
+               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
+            portfolio->builder_count++;
+        }
+    } else if (portfolio->does_search) {
+        portfolio->builders = &search_builder;
+    }
+}
+
+/* Makes the instance of the copied problem, which is not needed any more. */
+static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    dao_plan_instance_t *instance = &portfolio->instance;
+    dao_status_t status = dao_plan_instance_init(instance, &portfolio->copy.problem, meter);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = check_fixed(instance, meter);
+    if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
+        dao_plan_instance_finish(instance);
+        return status == DAO_OK ? DAO_ERR_STOPPED : status;
+    }
+    instance->memory.most_bytes += portfolio->copy.memory.used_bytes; /* there were both */
+    dao_plan_problem_copy_finish(&portfolio->copy);
+    choose_workers(portfolio);
+    portfolio->is_prepared = true;
+    return DAO_OK;
+}
+
+/* ---- steps ---- */
+
 /* Goes on with what is at hand, or begins what comes next. */
 static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
+    if (!portfolio->is_prepared) {
+        return prepare(portfolio, meter);
+    }
     if (is_building(portfolio)) {
         return step_builder(portfolio, meter);
     }
     if (portfolio->next < portfolio->builder_count) {
-        return start_builder(portfolio);
+        return start_builder(portfolio, meter);
     }
     if (portfolio->does_bump || portfolio->does_search) {
         return step_improver(portfolio, meter);
@@ -431,59 +500,19 @@ bool dao_plan_portfolio_is_done(const dao_plan_portfolio_t *portfolio)
 
 /* ---- start and end ---- */
 
-/* Fixed items must not clash with each other. */
-static dao_status_t check_fixed(dao_plan_instance_t *instance)
-{
-    dao_plan_layout_t layout = {0};
-    if (instance->fixed_offsets == NULL) {
-        return DAO_OK;
-    }
-    if (!dao_plan_layout_init(&layout, instance)) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
-    }
-    for (uint32_t i = 0; i < instance->item_count; i++) {
-        if (instance->items[i].is_fixed) {
-            dao_plan_layout_put(&layout, i, instance->fixed_offsets[i], instance->items[i].pool);
-        }
-    }
-    dao_status_t status = dao_plan_layout_check(instance, &layout, true);
-    dao_plan_layout_finish(&layout, instance);
-    return status;
-}
-
-/* Chooses who builds and who improves. */
-static void choose_workers(dao_plan_portfolio_t *portfolio)
-{
-    dao_plan_method_t method = portfolio->config.method;
-    portfolio->builders = &portfolio->config.method;
-    portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
-    portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
-    portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
-    if (method == DAO_PLAN_METHOD_BEST) {
-        bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
-        portfolio->builders = best_builders;
-        while (portfolio->builder_count < BEST_BUILDER_COUNT &&
-               (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
-            portfolio->builder_count++;
-        }
-    } else if (portfolio->does_search) {
-        portfolio->builders = &search_builder;
-    }
-}
-
 dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem, const dao_planner_config_t *config,
                                        dao_plan_portfolio_t **out_portfolio)
 {
+    dao_status_t status = dao_plan_problem_check(problem);
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_plan_portfolio_t *portfolio = dao_host_calloc(1, sizeof(*portfolio));
     if (portfolio == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
     }
     portfolio->config = *config;
-    dao_status_t status = dao_plan_instance_init(&portfolio->instance, problem);
-    if (status == DAO_OK) {
-        choose_workers(portfolio);
-        status = check_fixed(&portfolio->instance);
-    }
+    status = dao_plan_problem_copy_init(&portfolio->copy, problem);
     if (status != DAO_OK) {
         dao_plan_portfolio_destroy(portfolio);
         return status;
@@ -500,6 +529,7 @@ void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio)
         dao_plan_bump_destroy(portfolio->bump);
         dao_plan_release(portfolio->best_plan);
         dao_plan_instance_finish(&portfolio->instance);
+        dao_plan_problem_copy_finish(&portfolio->copy);
         dao_host_free(portfolio);
     }
 }

@@ -9,14 +9,16 @@ typedef struct dao_plan_portfolio dao_plan_portfolio_t;
 /* Tells whether a number is a method's. */
 bool dao_plan_portfolio_knows(dao_plan_method_t method);
 
-/* Makes a portfolio of one method, or of all of them for DAO_PLAN_METHOD_BEST. The statuses of dao_planner_create(). */
+/* Checks and copies a problem for a portfolio of one method, or of all of them for DAO_PLAN_METHOD_BEST. The statuses of
+   dao_planner_create(). */
 DAO_NODISCARD dao_status_t dao_plan_portfolio_create(const dao_plan_problem_t *problem,
                                                      const dao_planner_config_t *config,
                                                      dao_plan_portfolio_t **out_portfolio);
 void dao_plan_portfolio_destroy(dao_plan_portfolio_t *portfolio);
 
-/* Goes on until the meter ends, nothing is left to do, or a better plan was found, which the caller then owns; NULL: none.
-   DAO_ERR_NO_HOST_MEMORY: it can be called again. */
+/* Goes on until the meter ends, nothing is left to do, or a better plan was found, which the caller then owns; NULL: none. The
+   first steps prepare the problem. DAO_ERR_NO_HOST_MEMORY: it can be called again; DAO_ERR_INVALID as dao_planner_work();
+   DAO_ERR_STOPPED if it was cancelled: then it cannot. */
 DAO_NODISCARD dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
                                                    dao_plan_t **out_plan);
 

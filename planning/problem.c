@@ -4,6 +4,7 @@
 #include "planning/instance.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer)
 {
@@ -195,4 +196,47 @@ dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem)
         status = check_gap(problem, i);
     }
     return status;
+}
+
+/* ---- copies ---- */
+
+dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy, const dao_plan_problem_t *problem)
+{
+    size_t count = problem->buffer_count, clock_bytes = problem->clock_count * sizeof(uint32_t);
+    const struct {
+        const void *array;
+        size_t count, size_bytes;
+    } from[DAO_PLAN_PROBLEM_ARRAY_COUNT] = {
+        {problem->buffers, count, sizeof(*problem->buffers)},
+        {problem->gaps, problem->gap_count, sizeof(*problem->gaps)},
+        {problem->pools, problem->pool_count, sizeof(*problem->pools)},
+        {problem->begin_clocks, clock_bytes == 0 ? 0 : count, clock_bytes},
+        {problem->end_clocks, clock_bytes == 0 ? 0 : count, clock_bytes},
+    };
+    *copy = (dao_plan_problem_copy_t){.problem = *problem};
+    for (size_t i = 0; i < DAO_PLAN_PROBLEM_ARRAY_COUNT; i++) {
+        if (from[i].count == 0) {
+            continue;
+        }
+        copy->arrays[i] = dao_plan_take(&copy->memory, from[i].count, from[i].size_bytes);
+        if (copy->arrays[i] == NULL) {
+            dao_plan_problem_copy_finish(copy);
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to copy %zu buffers", count);
+        }
+        memcpy(copy->arrays[i], from[i].array, from[i].count * from[i].size_bytes);
+    }
+    copy->problem.buffers = copy->arrays[0];
+    copy->problem.gaps = copy->arrays[1];
+    copy->problem.pools = copy->arrays[2];
+    copy->problem.begin_clocks = copy->arrays[3];
+    copy->problem.end_clocks = copy->arrays[4];
+    return DAO_OK;
+}
+
+void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy)
+{
+    for (size_t i = 0; i < DAO_PLAN_PROBLEM_ARRAY_COUNT; i++) {
+        dao_plan_give(&copy->memory, copy->arrays[i]);
+    }
+    *copy = (dao_plan_problem_copy_t){0};
 }

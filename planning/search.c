@@ -205,12 +205,16 @@ dao_status_t dao_plan_search_step(dao_plan_search_t *search, dao_plan_meter_t *m
 
 /* ---- start and end ---- */
 
-static void fill_loads(dao_plan_search_t *search)
+static void fill_loads(dao_plan_search_t *search, dao_plan_meter_t *meter)
 {
     const dao_plan_search_model_t *model = &search->model;
-    for (uint32_t i = 0; i < model->item_count; i++) {
-        for (uint32_t s = model->first_sections[i]; s < model->end_sections[i]; s++) {
-            search->loads[i] = model->totals[s] > search->loads[i] ? model->totals[s] : search->loads[i];
+    for (uint32_t i = 0; i < model->item_count && !dao_plan_meter_is_cancelled(meter); i++) {
+        uint32_t first = model->first_sections[i];
+        dao_plan_pass_t pass = {.count = model->end_sections[i] - first};
+        while (dao_plan_pass_next(&pass, meter)) {
+            for (size_t s = first + pass.begin; s < first + pass.end; s++) {
+                search->loads[i] = model->totals[s] > search->loads[i] ? model->totals[s] : search->loads[i];
+            }
         }
     }
 }
@@ -223,11 +227,11 @@ static dao_plan_units_t units_of(const dao_plan_search_t *search, uint64_t bytes
                                       : (dao_plan_units_t)((bytes + unit - 1) / unit);
 }
 
-static dao_status_t take_parts(dao_plan_search_t *search)
+static dao_status_t take_parts(dao_plan_search_t *search, dao_plan_meter_t *meter)
 {
     dao_plan_memory_t *memory = &search->instance->memory;
     uint32_t count = search->instance->item_count;
-    dao_status_t status = dao_plan_search_model_init(&search->model, search->instance);
+    dao_status_t status = dao_plan_search_model_init(&search->model, search->instance, meter);
     if (status == DAO_OK) {
         status = dao_plan_fit_create(&search->model, &search->fit);
     }
@@ -237,26 +241,26 @@ static dao_status_t take_parts(dao_plan_search_t *search)
     search->values = dao_plan_take(memory, count, sizeof(*search->values));
     search->loads = dao_plan_take(memory, count, sizeof(*search->loads));
     if (search->values == NULL || search->loads == NULL ||
-        !dao_plan_layout_init(&search->layout, search->instance)) {
+        !dao_plan_layout_init(&search->layout, search->instance, meter)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to search for offsets of %u buffers", count);
     }
     return DAO_OK;
 }
 
 dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t below_bytes, uint64_t seed,
-                                    dao_plan_search_t **out_search)
+                                    dao_plan_meter_t *meter, dao_plan_search_t **out_search)
 {
     dao_plan_search_t *search = dao_plan_take(&instance->memory, 1, sizeof(*search));
     if (search == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a search");
     }
     search->instance = instance;
-    dao_status_t status = take_parts(search);
+    dao_status_t status = take_parts(search, meter);
     if (status != DAO_OK) {
         dao_plan_search_destroy(search);
         return status;
     }
-    fill_loads(search);
+    fill_loads(search, meter);
     search->lower = units_of(search, instance->bound_bytes);
     search->upper = units_of(search, below_bytes);
     search->random = seed;

@@ -49,14 +49,14 @@ typedef struct dao_plan_search_model {
     uint32_t *crossings;      /* section_count: items alive on both sides of its beginning */
 } dao_plan_search_model_t;
 
-/* Members of all sections together: 32 MiB of them, and about ten times that to undo what was done to them. With more a search
-   would not get far. */
-#define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 23)
+/* Members of all sections together. A node may look at all of them, which is a millisecond then, and with more a search would not
+   get far. */
+#define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 20)
 
-/* DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the step's border, clocks that no
+/* In passes. DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the step's border, clocks that no
    times tell exactly; or for more members than DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_model_init(dao_plan_search_model_t *model,
-                                                      dao_plan_instance_t *instance);
+                                                      dao_plan_instance_t *instance, dao_plan_meter_t *meter);
 void dao_plan_search_model_finish(dao_plan_search_model_t *model); /* also one that is all zero */
 
 bool dao_plan_search_model_is_valid(const dao_plan_search_model_t *model);

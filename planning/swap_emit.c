@@ -1,9 +1,10 @@
 /* From times to order: a replayer has no clock, so what a plan says by times is said once more by fences.
 
-   Every copy has a place in its lane, by its time in the step. All that must not be too early follows from five rules:
+   Every copy has a place in its lane, by its time in the step. All that must not be too early follows from six rules:
 
        copy out      after the kernel that wrote the bytes
        copy in       after the copy out of the same gap
+       copy in       after the kernel before the gap: a tensor is at one place at a time
        copy in       after everything that had its room before:  last kernel and copy out of whoever was at those addresses
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the room of its outputs before
@@ -260,6 +261,7 @@ static void write_copies(emitter_t *emitter)
         uint32_t kernel = emitter->step->touches[one->next].kernel;
         wait_for(emitter, &emitter->program->kernel_after[kernel], info->in.lane, info->in.index,
                  info->in.step - steps_to_next);
+        wait_for(emitter, &in->after, DAO_SWAP_LANE_COMPUTE, one->kernel, -info->in.step);
         if (info->out.index == NO_PLACE) {
             continue; /* a copy in of an earlier gap has waited for the copy out */
         }

@@ -3,8 +3,6 @@
 
 #include "base/assert.h"
 
-#include <string.h>
-
 #define FAN      DAO_PLAN_TREE_FAN
 #define FAN_LOG2 4u
 static_assert(FAN == 1u << FAN_LOG2, "places are found by shifts");
@@ -16,7 +14,8 @@ static uint32_t blocks_of(uint32_t count)
     return count / FAN + (count % FAN != 0 ? 1 : 0);
 }
 
-bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count)
+bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count,
+                        dao_plan_meter_t *meter)
 {
     *tree = (dao_plan_tree_t){.count = count};
     size_t starts[DAO_PLAN_TREE_LEVELS_MAX];
@@ -31,7 +30,7 @@ bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32
     if (places == NULL) {
         return false;
     }
-    memset(places, 0xff, place_count * sizeof(*places));
+    dao_plan_pass_fill(places, 0xff, place_count * sizeof(*places), meter);
     for (uint32_t level = 0; level < tree->level_count; level++) {
         tree->levels[level] = places + starts[level];
     }
@@ -67,13 +66,16 @@ void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number)
     }
 }
 
-void dao_plan_tree_build(dao_plan_tree_t *tree)
+void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_meter_t *meter)
 {
     uint32_t count = tree->count;
     for (uint32_t level = 1; level < tree->level_count; level++) {
         count = blocks_of(count);
-        for (uint32_t i = 0; i < count; i++) {
-            tree->levels[level][i] = least_of_block(tree->levels[level - 1] + (size_t)i * FAN);
+        dao_plan_pass_t pass = {.count = count};
+        while (dao_plan_pass_next(&pass, meter)) {
+            for (size_t i = pass.begin; i < pass.end; i++) {
+                tree->levels[level][i] = least_of_block(tree->levels[level - 1] + i * FAN);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 #define DAO_PLANNING_TREE_H
 
 #include "planning/memory.h"
+#include "planning/meter.h"
 
 #include <stdbool.h>
 
@@ -24,8 +25,9 @@ typedef struct dao_plan_tree {
     uint32_t count; /* places */
 } dao_plan_tree_t;
 
-/* Makes a tree of `count` places without numbers. False without memory. */
-bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count);
+/* Makes a tree of `count` places without numbers, in a pass. False without memory. */
+bool dao_plan_tree_init(dao_plan_tree_t *tree, dao_plan_memory_t *memory, uint32_t count,
+                        dao_plan_meter_t *meter);
 void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory);
 
 /* Puts a number at a place; DAO_PLAN_TREE_NONE takes it away. Cost: O(log count). */
@@ -34,8 +36,8 @@ void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number);
 /* Gives the first place of [low, high) whose number is at most `most`, below DAO_PLAN_TREE_NONE; `high` if there is none. */
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most);
 
-/* Puts all places at once, before any is set: the caller has filled levels[0]. */
-void dao_plan_tree_build(dao_plan_tree_t *tree);
+/* Puts all places at once, in passes, before any is set: the caller has filled levels[0]. */
+void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_meter_t *meter);
 
 bool dao_plan_tree_is_valid(const dao_plan_tree_t *tree);
 

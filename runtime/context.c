@@ -551,8 +551,11 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
     if (atomic_load(&core->host_memory) == NULL) {
-        dao_place_origin_t origin = {
-            .budget = &core->host_budget, .host_settings = &core->host_settings, .serving = &core->serving};
+        dao_place_origin_t origin = {.budget = &core->host_budget,
+                                     .host_settings = &core->host_settings,
+                                     .host_pages = &core->host_pages,
+                                     .serving = &core->serving};
+        core->host_pages = (dao_host_pages_t){.settings = &core->host_settings, .budget = &core->host_budget};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         if (status == DAO_OK &&
             (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {

@@ -3,6 +3,7 @@
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
 #include "allocators/budget.h"
+#include "allocators/host_pages.h"
 #include "runtime/handle.h"
 #include "runtime/runtime_internal.h"
 
@@ -37,6 +38,7 @@ typedef struct dao_core {
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
     dao_host_memory_config_t host_settings;
+    dao_host_pages_t host_pages;  /* of host_memory, if it is kept in pages */
     dao_serving_config_t serving; /* where a place's config says nothing of it */
     /* guarded by the context's lock; a place's own does not change any more once it has started */
     dao_place_config_t host_config;

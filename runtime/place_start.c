@@ -1,7 +1,8 @@
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu
-       good, best    slab.c over caching.c      pinned.c                  host.c
+       good, best    slab.c over caching.c      pinned.c                  host.c; served from plans: slab.c
+                                                                          over host_pages.c
        the others    ordered.c over             ordered.c over
                      strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
@@ -90,6 +91,47 @@ static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
     return dao_error_restore(&record);
 }
 
+/* Makes small blocks come out of slabs. Takes `large` over in any case. */
+static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name,
+                                     dao_allocator_t **out_allocator)
+{
+    dao_status_t status = dao_slab_create(large, name, out_allocator);
+    return status == DAO_OK ? DAO_OK : undo(large, status);
+}
+
+/* The host in pages, of which plans can have windows. */
+static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                                     const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_host_pages_config_t pages = {.pages = origin->host_pages,
+                                     .name = name,
+                                     .fit = fit,
+                                     .initial_bytes = config->initial_bytes,
+                                     .limit_bytes = config->limit_bytes};
+    dao_allocator_t *large = NULL;
+    dao_status_t status = dao_host_pages_create(&pages, &large);
+    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
+}
+
+static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
+                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
+{
+    dao_host_config_t host = {.name = name,
+                              .settings = *origin->host_settings,
+                              .budget = origin->budget,
+                              .fit = fit,
+                              .segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE),
+                              .initial_bytes = config->initial_bytes,
+                              .limit_bytes = config->limit_bytes};
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    if (dao_serving_is_on(&config->serving, origin->serving) && dao_host_pages_suit(origin->host_settings)) {
+        status = start_host_pages(name, fit, config, origin, out_allocator);
+    }
+    return status == DAO_ERR_NO_HOST_MEMORY /* so many addresses may be refused where regions are not */
+               ? dao_host_allocator_create(&host, out_allocator)
+               : status;
+}
+
 /* Good fit and best fit. */
 static dao_status_t start_fit(dao_place_t place, const char *name, const dao_place_config_t *config,
                               const dao_place_origin_t *origin, dao_allocator_t **out_allocator)
@@ -97,14 +139,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
     dao_range_fit_t fit = config->strategy == DAO_STRATEGY_BEST_FIT ? DAO_RANGE_FIT_BEST : DAO_RANGE_FIT_GOOD;
     size_t segment_bytes = (size_t)dao_round_up(config->segment_bytes, DAO_RANGE_GRANULE);
     if (place.kind == DAO_PLACE_KIND_CPU) {
-        dao_host_config_t host = {.name = name,
-                                  .settings = *origin->host_settings,
-                                  .budget = origin->budget,
-                                  .fit = fit,
-                                  .segment_bytes = segment_bytes,
-                                  .initial_bytes = config->initial_bytes,
-                                  .limit_bytes = config->limit_bytes};
-        return dao_host_allocator_create(&host, out_allocator);
+        return start_host(name, fit, config, origin, out_allocator);
     }
     if (place.kind == DAO_PLACE_KIND_PINNED) {
         dao_pinned_config_t pinned = {.ops = origin->ops,
@@ -129,11 +164,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = dao_slab_create(large, name, out_allocator);
-    return status == DAO_OK ? DAO_OK : undo(large, status);
+    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
 }
 
 /* Gives what a place takes its memory from. */

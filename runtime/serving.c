@@ -125,6 +125,11 @@ static dao_serving_config_t effective(const dao_serving_config_t *config,
     return serving;
 }
 
+bool dao_serving_is_on(const dao_serving_config_t *config, const dao_serving_config_t *defaults)
+{
+    return effective(config, defaults).mode != DAO_SERVING_OFF;
+}
+
 dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *config,
                               const dao_serving_config_t *defaults, dao_holds_t *holds,
                               dao_allocator_t **allocator)

@@ -623,7 +623,7 @@ static void a_discarded_content_is_never_copied(void)
 
 static dao_status_t launch_gate(const dao_launch_t *launch, void *user)
 {
-    return dao_stream_host_func(launch->stream, dao_gate_wait, user);
+    return device_gate(launch->stream, user);
 }
 
 typedef struct generator {

@@ -339,7 +339,7 @@ static void a_retained_block_keeps_the_order_of_its_free(void)
     dao_lease_t *lease = begin_at(device);
     CU_ASSERT_EQUAL(dao_lease_retain(lease, weights), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_free_async(device, weights, stream), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
     CU_ASSERT_PTR_EQUAL(dao_alloc_async(device, CAPACITY_BYTES, other), weights);
@@ -397,7 +397,7 @@ static void a_lease_that_must_wait_does_not_end_in_a_host_function(void)
     CU_ASSERT_EQUAL(dao_lease_retain(ending, small), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_retain(ending, large), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_commit(ending), DAO_OK);
-    CU_ASSERT_EQUAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_host_func(stream, end_lease, NULL), DAO_OK);
     dao_gate_await_reached(&gate);
     CU_ASSERT_EQUAL(dao_free_async(device, small, stream), DAO_OK);

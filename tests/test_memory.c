@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "runtime/runtime_internal.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
 
@@ -413,7 +414,7 @@ static dao_stream_t *held_stream(int32_t device_index, dao_gate_t *gate)
     dao_stream_t *stream = NULL;
     dao_gate_init(gate);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(device_index, &stream), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_stream_host_func(stream, dao_gate_wait, gate), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(device_gate(stream, gate), DAO_OK);
     return stream;
 }
 

@@ -421,7 +421,7 @@ static void there_are_eight_leases(void)
     for (size_t i = 0; i < DAO_ORDERED_LEASE_MAX; i++) {
         leases[i] = lease_begin();
     }
-    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_TOO_MANY);
     char *block = take(10 * KIB, -1, leases[3]);
     allocator->ops->lease_end(allocator, leases[3]);
     CU_ASSERT_EQUAL(lease_begin(), leases[3]);

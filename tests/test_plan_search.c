@@ -60,7 +60,8 @@ static bool make_small(uint32_t round, uint64_t *random)
     size_t count = 1 + dao_test_random(random) % 7;
     dao_test_plan_make(&plan, round % 3 == 0 ? 0 : features, count, 2 + dao_test_random(random) % 6, random);
     dao_planner_t *planner = NULL;
-    bool is_possible = dao_planner_create(&plan.problem, NULL, &planner) == DAO_OK; /* fixed ones may clash */
+    CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+    bool is_possible = dao_planner_work(planner, 0, NULL) == DAO_OK; /* fixed ones may clash */
     dao_planner_destroy(planner);
     return is_possible;
 }
@@ -304,8 +305,8 @@ static void a_limit_of_nodes_ends_a_run(void)
     dao_plan_fit_end_t end = DAO_PLAN_FIT_OPEN;
     double values[DAO_TEST_PLAN_BUFFERS_MAX] = {0};
     make_hard(4);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_instance_init(&instance, &plan.problem), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_search_model_init(&model, &instance), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_instance_make(&instance, &plan.problem), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_search_model_init(&model, &instance, &meter), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_plan_fit_create(&model, &fit), DAO_OK);
     dao_plan_units_t bound = (dao_plan_units_t)(instance.bound_bytes / model.unit_bytes);
     dao_plan_fit_start(fit, bound, 10, values);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORK 200000u /* enough for the methods on steps of this size */
+#define WORK 400000u /* enough for the methods on steps of this size */
 
 static char folder[] = "/tmp/dao_plan_XXXXXX";
 static char path[64];

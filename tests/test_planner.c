@@ -82,7 +82,8 @@ static dao_plan_report_t check_plan(const dao_plan_t *made, uint32_t round)
 static bool is_possible(void)
 {
     dao_planner_t *planner = NULL;
-    dao_status_t status = dao_planner_create(&plan.problem, NULL, &planner);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+    dao_status_t status = dao_planner_work(planner, 0, NULL);
     CU_ASSERT(status == DAO_OK || status == DAO_ERR_INVALID);
     dao_planner_destroy(planner);
     return status == DAO_OK;
@@ -193,8 +194,9 @@ static void wrong_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_planner_best(NULL, &made), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_plan_make(&plan.problem, NULL, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
-    CU_ASSERT_EQUAL(dao_planner_work(planner, 0, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_planner_work(NULL, 0, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_planner_best(planner, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_planner_best(planner, &made), DAO_ERR_NOT_READY);
     CU_ASSERT_EQUAL(dao_planner_wait(planner, 0), DAO_OK); /* it was never started */
     dao_planner_destroy(planner);
     dao_planner_destroy(NULL);
@@ -216,6 +218,7 @@ static void plans_get_better_alone(void)
         dao_planner_t *planner = NULL;
         make_hard(seed);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
         uint64_t peak_bytes = UINT64_MAX, bound_bytes = 0, version = 0;
         bool is_done = false;
         for (uint32_t i = 0; i < 200 && !is_done; i++) {
@@ -272,6 +275,7 @@ static void a_cancelled_planner_keeps_its_plan(void)
     dao_planner_t *planner = NULL;
     make_hard(1);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_work(planner, 1000, NULL), DAO_ERR_STOPPED);
     CU_ASSERT_EQUAL(dao_planner_start(planner), DAO_ERR_STOPPED);
@@ -356,6 +360,7 @@ static void the_bound_of_a_million_buffers_is_what_is_alive(void)
     dao_plan_t *first = NULL;
     dao_plan_report_t report;
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&problem, NULL, &planner), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_best(planner, &first), DAO_OK);
     CU_ASSERT_EQUAL(dao_plan_report_get(first, &report), DAO_OK);
     CU_ASSERT_EQUAL(report.bound_bytes, most);

@@ -115,6 +115,7 @@ static void a_thread_works_to_the_limit(void)
     dao_planner_t *planner = NULL;
     make_hard(1);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
     uint64_t peak_bytes = peak_of(planner);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_start(planner), DAO_ERR_BUSY);
@@ -170,12 +171,17 @@ static void a_cancel_ends_the_work_at_any_moment(void)
         dao_planner_t *planner = NULL;
         make_hard(4 + round);
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+        if (round % 8 < 4) { /* else it may be cancelled before there is a plan */
+            CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
+        }
         CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
         dao_status_t early = dao_planner_wait(planner, (uint64_t)round * 20000);
         CU_ASSERT(early == DAO_ERR_NOT_READY || early == DAO_OK);
         if (round % 4 < 2) { /* else the end cancels */
             CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
             CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_ERR_STOPPED);
+        }
+        if (round % 8 < 4) {
             (void)peak_of(planner);
         }
         dao_planner_destroy(planner);
@@ -207,6 +213,7 @@ static void a_failure_in_the_background_is_told_to_who_waits(void)
         dao_planner_config_t config = {.work_limit = 30000};
         dao_planner_t *planner = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, 0, NULL), DAO_OK);
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
         dao_status_t status = dao_planner_start(planner);
         if (status == DAO_OK) {

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "runtime/pressure_internal.h"
 #include "tests/support/blocks.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 
 #define WAIT_FOR_EVER_NS UINT64_MAX
@@ -432,7 +433,7 @@ static void frees_that_wait_for_a_stream_come_before_callbacks(void)
     dao_gate_init(&gate);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 60 * MIB, stream, &memory), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(&opener, "opener", open_gate, &gate), DAO_OK);
     void *block = take(device, 32 * MIB);

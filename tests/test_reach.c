@@ -5,9 +5,11 @@
 #include "base/fault.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
+#include "tests/support/portion.h"
 #include "tests/support/suite.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CHUNK_BYTES  (4 * MIB)
@@ -58,8 +60,28 @@ static dao_peer_info_t peer_info(int32_t device_index, int32_t peer_index)
     return info;
 }
 
+/* What enabling is answered between the first two devices, which reach each other unless they are portions of one. */
+static dao_status_t enable_answer(void)
+{
+    return !portion_is_used() || peer_info(0, 1).can_reach ? DAO_OK : DAO_ERR_UNSUPPORTED;
+}
+
+static bool has_peers(const char *test)
+{
+    begin();
+    bool has = enable_answer() == DAO_OK;
+    end();
+    if (!has) {
+        (void)printf("    skipped: %s: no two devices that reach each other\n", test);
+    }
+    return has;
+}
+
 static void a_peer_is_reached_once_that_is_enabled(void)
 {
+    if (!has_peers("a peer is reached")) {
+        return;
+    }
     begin();
     CU_ASSERT_TRUE(peer_info(0, 1).can_reach);
     CU_ASSERT_FALSE(peer_info(0, 1).is_enabled);
@@ -94,6 +116,9 @@ static void check_reach(char *block, size_t size_bytes, unsigned char value)
 static void memory_is_reached_wherever_it_moves(void)
 {
     void *chunks[CHUNK_COUNT];
+    if (!has_peers("memory is reached wherever it moves")) {
+        return;
+    }
     begin();
     for (int i = 0; i < CHUNK_COUNT; i++) {
         chunks[i] = dao_alloc(far, CHUNK_BYTES);
@@ -134,7 +159,8 @@ static void *change_pages(void *user)
 /* Whatever is mapped meanwhile, both see it. */
 static void peers_come_while_pages_change(void)
 {
-    for (int round = 0; round < 4; round++) {
+    int round_count = has_peers("peers come while pages change") ? 4 : 0;
+    for (int round = 0; round < round_count; round++) {
         _Atomic int wrong_counter = 0;
         dao_thread_t thread;
         begin();
@@ -201,9 +227,9 @@ static void copies_between_devices_arrive_by_every_way(void)
 {
     begin();
     check_copies();
-    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), enable_answer());
     check_copies();
-    CU_ASSERT_EQUAL(dao_peer_enable(1, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_peer_enable(1, 0), enable_answer());
     check_copies();
     end();
     begin_without(refuse_copy_peer_locally);
@@ -238,7 +264,7 @@ static void peers_that_cannot_be_reached_are_refused(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "from device:0 to device:1"));
     CU_ASSERT_FALSE(peer_info(0, 1).is_enabled);
     CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
-    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), enable_answer());
     end();
 }
 

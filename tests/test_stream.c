@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "base/fault.h"
+#include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
 
@@ -82,7 +83,7 @@ static void an_event_orders_streams_of_two_devices(void)
     CU_ASSERT_EQUAL(dao_event_query(event), DAO_OK); /* never recorded */
     CU_ASSERT_EQUAL(dao_stream_wait_event(second, event), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_synchronize(second), DAO_OK);
-    CU_ASSERT_EQUAL(dao_stream_host_func(first, dao_gate_wait, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(device_gate(first, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_copy(first, pinned_0, pinned + 50, pinned_0, pinned, 50), DAO_OK);
     CU_ASSERT_EQUAL(dao_event_record(event, first), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_wait_event(second, event), DAO_OK);

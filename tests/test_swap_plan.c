@@ -244,6 +244,87 @@ static void a_replay_is_exact_and_can_be_disturbed(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Where each tensor is while one thread queues a plan's things, copies as early as their fences allow. */
+typedef struct queue_walk {
+    const dao_swap_schedule_t *schedule;
+    uint64_t place[SWAP_STEP_TENSOR_MAX];
+    uint32_t next[DAO_SWAP_LANE_COUNT]; /* of this step */
+    uint32_t next_use;
+} queue_walk_t;
+
+static bool may_be_queued(const queue_walk_t *walk, const dao_swap_fence_t *after)
+{
+    for (uint32_t lane = 0; lane < DAO_SWAP_LANE_COUNT; lane++) {
+        if (after->done[lane] > (int64_t)walk->next[lane]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Queues the next copy of some lane; false if none may be queued yet. */
+static bool queue_copy(queue_walk_t *walk)
+{
+    for (uint32_t lane = DAO_SWAP_LANE_HOST_IN; lane < DAO_SWAP_LANE_COUNT; lane++) {
+        const dao_swap_copy_t *copy = walk->schedule->copies[lane] + walk->next[lane];
+        if (walk->next[lane] < walk->schedule->copy_count[lane] && may_be_queued(walk, &copy->after)) {
+            if (copy->is_in) {
+                walk->place[copy->tensor] = copy->address_bytes;
+            }
+            walk->next[lane]++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void queue_copies(queue_walk_t *walk)
+{
+    while (queue_copy(walk)) {
+    }
+}
+
+/* Gives the number of operands that are not where their kernels read them. */
+static uint32_t count_misplaced(queue_walk_t *walk)
+{
+    uint32_t count = 0;
+    memset(walk->next, 0, sizeof(walk->next));
+    walk->next_use = 0;
+    for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
+        queue_copies(walk);
+        CU_ASSERT_TRUE(may_be_queued(walk, &walk->schedule->kernel_after[k]));
+        for (uint32_t i = 0; i < box.problem.kernels[k].use_count; i++) {
+            const dao_swap_use_t *use = &box.problem.kernels[k].uses[i];
+            uint64_t address = walk->schedule->use_address[walk->next_use++];
+            count += use->access != DAO_ACCESS_WRITE && walk->place[use->tensor] != address ? 1 : 0;
+            walk->place[use->tensor] = address;
+        }
+        walk->next[DAO_SWAP_LANE_COMPUTE]++;
+    }
+    queue_copies(walk);
+    return count;
+}
+
+static void a_tensor_is_at_one_place_at_a_time(void)
+{
+    uint64_t random = dao_test_seed("one place at a time", 20261121);
+    const swap_step_range_t range = {.tensor_max = 14, .kernel_max = 40, .size_max = 60, .time_max = 100};
+    for (int round = 0; round < 150; round++) {
+        static queue_walk_t walk;
+        uint64_t least, peak;
+        swap_step_random(&box, &range, &random);
+        box.problem.alignment_bytes = 1;
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S};
+        measure(&least, &peak);
+        box.problem.capacity_bytes = least + (peak - least) * (dao_test_random(&random) % 8) / 8;
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+        walk.schedule = dao_swap_plan_schedule(plan);
+        (void)count_misplaced(&walk); /* of the first step, before which nobody is anywhere */
+        CU_ASSERT_EQUAL(count_misplaced(&walk), 0);
+        dao_swap_plan_destroy(plan);
+    }
+}
+
 static void the_same_problem_gives_the_same_plan(void)
 {
     swap_step_chain(&box, 30, 4096, 400);
@@ -361,6 +442,7 @@ static CU_TestInfo tests[] = {
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
     {"a replay is exact and can be disturbed", a_replay_is_exact_and_can_be_disturbed},
+    {"a tensor is at one place at a time", a_tensor_is_at_one_place_at_a_time},
     {"the same problem gives the same plan", the_same_problem_gives_the_same_plan},
     {"what cannot be planned is refused", what_cannot_be_planned_is_refused},
     {"no host memory is answered", no_host_memory_is_answered},

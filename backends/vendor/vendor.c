@@ -75,6 +75,8 @@ static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
         return DAO_ERR_UNSUPPORTED;
     case vendorErrorHostMemoryAlreadyRegistered:
     case vendorErrorPeerAccessAlreadyEnabled:
+    case vendorErrorStreamCaptureUnsupported:
+    case vendorErrorCapturedEvent:
         return DAO_ERR_BUSY;
     case vendorErrorHostMemoryNotRegistered:
         return DAO_ERR_FOREIGN_POINTER;
@@ -95,20 +97,33 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* The guard. */
 
-vendorError_t dao_vendor_enter(int index, int *out_previous)
+/* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows says so. */
+static void exchange_mode(vendorStreamCaptureMode_t *mode)
 {
-    vendorError_t error = vendorGetDevice(out_previous);
-    if (error == vendorSuccess && *out_previous != index) {
+    (void)vendorThreadExchangeStreamCaptureMode(mode);
+}
+
+vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
+{
+    *out_guard = (dao_vendor_guard_t){.mode = vendorStreamCaptureModeRelaxed};
+    exchange_mode(&out_guard->mode);
+    vendorError_t error = vendorGetDevice(&out_guard->device);
+    if (error == vendorSuccess && out_guard->device != index) {
         error = vendorSetDevice(index);
+    }
+    if (error != vendorSuccess) {
+        exchange_mode(&out_guard->mode);
     }
     return error;
 }
 
-void dao_vendor_leave(int index, int previous)
+void dao_vendor_leave(int index, dao_vendor_guard_t *guard)
 {
-    if (previous != index) {
-        (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
+    if (guard->device != index) {
+        (void)vendorSetDevice(
+            guard->device); /* it was current before; if it is lost, its next call says so */
     }
+    exchange_mode(&guard->mode);
 }
 
 /* The driver and its devices. */
@@ -148,7 +163,10 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", MAP_PAGES_VARIABLE, dao_last_message());
     }
+    vendorStreamCaptureMode_t mode = vendorStreamCaptureModeRelaxed;
+    exchange_mode(&mode);
     vendorError_t error = vendorGetDeviceCount(&count);
+    exchange_mode(&mode);
     if (error != vendorSuccess || count < 1) {
         (void)vendorGetLastError();
         return no_device(error);
@@ -484,7 +502,8 @@ static dao_status_t event_query(dao_backend_event_t *event)
 {
     dao_status_t status;
     CALL(status, event->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventQuery, (event->event));
-    return status;
+    return status == DAO_ERR_BUSY ? DAO_ERR_NOT_READY
+                                  : status; /* part of a capture: nobody knows when it will be */
 }
 
 static dao_status_t event_synchronize(dao_backend_event_t *event)

@@ -131,7 +131,7 @@ void stream_contract_end(void)
 static void close_gate(dao_gate_t *gate, dao_stream_t *stream)
 {
     dao_gate_init(gate);
-    must(dao_stream_host_func(stream, dao_gate_wait, gate));
+    must(device_gate(stream, gate));
     dao_gate_await_reached(gate);
 }
 
@@ -270,7 +270,7 @@ static void another_stream_waits_for_nothing_after_the_free(void)
     must(launch(s, block, PAGE, -1, 1));
     give(block, s);
     dao_gate_init(&after);
-    must(dao_stream_host_func(s, dao_gate_wait, &after));
+    must(device_gate(s, &after));
     block = take(PAGE, t);
     must(launch(t, block, PAGE, 1, 2));
     dao_gate_open(&before);

@@ -7,16 +7,21 @@
 #include "tests/loopback/cases.h"
 #include "tests/loopback/veil.h"
 #include "tests/support/device_bytes.h"
+#include "tests/support/portion.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* How often a stream that is held up looks. */
+#define HOLD_LOOK_NS (UINT64_C(20) * 1000)
 
 loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .calls_until_fail = -1};
 
 static _Thread_local int current_device;
 static _Thread_local vendorError_t last_error;
 static _Thread_local bool is_in_host_func;
+static _Thread_local vendorStreamCaptureMode_t capture_mode; /* 0, global, as a thread begins */
 
 static const char *const rule_texts[] = {
 #define LOOPBACK_RULE_TEXT(name, text) text,
@@ -84,6 +89,9 @@ static vendorError_t begin_locked(const char *call, int device)
     if (device != LOOPBACK_NO_DEVICE && device != current_device) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
     }
+    if (capture_mode != vendorStreamCaptureModeRelaxed) {
+        breach_locked(LOOPBACK_RULE_CAPTURE, call);
+    }
     vendorError_t error = failure_locked(call);
     return error != vendorSuccess ? error : driver->lost[current_device];
 }
@@ -128,9 +136,16 @@ dao_backend_device_t *loopback_device(void)
 
 void loopback_run_host_func(void (*function)(void *), void *user)
 {
+    static dao_mutex_t one_by_one = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);
+    if (loopback_driver.is_like_real) {
+        dao_mutex_lock(&one_by_one);
+    }
     is_in_host_func = true;
     function(user);
     is_in_host_func = false;
+    if (loopback_driver.is_like_real) {
+        dao_mutex_unlock(&one_by_one);
+    }
 }
 
 /* ---- objects ---- */
@@ -208,6 +223,19 @@ vendorError_t vendorSetDevice(int device)
     }
     current_device = device;
     return vendorSuccess;
+}
+
+vendorError_t vendorThreadExchangeStreamCaptureMode(vendorStreamCaptureMode_t *mode)
+{
+    vendorStreamCaptureMode_t before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return vendorSuccess;
+}
+
+bool loopback_has_own_capture_mode(void)
+{
+    return capture_mode == (vendorStreamCaptureMode_t)0;
 }
 
 vendorError_t vendorGetLastError(void)
@@ -360,6 +388,22 @@ static void close_driver(dao_backend_t *backend)
     close_cpu(driver);
 }
 
+static void wait_for_word(void *user)
+{
+    const _Atomic uint32_t *word = user;
+    while (atomic_load(word) != 1) {
+        dao_sleep_until(dao_clock_ns() + HOLD_LOOK_NS);
+    }
+}
+
+/* Holds a stream up as a device would do it itself. */
+static bool hold(int32_t device_index, void *native_stream, const uint32_t *word)
+{
+    (void)device_index;
+    const loopback_object_t *stream = native_stream;
+    return dao_cpu_backend_ops.host_func(stream->inner, wait_for_word, (void *)(uintptr_t)word) == DAO_OK;
+}
+
 static void print_counts(void)
 {
     (void)printf("loopback driver as %s: %" PRIu64 " calls checked, %" PRIu64 " failed on demand\n",
@@ -374,6 +418,8 @@ const dao_backend_ops_t *loopback_ops(void)
         ops.open = open_driver;
         ops.close = close_driver;
         ops.device_close = close_device;
+        loopback_driver.is_like_real = getenv("DAO_TEST_LIKE_REAL") != NULL;
+        device_hold_set(hold);
         (void)atexit(print_counts);
     }
     return &ops;
@@ -382,7 +428,8 @@ const dao_backend_ops_t *loopback_ops(void)
 /* In the place of the one that comes with the cpu backend. */
 const dao_backend_ops_t *dao_backend_ops(void)
 {
-    return loopback_ops();
+    const dao_backend_ops_t *ops = loopback_ops();
+    return loopback_driver.is_like_real ? portion_ops(ops) : ops;
 }
 
 /* ---- what tests set and read ---- */

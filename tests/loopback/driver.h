@@ -50,6 +50,10 @@ typedef struct loopback_driver {
     uint64_t
         reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
 
+    /* Never changes: whether the environment asks for what suites find on a real device (DAO_TEST_LIKE_REAL). Their devices are
+       portions of one then, and host functions run one after the other, whichever streams they are on. */
+    bool is_like_real;
+
     loopback_settings_t settings;
     long calls_until_fail; /* negative: none fails */
     vendorError_t failure;

@@ -24,14 +24,16 @@ typedef struct scratch {
 } scratch_t;
 
 typedef struct desk {
-    dao_backend_device_t *device; /* NULL: it is not open */
-    bool is_direct;               /* the host touches the device's memory; there is nothing else then */
+    struct desk *next;
+    int32_t index; /* of the place */
+    dao_backend_device_t *device;
+    bool is_direct; /* the host touches the device's memory: there is nothing else */
     dao_backend_stream_t *stream;
-    scratch_t *scratch;
+    scratch_t *scratch; /* guarded by the lock */
 } desk_t;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
-static desk_t desks[DAO_DEVICE_COUNT_MAX]; /* guarded by the lock; an open one's device and stream stay */
+static desk_t *desks; /* guarded by the lock; the latest first: handles may outlive a start of the library */
 
 /* A launched kernel. */
 typedef struct work {
@@ -75,37 +77,86 @@ static const dao_backend_ops_t *ops(void)
     return dao_backend_ops();
 }
 
-/* Whether a device's desk is open. That of another backend, which never says that its devices are closed, has nothing. */
-static bool is_open_locked(const desk_t *desk, const dao_runtime_t *runtime)
+/* The desk of a device, or the latest one of a place's index; NULL: there is none. */
+static desk_t *desk_find(const dao_backend_device_t *device, int32_t index)
 {
-    return desk->device == runtime->device && desk->is_direct == runtime->info.host_accessible;
+    dao_mutex_lock(&lock);
+    desk_t *desk = desks;
+    while (desk != NULL && (device != NULL ? desk->device != device : desk->index != index)) {
+        desk = desk->next;
+    }
+    dao_mutex_unlock(&lock);
+    return desk;
 }
 
-static desk_t *desk_of(dao_runtime_t *runtime)
+/* Adds a desk unless another thread has added that of the same device, and gives the one that is there. */
+static desk_t *desk_add(desk_t *desk)
 {
-    desk_t *desk = &desks[runtime->device_index];
     dao_mutex_lock(&lock);
-    bool is_open = is_open_locked(desk, runtime);
-    dao_mutex_unlock(&lock);
-    if (is_open) {
-        return desk;
+    desk_t *there = desks;
+    while (there != NULL && there->device != desk->device) {
+        there = there->next;
     }
-    desk_t opened = {.device = runtime->device, .is_direct = runtime->info.host_accessible};
-    if (!opened.is_direct) {
+    if (there == NULL) {
+        desk->next = desks;
+        desks = desk;
+    }
+    dao_mutex_unlock(&lock);
+    return there != NULL ? there : desk;
+}
+
+static void desk_destroy(desk_t *desk)
+{
+    if (!desk->is_direct) {
+        ops()->stream_destroy(desk->stream);
+    }
+    scratch_t *next = NULL;
+    for (scratch_t *scratch = desk->scratch; scratch != NULL; scratch = next) {
+        next = scratch->next;
+        (void)ops()->pinned_free(desk->device, scratch->bytes, scratch->size_bytes); /* or it is lost */
+        free(scratch);
+    }
+    free(desk);
+}
+
+void device_bytes_end(dao_backend_device_t *device)
+{
+    dao_mutex_lock(&lock);
+    desk_t **link = &desks;
+    while (*link != NULL && (*link)->device != device) {
+        link = &(*link)->next;
+    }
+    desk_t *desk = *link;
+    if (desk != NULL) {
+        *link = desk->next;
+    }
+    dao_mutex_unlock(&lock);
+    if (desk != NULL) {
+        desk_destroy(desk);
+    }
+}
+
+static desk_t *desk_of(const dao_runtime_t *runtime)
+{
+    desk_t *there = desk_find(runtime->device, 0);
+    if (there != NULL && there->is_direct == runtime->info.host_accessible) {
+        return there;
+    }
+    device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
+    desk_t *desk = must_alloc(sizeof(*desk));
+    *desk = (desk_t){.index = runtime->device_index,
+                     .device = runtime->device,
+                     .is_direct = runtime->info.host_accessible};
+    if (!desk->is_direct) {
         spare(true);
-        must(ops()->stream_create(opened.device, &opened.stream), "stream");
+        must(ops()->stream_create(desk->device, &desk->stream), "stream");
         spare(false);
     }
-    dao_mutex_lock(&lock);
-    is_open = is_open_locked(desk, runtime); /* by another thread */
-    if (!is_open) {
-        *desk = opened;
+    there = desk_add(desk);
+    if (there != desk) {
+        desk_destroy(desk);
     }
-    dao_mutex_unlock(&lock);
-    if (is_open && !opened.is_direct) {
-        ops()->stream_destroy(opened.stream);
-    }
-    return desk;
+    return there;
 }
 
 void device_bytes_open(dao_place_t place)
@@ -115,28 +166,6 @@ void device_bytes_open(dao_place_t place)
         must(dao_runtime_acquire(place.index, &runtime), "device");
         (void)desk_of(runtime);
         dao_runtime_release(runtime);
-    }
-}
-
-void device_bytes_end(dao_backend_device_t *device)
-{
-    for (int i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
-        dao_mutex_lock(&lock);
-        desk_t desk = desks[i];
-        if (desk.device == device) {
-            desks[i] = (desk_t){0};
-        }
-        dao_mutex_unlock(&lock);
-        if (desk.device != device || desk.is_direct) {
-            continue;
-        }
-        ops()->stream_destroy(desk.stream);
-        scratch_t *next = NULL;
-        for (scratch_t *scratch = desk.scratch; scratch != NULL; scratch = next) {
-            next = scratch->next;
-            (void)ops()->pinned_free(device, scratch->bytes, scratch->size_bytes); /* or it is lost */
-            free(scratch);
-        }
     }
 }
 
@@ -292,6 +321,34 @@ dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operand
     return DAO_OK;
 }
 
+/* ---- gates ---- */
+
+static device_hold_t device_hold;
+
+void device_hold_set(device_hold_t hold)
+{
+    device_hold = hold;
+}
+
+dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate)
+{
+    desk_t *desk = desk_of(stream->runtime);
+    if (desk->is_direct || device_hold == NULL) {
+        return dao_stream_host_func(stream, dao_gate_wait, gate);
+    }
+    dao_status_t status = dao_stream_host_func(stream, dao_gate_reach, gate);
+    if (status == DAO_OK) {
+        scratch_t *scratch = scratch_take(desk, sizeof(uint32_t));
+        uint32_t *word = (uint32_t *)(void *)scratch->bytes;
+        dao_gate_share(gate, (_Atomic uint32_t *)word);
+        if (!device_hold(dao_stream_device(stream), dao_stream_native(stream), word)) {
+            must(dao_stream_host_func(stream, dao_gate_wait, gate), "gate");
+        }
+        queue_give(stream, scratch);
+    }
+    return status;
+}
+
 /* ---- what a test does itself ---- */
 
 /* The desk by which bytes of a place are reached; NULL: the host touches them. */
@@ -300,13 +357,12 @@ static const desk_t *desk_for(dao_place_t place)
     if (place.kind != DAO_PLACE_KIND_DEVICE) {
         return NULL;
     }
-    dao_mutex_lock(&lock);
-    bool is_open = desks[place.index].device != NULL;
-    dao_mutex_unlock(&lock);
-    if (!is_open) {
+    const desk_t *desk = desk_find(NULL, place.index);
+    if (desk == NULL) {
         device_bytes_open(place);
+        desk = desk_find(NULL, place.index);
     }
-    return desks[place.index].is_direct ? NULL : &desks[place.index];
+    return desk->is_direct ? NULL : desk;
 }
 
 static void wait_for(const desk_t *desk, dao_status_t status)

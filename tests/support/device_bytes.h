@@ -11,6 +11,7 @@
 #define DAO_TESTS_SUPPORT_DEVICE_BYTES_H
 
 #include "backends/backend.h"
+#include "tests/support/gate.h"
 
 #include <dao/executor.h>
 #include <dao/place.h>
@@ -35,6 +36,14 @@ DAO_NODISCARD dao_status_t device_launch(dao_stream_t *stream, const device_oper
 
 /* Tells whether all bytes have a value, for the function of a kernel. */
 bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_bytes);
+
+/* Puts a gate into a stream: later work waits until it is open. Once, for a gate. As device_launch() otherwise. */
+DAO_NODISCARD dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate);
+
+/* How a gate holds up a stream of a device whose memory the host does not touch, without a host function that waits: those may run
+   one after the other there, whichever streams they are on. False: the device cannot do that. Once, before the first gate. */
+typedef bool (*device_hold_t)(int32_t device_index, void *native_stream, const uint32_t *word);
+void device_hold_set(device_hold_t hold);
 
 /* Write and read bytes of a place; nothing else uses them. A failure ends the program. */
 void device_write(dao_place_t place, void *address, const void *bytes, size_t size_bytes);

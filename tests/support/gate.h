@@ -4,11 +4,15 @@
 
 #include "base/sync.h"
 
+#include <stdatomic.h>
+
 typedef struct dao_gate {
     dao_mutex_t lock;
     dao_cond_t changed;
     bool is_reached; /* somebody waits at it, or has */
     bool is_open;
+    _Atomic uint32_t
+        *word; /* 1 once it is open, for a device that waits for it; NULL: none does. device_gate() */
 } dao_gate_t;
 
 static inline void dao_gate_init(dao_gate_t *gate)
@@ -17,6 +21,7 @@ static inline void dao_gate_init(dao_gate_t *gate)
     dao_cond_init(&gate->changed);
     gate->is_reached = false;
     gate->is_open = false;
+    gate->word = NULL;
 }
 
 /* Once nobody waits any more. */
@@ -39,6 +44,25 @@ static inline void dao_gate_wait(void *user)
     dao_mutex_unlock(&gate->lock);
 }
 
+/* Says that somebody waits at the gate. */
+static inline void dao_gate_reach(void *user)
+{
+    dao_gate_t *gate = user;
+    dao_mutex_lock(&gate->lock);
+    gate->is_reached = true;
+    dao_cond_broadcast(&gate->changed);
+    dao_mutex_unlock(&gate->lock);
+}
+
+/* Gives the word that a device waits for: it is 1 when the gate is open. */
+static inline void dao_gate_share(dao_gate_t *gate, _Atomic uint32_t *word)
+{
+    dao_mutex_lock(&gate->lock);
+    atomic_store(word, gate->is_open ? 1 : 0);
+    gate->word = word;
+    dao_mutex_unlock(&gate->lock);
+}
+
 /* Waits until somebody waits at the gate. */
 static inline void dao_gate_await_reached(dao_gate_t *gate)
 {
@@ -53,6 +77,9 @@ static inline void dao_gate_open(dao_gate_t *gate)
 {
     dao_mutex_lock(&gate->lock);
     gate->is_open = true;
+    if (gate->word != NULL) {
+        atomic_store(gate->word, 1);
+    }
     dao_cond_broadcast(&gate->changed);
     dao_mutex_unlock(&gate->lock);
 }

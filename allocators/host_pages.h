@@ -1,0 +1,34 @@
+/* Host memory in pages that can be moved, as a device has them: paged.c over the system's calls. A host place that is served
+   from plans keeps its memory so, as what is idle in a plan's window is then there for everybody. */
+#ifndef DAO_ALLOCATORS_HOST_PAGES_H
+#define DAO_ALLOCATORS_HOST_PAGES_H
+
+#include "allocators/allocator.h"
+#include "allocators/budget.h"
+#include "allocators/range.h"
+
+#include <dao/host_memory.h>
+
+/* Where the pages come from; outlives the allocator. */
+typedef struct dao_host_pages {
+    const dao_host_memory_config_t *settings; /* of the pages; borrowed */
+    dao_budget_t *budget;                     /* of all host memory; borrowed; NULL: none */
+    _Atomic bool has_warned;                  /* of what the system refuses of the settings */
+} dao_host_pages_t;
+
+typedef struct dao_host_pages_config {
+    dao_host_pages_t *pages; /* borrowed */
+    const char *name;        /* the place, for messages; copied */
+    dao_range_fit_t fit;     /* how a hole is chosen */
+    size_t initial_bytes;    /* taken at once */
+    size_t limit_bytes;      /* as for limit_set */
+} dao_host_pages_config_t;
+
+/* Tells whether memory by such settings can be moved: not the huge pages that an administrator has set apart. */
+bool dao_host_pages_suit(const dao_host_memory_config_t *settings);
+
+/* DAO_ERR_NO_HOST_MEMORY; for initial_bytes what alloc of as many bytes would answer. */
+DAO_NODISCARD dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config,
+                                                 dao_allocator_t **out_allocator);
+
+#endif
