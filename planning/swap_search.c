@@ -30,7 +30,7 @@
 #define CHOOSE_STEP_COUNT   4u
 #define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
 #define SPLIT_ROUND_MAX     5u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    20u /* of a grain, once there is a plan */
+#define LAYOUT_COUNT_MAX    28u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
