@@ -258,10 +258,11 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
-    bool fits = false;
     uint64_t before_bytes = UINT64_MAX;
-    for (uint32_t round = 1; round < SPLIT_ROUND_MAX && !fits && !layout->is_repeated; round++) {
-        if (layout->unplaced_bytes == before_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+    bool fits = false;
+    for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
+        if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
+            !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
@@ -271,9 +272,6 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
         before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
         status = place_once(search, grain, layout, &fits);
-        if (status != DAO_OK) {
-            break;
-        }
     }
     return status;
 }
