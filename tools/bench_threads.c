@@ -19,9 +19,9 @@
 enum {
     SLICE_COUNT_MAX = 64,     /* of the timed part of a trace */
     SLICE_EVENT_COUNT = 2048, /* at least, of one of several */
-    ROUND_COUNT_MIN = 5,      /* one thread, and all of them */
+    ROUND_COUNT_MIN = 10,     /* one thread, and all of them */
     ROUND_COUNT_MAX = 24,
-    STEADY_COUNT = 3, /* rounds without a gain that end it */
+    STEADY_COUNT = 4, /* rounds without a gain that end it */
 };
 
 /* What counts as a gain of a round: this part of the time. */

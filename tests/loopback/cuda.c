@@ -57,6 +57,10 @@ static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribut
     if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) {
         return (CUresult)loopback_vmm_shareable(out_value, device);
     }
+    if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) {
+        *out_value = 1;
+        return CUDA_SUCCESS;
+    }
     if (attribute != CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -65,11 +69,12 @@ static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribut
     return result;
 }
 
-/* The one kind of memory that the library asks for, perhaps for other processes, too. */
+/* The one kind of memory that the library asks for, perhaps for other processes, too: network cards can register it. */
 static bool is_right(const CUmemAllocationProp *memory)
 {
     return memory->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-           memory->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+           memory->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+           memory->allocFlags.gpuDirectRDMACapable == 1;
 }
 
 static CUresult get_granularity(size_t *out_bytes, const CUmemAllocationProp *memory,
