@@ -198,7 +198,8 @@ static inline dao_status_t dao_allocator_free_otherwise(dao_allocator_t *allocat
                                    : allocator->ops->free(allocator, address, NULL);
 }
 
-/* Tells whether an answer of alloc may be another one once memory is freed or given back. */
+/* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory is freed or given
+   back. A limit: of the place, or of the budget, which others have taken from since there was room. */
 static inline bool dao_allocator_is_short(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;

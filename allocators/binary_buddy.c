@@ -208,7 +208,7 @@ static dao_status_t grow(binary_buddy_t *buddy, size_t block_bytes, const chunk_
         wanted_bytes /= 2; /* powers of two: it ends at block_bytes */
     }
     status = take_chunk(buddy, wanted_bytes, wanted_bytes == block_bytes, out_chunk);
-    if (dao_supply_is_out(status) && wanted_bytes > block_bytes) {
+    if (dao_allocator_is_short(status) && wanted_bytes > block_bytes) {
         status = take_chunk(buddy, block_bytes, true, out_chunk);
     }
     return status;

@@ -513,12 +513,18 @@ static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address
     if (descriptor == NULL) { /* damaged meanwhile: it stays out of use */
         return DAO_OK;
     }
-    if (bytes_retire(hardened, &taken) == DAO_OK) {
+    dao_status_t status = bytes_retire(hardened, &taken);
+    if (status == DAO_OK) {
         let_go(hardened, &taken);
-    } else {
+    } else if (status == DAO_ERR_CORRUPT) {
         keep_damaged(hardened, &taken);
+        status = DAO_OK; /* nobody has it any more */
+    } else {             /* its bytes cannot be reached now */
+        dao_mutex_lock(&hardened->lock);
+        dao_hardened_state_set_locked(hardened, &taken, DAO_DESCRIPTOR_PUT_OFF);
+        dao_mutex_unlock(&hardened->lock);
     }
-    return DAO_OK;
+    return status;
 }
 
 /* Under a lease alone: elsewhere a block goes through the quarantine first. Only for a request of the same size, whose

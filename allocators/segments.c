@@ -359,12 +359,6 @@ dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_byt
     return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
 }
 
-/* Whether less, or giving something back, may help; a limit: of the budget, which others have taken from since the look. */
-static bool is_short(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 /* Gives what a segment for a block has, if nothing is short. */
 static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes)
 {
@@ -386,7 +380,7 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
 static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t least_bytes)
 {
     dao_status_t status = take_segment(segments, (size_t)wanted_bytes);
-    while (is_short(status) && wanted_bytes > least_bytes) {
+    while (dao_allocator_is_short(status) && wanted_bytes > least_bytes) {
         uint64_t half_bytes = round_up(wanted_bytes / 2, segments->config.unit_bytes);
         wanted_bytes = half_bytes < wanted_bytes && half_bytes > least_bytes ? half_bytes : least_bytes;
         status = take_segment(segments, (size_t)wanted_bytes);
@@ -413,7 +407,7 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
         wanted_bytes < block_bytes ? block_bytes : wanted_bytes; /* others took from the budget just now */
     wanted_bytes = wanted_bytes > DAO_SPACE_EXTENT_MAX ? DAO_SPACE_EXTENT_MAX : wanted_bytes;
     status = take_what_there_is(segments, wanted_bytes, block_bytes);
-    if (is_short(status) && free_segment_bytes(segments) > 0) {
+    if (dao_allocator_is_short(status) && free_segment_bytes(segments) > 0) {
         status = release_all(segments);
         status = status == DAO_OK ? take_segment(segments, (size_t)block_bytes) : status;
     }

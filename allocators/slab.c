@@ -321,17 +321,12 @@ static inline bool is_ready(const dao_front_t *front, const dao_magazines_t *own
 
 /* ---- alloc ---- */
 
-static bool is_short(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 /* The inner allocator has refused. */
 static DAO_OFF_THE_PATH dao_status_t forward_again(dao_front_t *front, dao_status_t status,
                                                    const dao_block_request_t *request,
                                                    dao_block_grant_t *out_grant)
 {
-    if (is_short(status) && relieve(front, own_or_null(front))) {
+    if (dao_allocator_is_short(status) && relieve(front, own_or_null(front))) {
         status = front->inner->ops->alloc(front->inner, request, out_grant);
     }
     if (status != DAO_OK) {

@@ -48,12 +48,6 @@ size_t dao_supply_padded(const dao_supply_t *supply, size_t size_bytes, size_t a
                                                      : size_bytes;
 }
 
-/* A limit: of the budget, which others have taken from since there was room. */
-bool dao_supply_is_out(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes)
 {
     uint64_t room_bytes = dao_ledger_room(supply->ledger);
@@ -83,7 +77,7 @@ dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool press
 {
     void *address = NULL;
     dao_status_t status = take_address(supply, size_bytes, &address);
-    if (presses && dao_supply_is_out(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
+    if (presses && dao_allocator_is_short(status) && supply->placer->ops->idle_bytes(supply->placer) > 0) {
         dao_status_t released = supply->placer->ops->release(supply->placer, UINT64_MAX);
         status = released != DAO_OK ? released : take_address(supply, size_bytes, &address);
     }

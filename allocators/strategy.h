@@ -64,9 +64,6 @@ DAO_NODISCARD dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t siz
 DAO_NODISCARD dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses,
                                            dao_piece_t *out_piece);
 
-/* Tells whether an answer means that less, or the same later, may be had. */
-bool dao_supply_is_out(dao_status_t status);
-
 /* Gives back what was taken. If the upstream refuses, nothing is changed. */
 dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece);
 

@@ -5,10 +5,29 @@
 #include "base/assert.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
+
+bool dao_measure_stay(uint32_t index)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) !=
+        0) { /* more processors than the set has room for */
+        return false;
+    }
+    uint32_t skip_count = index % (uint32_t)CPU_COUNT(&allowed);
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && skip_count-- == 0) {
+            CPU_SET(cpu, &one);
+            break;
+        }
+    }
+    return sched_setaffinity(0, sizeof(one), &one) == 0;
+}
 
 uint64_t dao_measure_thread_ns(void)
 {

@@ -1,8 +1,14 @@
-/* What measuring needs from the system: the processor time of a thread, and what an uncontended lock costs. */
+/* What measuring needs from the system: the processor time of a thread, a processor for it, and what an uncontended lock
+   costs. */
 #ifndef DAO_BASE_MEASURE_H
 #define DAO_BASE_MEASURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Keeps this thread on the index-th of the processors that it may run on, counted round and round. False if the system
+   refuses: then it runs anywhere. */
+bool dao_measure_stay(uint32_t index);
 
 /* Nanoseconds that this thread has run on a processor. A call costs far more than reading dao_clock_ns(). */
 uint64_t dao_measure_thread_ns(void);

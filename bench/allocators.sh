@@ -86,9 +86,10 @@ cat <<TEXT
 
 ## Two threads on one place
 
-\`dao bench alloc --threads 2\`: the replay included. By the clock on the wall, scaling is against one of the two threads
-alone, and what else runs on the processors counts against it; wanted are 1.8 for a1 and a2 and 1.2 for b1k. Processor time
-is that of a pair beside the other thread over that of a pair alone: 1 where they cost each other nothing.
+\`dao bench alloc --threads 2\`: the replay included, each thread on a processor of its own, in short slices of which the fastest
+round counts: what else runs on the processors only makes a slice slower. Scaling is against one of the two threads alone by
+the clock on the wall; wanted are 1.8 for a1 and a2 and 1.2 for b1k. Processor time is that of a pair beside the other thread
+over that of a pair alone: 1 where they cost each other nothing.
 
 | trace | strategy | ns a pair | scaling | processor time |
 | --- | --- | ---: | ---: | ---: |

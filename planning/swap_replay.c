@@ -123,6 +123,9 @@ static bool start_next(replayer_t *replayer, uint32_t index)
     } else {
         start_copy(replayer, index);
     }
+    if (replayer->play->begin_ns[index] != NULL && lane->started / count == replayer->play->step_count - 2) {
+        replayer->play->begin_ns[index][at] = replayer->now_ns;
+    }
     lane->started++;
     lane->is_running = true;
     return true;

@@ -132,7 +132,7 @@ static DAO_ON_THE_PATH dao_status_t place_alloc(dao_place_t place, const dao_blo
     dao_block_request_t leased;
     request = dao_lease_name(request, place, *out_runtime, &leased);
     status = allocator->ops->alloc(allocator, request, &grant);
-    if (dao_pressure_is_short(status)) {
+    if (dao_allocator_is_short(status)) {
         dao_pressure_need_t need = {.place = place,
                                     .allocator = allocator,
                                     .runtime = *out_runtime,

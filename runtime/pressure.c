@@ -224,7 +224,7 @@ static bool has_waiting_frees(const dao_pressure_need_t *need)
 static void try_again(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;
-    DAO_ASSERT(dao_pressure_is_short(ladder->status)); /* or a block would be lost */
+    DAO_ASSERT(dao_allocator_is_short(ladder->status)); /* or a block would be lost */
     if (need->runtime != NULL) {
         (void)dao_runtime_wait_frees(need->runtime, need->place.kind);
     }
@@ -341,7 +341,7 @@ static void trim_host_caches(ladder_t *ladder)
 static void try_after_frees(ladder_t *ladder)
 {
     try_again(ladder);
-    if (dao_pressure_is_short(ladder->status)) {
+    if (dao_allocator_is_short(ladder->status)) {
         trim_host_caches(ladder);
     }
 }
@@ -363,7 +363,7 @@ static void ask_callbacks(ladder_t *ladder)
             try_after_frees(ladder);
         }
         lock();
-        callback = dao_pressure_is_short(ladder->status) ? next_locked(need->place, id, last) : NULL;
+        callback = dao_allocator_is_short(ladder->status) ? next_locked(need->place, id, last) : NULL;
     }
     unlock();
 }
@@ -420,10 +420,10 @@ static void wait_for_frees(ladder_t *ladder)
     dao_detours_begin();
     atomic_fetch_add(&dao_pressure_waiter_count, 1);
     try_again(ladder); /* takes the allocator's locks: see the head comment */
-    while (in_time && dao_pressure_is_short(ladder->status)) {
+    while (in_time && dao_allocator_is_short(ladder->status)) {
         uint64_t seen = wakes_seen();
         try_after_frees(ladder);
-        in_time = !dao_pressure_is_short(ladder->status) || wait_for_wake(seen, until_ns);
+        in_time = !dao_allocator_is_short(ladder->status) || wait_for_wake(seen, until_ns);
     }
     atomic_fetch_sub(&dao_pressure_waiter_count, 1);
     dao_detours_end();
@@ -436,17 +436,17 @@ dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t 
     static void (*const steps[])(ladder_t *) = {wait_for_streams, trim_own_cache, trim_host_caches,
                                                 ask_callbacks, wait_for_frees};
     enum { STEP_COUNT = sizeof(steps) / sizeof(steps[0]) };
-    DAO_ASSERT(dao_pressure_is_short(status));
+    DAO_ASSERT(dao_allocator_is_short(status));
     ladder_t ladder = {.need = need};
     note_failure(&ladder, status);
     if (has_waiting_frees(need)) {
         try_again(&ladder);
     }
-    if (dao_pressure_is_short(ladder.status)) {
+    if (dao_allocator_is_short(ladder.status)) {
         measure(&ladder);
     }
     size_t step_count = is_hopeless(&ladder) ? 0 : STEP_COUNT;
-    for (size_t i = 0; i < step_count && dao_pressure_is_short(ladder.status); i++) {
+    for (size_t i = 0; i < step_count && dao_allocator_is_short(ladder.status); i++) {
         steps[i](&ladder);
     }
     bool is_done = ladder.status == DAO_OK;

@@ -13,12 +13,6 @@ typedef struct dao_pressure_need {
     dao_block_grant_t *out_grant;
 } dao_pressure_need_t;
 
-/* Whether more memory would help against a status of alloc. */
-static inline bool dao_pressure_is_short(dao_status_t status)
-{
-    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;
-}
-
 /* Goes on with an allocation whose first attempt has answered `status`, which is short: frees what can be freed and tries
    again, a bounded number of times. The answer of the last attempt. Called without a lock. */
 DAO_NODISCARD dao_status_t dao_pressure_relieve(const dao_pressure_need_t *need, dao_status_t status);

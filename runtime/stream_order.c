@@ -128,7 +128,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     dao_block_grant_t grant;
     dao_runtime_drain(order->runtime);
     dao_status_t status = order->allocator->ops->alloc(order->allocator, named, &grant);
-    if (dao_pressure_is_short(status)) {
+    if (dao_allocator_is_short(status)) {
         dao_pressure_need_t need = {.place = place,
                                     .allocator = order->allocator,
                                     .runtime = order->runtime,

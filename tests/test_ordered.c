@@ -4,6 +4,7 @@
 
 #include "allocators/hardened.h"
 #include "allocators/strategy.h"
+#include "base/error.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "tests/contract/allocator_contract.h"
@@ -36,6 +37,8 @@ static dao_status_t pinned_give(void *user, void *address, size_t size_bytes)
     return heap_backend_ops(from)->pinned_free(heap_backend_device(from), address, size_bytes);
 }
 
+static bool bytes_are_out_of_reach;
+
 static dao_status_t test_fill(void *user, void *address, uint8_t value, size_t size_bytes)
 {
     (void)user;
@@ -47,6 +50,9 @@ static dao_status_t test_scan(void *user, const void *address, uint8_t value, si
                               size_t *out_offset)
 {
     (void)user;
+    if (bytes_are_out_of_reach) {
+        return dao_error(DAO_ERR_BACKEND, "the scan failed on purpose");
+    }
     const unsigned char *bytes = address;
     size_t offset = 0;
     while (offset < size_bytes && bytes[offset] == value) {
@@ -421,7 +427,7 @@ static void there_are_eight_leases(void)
     for (size_t i = 0; i < DAO_ORDERED_LEASE_MAX; i++) {
         leases[i] = lease_begin();
     }
-    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->lease_begin(allocator, &more), DAO_ERR_TOO_MANY);
     char *block = take(10 * KIB, -1, leases[3]);
     allocator->ops->lease_end(allocator, leases[3]);
     CU_ASSERT_EQUAL(lease_begin(), leases[3]);
@@ -474,6 +480,25 @@ static void bytes_are_looked_at_when_the_stream_has_passed(void)
     end();
     CU_ASSERT_EQUAL(logged_count, 2);
     dao_log_set(NULL, NULL, DAO_LOG_LEVEL_ERROR);
+}
+
+static void bytes_out_of_reach_are_looked_at_later(void)
+{
+    begin(HARDENED, 0);
+    unsigned char *block = (unsigned char *)take(1000, 0, 0);
+    memset(block, 1, 1000);
+    give(block, 0);
+    told_streams_finish(0);
+    bytes_are_out_of_reach = true;
+    size_t released_bytes;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(block[0], 1);
+    bytes_are_out_of_reach = false;
+    CU_ASSERT_EQUAL(try_give(block, -1), DAO_ERR_DOUBLE_FREE);
+    give(take(2000, 1, 0), -1);
+    CU_ASSERT_EQUAL(block[0], DAO_HARDENED_FREED_VALUE);
+    CU_ASSERT_EQUAL(dao_hardened_check(dao_ordered_behind(allocator)), DAO_OK);
+    end();
 }
 
 static void only_the_same_size_is_used_again_under_a_lease(void)
@@ -762,6 +787,7 @@ static CU_TestInfo tests[] = {
     {"a lease follows streams", a_lease_follows_streams},
     {"there are eight leases", there_are_eight_leases},
     {"bytes are looked at when the stream has passed", bytes_are_looked_at_when_the_stream_has_passed},
+    {"bytes out of reach are looked at later", bytes_out_of_reach_are_looked_at_later},
     {"only the same size is used again under a lease", only_the_same_size_is_used_again_under_a_lease},
     {"nobody gets what a stream or a lease has", nobody_gets_what_a_stream_or_a_lease_has},
     {"what the system does not take back waits on", what_the_system_does_not_take_back_waits_on},

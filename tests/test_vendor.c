@@ -73,6 +73,19 @@ static dao_status_t world_open_pages(world_t *world)
     return DAO_OK;
 }
 
+/* Others in the process call the driver, while nobody is at a capture. Gives the mode to take back. */
+static vendorStreamCaptureMode_t begin_as_others(void)
+{
+    vendorStreamCaptureMode_t mode = vendorStreamCaptureModeRelaxed;
+    (void)vendorThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+static void end_as_others(vendorStreamCaptureMode_t mode)
+{
+    (void)vendorThreadExchangeStreamCaptureMode(&mode);
+}
+
 static dao_status_t world_open(world_t *world)
 {
     *world = (world_t){0};
@@ -144,6 +157,7 @@ static void world_close_failing(world_t *world, long calls, int error)
         ops->close(world->backend); /* here the driver sees what is left */
     }
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    CU_ASSERT_TRUE(loopback_has_own_capture_mode());
 }
 
 static void world_close(world_t *world)
@@ -328,6 +342,28 @@ static void all_work_is_done_with_its_device_current(void)
     world_close(&world);
 }
 
+/* A program that uses one device pays for a context on none of the others, whichever is the first. */
+static void a_device_that_is_not_used_has_no_context(void)
+{
+    dao_backend_t *backend = NULL;
+    dao_backend_device_t *device = NULL;
+    void *memory = NULL;
+    loopback_set(&usual);
+    loopback_forget_choice();
+    CU_ASSERT_EQUAL_FATAL(ops->open(&config, &backend), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(ops->device_open(backend, 1, &device), DAO_OK);
+    CU_ASSERT_EQUAL(ops->memory_alloc(device, SIZE_BYTES, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(ops->memory_free(device, memory, SIZE_BYTES), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0); /* as it was */
+    CU_ASSERT_TRUE(loopback_has_context(1));
+    CU_ASSERT_FALSE(loopback_has_context(0));
+    CU_ASSERT_EQUAL(vendorSetDevice(0), vendorSuccess); /* now it is the program's choice */
+    CU_ASSERT_EQUAL(ops->device_synchronize(device), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    ops->device_close(device);
+    ops->close(backend);
+}
+
 /* The system refuses to read the byte for us. */
 static bool is_out_of_reach(const void *address)
 {
@@ -393,6 +429,7 @@ static void a_device_that_cannot_be_made_current_fails_the_call(void)
     loopback_set(&(loopback_settings_t){.refused_device = 1 + 1});
     CU_ASSERT_EQUAL(ops->fill(world.stream, world.memory, 1, SIZE_BYTES), DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    CU_ASSERT_TRUE(loopback_has_own_capture_mode());
     loopback_set(&usual);
     dao_backend_device_t *device = NULL;
     CU_ASSERT_EQUAL(ops->device_open(world.backend, 2, &device), DAO_ERR_NO_DEVICE);
@@ -444,7 +481,9 @@ static void devices_that_cannot_reach_each_other_say_so(void)
         ops->copy_peer(world.stream, world.peer, world.peer_memory, world.device, world.memory, SIZE_BYTES),
         DAO_OK); /* the driver goes through the host then */
     loopback_set(&usual);
-    CU_ASSERT_EQUAL(vendorDeviceEnablePeerAccess(1, 0), vendorSuccess); /* others in the process */
+    vendorStreamCaptureMode_t mode = begin_as_others();
+    CU_ASSERT_EQUAL(vendorDeviceEnablePeerAccess(1, 0), vendorSuccess);
+    end_as_others(mode);
     CU_ASSERT_EQUAL(ops->peer_enable(world.peer, world.device), DAO_OK);
     CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     world_close(&world);
@@ -511,6 +550,7 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
 {
     world_t world;
     begin_world(&world);
+    vendorStreamCaptureMode_t mode = begin_as_others();
     CU_ASSERT_EQUAL(
         vendorHostRegister(own_memory + 1, 1, vendorHostRegisterPortable | vendorHostRegisterMapped),
         vendorSuccess);
@@ -519,6 +559,7 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
     CU_ASSERT_EQUAL(ops->host_unregister(world.device, own_memory), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     CU_ASSERT_EQUAL(vendorHostUnregister(own_memory + 1), vendorSuccess);
+    end_as_others(mode);
     world_close(&world);
 }
 
@@ -530,6 +571,7 @@ static void check_failure(const world_t *world, dao_status_t status, failure_t f
     CU_ASSERT_EQUAL(dao_last_vendor_code(), failure.error);
     CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
     CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    CU_ASSERT_TRUE(loopback_has_own_capture_mode());
     if (world->backend == NULL) {
         CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
     } else if (failure.error == vendorErrorMemoryAllocation) {
@@ -612,6 +654,25 @@ static void a_lost_device_answers_nothing_else_and_the_others_go_on(void)
     world_close(&world);
 }
 
+/* Work in a stream that is being captured has not ended, though the driver says neither that nor when it will. */
+static void an_event_of_a_capture_has_not_ended(void)
+{
+    static const vendorError_t errors[] = {vendorErrorCapturedEvent, vendorErrorStreamCaptureUnsupported};
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(ops->event_record(world.end, world.stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world.stream), DAO_OK);
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        loopback_fail(1, (int)errors[i]); /* the first call asks which device is current */
+        CU_ASSERT_EQUAL(ops->event_query(world.end), DAO_ERR_NOT_READY);
+        CU_ASSERT_TRUE(loopback_has_failed());
+        loopback_fail(1, (int)errors[i]);
+        CU_ASSERT_EQUAL(ops->fill(world.stream, world.memory, 1, SIZE_BYTES), DAO_ERR_BUSY);
+        CU_ASSERT_EQUAL(ops->event_query(world.end), DAO_OK);
+    }
+    world_close(&world);
+}
+
 static void a_stream_is_destroyed_whatever_its_work_did(void)
 {
     for (long n = 0; n < 4; n++) {
@@ -644,8 +705,10 @@ static void wrong_objects_are_seen(const world_t *world)
 {
     vendorStream_t stream = ops->stream_native(world->stream);
     vendorEvent_t event = NULL;
-    CU_ASSERT_EQUAL(vendorStreamSynchronize(stream), vendorSuccess); /* with device 0 current */
+    CU_ASSERT_EQUAL(vendorStreamSynchronize(stream), vendorSuccess); /* with device 0 current, not relaxed */
     expect_breach(LOOPBACK_RULE_WRONG_DEVICE);
+    expect_breach(LOOPBACK_RULE_CAPTURE);
+    vendorStreamCaptureMode_t mode = begin_as_others();
     CU_ASSERT_EQUAL_FATAL(vendorEventCreateWithFlags(&event, vendorEventDefault), vendorSuccess);
     CU_ASSERT_EQUAL(vendorEventDestroy(event), vendorSuccess);
     CU_ASSERT_NOT_EQUAL(vendorEventDestroy(event), vendorSuccess);
@@ -661,6 +724,7 @@ static void wrong_objects_are_seen(const world_t *world)
     CU_ASSERT_EQUAL(ops->stream_synchronize(world->stream), DAO_OK);
     CU_ASSERT_NOT_EQUAL(error, vendorSuccess);
     expect_breach(LOOPBACK_RULE_IN_HOST_FUNCTION);
+    end_as_others(mode);
 }
 
 static void wrong_ranges_are_seen(const world_t *world)
@@ -734,6 +798,7 @@ static CU_TestInfo tests[] = {
     {"more devices than the library handles are refused", more_devices_than_the_library_handles_are_refused},
     {"nine devices are nine", nine_devices_are_nine},
     {"all work is done with its device current", all_work_is_done_with_its_device_current},
+    {"a device that is not used has no context", a_device_that_is_not_used_has_no_context},
     {"the host touches no memory of a device", the_host_touches_no_memory_of_a_device},
     {"a long name is cut", a_long_name_is_cut},
     {"memory that is refused names its kind", memory_that_is_refused_names_its_kind},
@@ -750,6 +815,7 @@ static CU_TestInfo tests[] = {
     {"whichever call fails, nothing is lost", whichever_call_fails_nothing_is_lost},
     {"a lost device answers nothing else, and the others go on",
      a_lost_device_answers_nothing_else_and_the_others_go_on},
+    {"an event of a capture has not ended", an_event_of_a_capture_has_not_ended},
     {"a stream is destroyed whatever its work did", a_stream_is_destroyed_whatever_its_work_did},
     {"what callers do wrong is seen", what_callers_do_wrong_is_seen},
     CU_TEST_INFO_NULL,

@@ -10,8 +10,8 @@
    plans, too, for what the place takes then.                                                                          */
 #include "tools/decimal.h"
 #include "tools/deviate.h"
+#include "tools/json_rows.h"
 #include "tools/options.h"
-#include "tools/report.h"
 
 #include "base/error.h"
 #include "base/host.h"
@@ -19,13 +19,15 @@
 #include <dao/dao.h>
 
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Blocks that are touched are so in every page. */
 #define TOUCH_STEP_BYTES ((size_t)4096)
+
+/* Of shares and ratios in JSON. */
+#define RATIO_DECIMALS 9
 
 /* Steps that deviate where --repeats does not say, and most of them. */
 #define REPEATS_DEFAULT 7u
@@ -87,7 +89,7 @@ typedef struct replay {
     bool is_touched;
     bool is_json;
     uint64_t first_operator; /* of the step that is replayed */
-    struct json_object *rows;
+    dao_json_rows_t rows;
 } replay_t;
 
 /* ---- settings ---- */
@@ -260,23 +262,18 @@ static dao_status_t print_step(replay_t *replay, uint64_t step)
         (void)putchar('\n');
         return DAO_OK;
     }
-    dao_report_t row;
-    dao_report_begin(&row, true);
-    dao_report_count(&row, "step", NULL, step);
-    dao_report_number(&row, "served", served);
-    dao_report_count(&row, "hits", NULL, counts->hit_count);
-    dao_report_count(&row, "missed", NULL, counts->missed_count);
-    dao_report_count(&row, "unplanned", NULL, counts->unplanned_count + counts->null_bin_count);
-    dao_report_number(&row, "total_ratio", ratio);
-    dao_report_count(&row, "minor_faults", NULL, counts->minor_fault_count);
+    dao_json_rows_begin(&replay->rows);
+    dao_json_rows_count(&replay->rows, "step", step);
+    dao_json_rows_decimal(&replay->rows, "served", served, RATIO_DECIMALS);
+    dao_json_rows_count(&replay->rows, "hits", counts->hit_count);
+    dao_json_rows_count(&replay->rows, "missed", counts->missed_count);
+    dao_json_rows_count(&replay->rows, "unplanned", counts->unplanned_count + counts->null_bin_count);
+    dao_json_rows_decimal(&replay->rows, "total_ratio", ratio, RATIO_DECIMALS);
+    dao_json_rows_count(&replay->rows, "minor_faults", counts->minor_fault_count);
     if (replay->alone_bytes != NULL) {
-        dao_report_count(&row, "reserved_bytes", NULL, reserved_bytes);
-        dao_report_count(&row, "alone_bytes", NULL, alone_bytes);
-        dao_report_number(&row, "reserved_ratio", reserved_ratio);
-    }
-    if (row.has_failed || json_object_array_add(replay->rows, row.object) != 0) {
-        (void)json_object_put(row.object);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the JSON array");
+        dao_json_rows_count(&replay->rows, "reserved_bytes", reserved_bytes);
+        dao_json_rows_count(&replay->rows, "alone_bytes", alone_bytes);
+        dao_json_rows_decimal(&replay->rows, "reserved_ratio", reserved_ratio, RATIO_DECIMALS);
     }
     return DAO_OK;
 }
@@ -411,13 +408,16 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
     }
-    replay.rows = settings.is_json ? json_object_new_array() : NULL;
-    dao_status_t status = replay_file(arguments[0], &settings, &replay);
-    if (status == DAO_OK && settings.is_json) {
-        (void)puts(json_object_to_json_string_ext(replay.rows, JSON_C_TO_STRING_PRETTY));
+    if (settings.is_json) {
+        dao_json_rows_init(&replay.rows);
     }
-    (void)json_object_put(replay.rows);
-    return status == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
+    dao_status_t status = replay_file(arguments[0], &settings, &replay);
+    exit_code = status == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
+    if (status == DAO_OK && settings.is_json && !dao_json_rows_print(&replay.rows)) {
+        exit_code = DAO_EXIT_FAILED;
+    }
+    dao_json_rows_finish(&replay.rows);
+    return exit_code;
 }
 
 #define KIND_HELP(symbol, name, text) "\n  " name ": " text

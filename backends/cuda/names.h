@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_CUDA_NAMES_H
 
 #include "backends/cuda/batch.h"
+#include "backends/cuda/context.h"
 #include "backends/cuda/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -20,16 +21,17 @@
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
-#define vendorError_t         cudaError_t
-#define vendorStream_t        cudaStream_t
-#define vendorEvent_t         cudaEvent_t
-#define vendorDeviceProp_t    struct cudaDeviceProp
-#define vendorMemcpyKind_t    enum cudaMemcpyKind
-#define vendorDeviceAttr_t    enum cudaDeviceAttr
-#define vendorMemAccessDesc_t struct cudaMemAccessDesc
-#define vendorMemPoolProps_t  struct cudaMemPoolProps
-#define vendorMemPool_t       cudaMemPool_t
-#define vendorIpcMemHandle_t  cudaIpcMemHandle_t
+#define vendorError_t             cudaError_t
+#define vendorStream_t            cudaStream_t
+#define vendorEvent_t             cudaEvent_t
+#define vendorDeviceProp_t        struct cudaDeviceProp
+#define vendorMemcpyKind_t        enum cudaMemcpyKind
+#define vendorDeviceAttr_t        enum cudaDeviceAttr
+#define vendorMemAccessDesc_t     struct cudaMemAccessDesc
+#define vendorMemPoolProps_t      struct cudaMemPoolProps
+#define vendorMemPool_t           cudaMemPool_t
+#define vendorIpcMemHandle_t      cudaIpcMemHandle_t
+#define vendorStreamCaptureMode_t enum cudaStreamCaptureMode
 
 #define vendorSuccess                          cudaSuccess
 #define vendorErrorInvalidValue                cudaErrorInvalidValue
@@ -43,6 +45,8 @@
 #define vendorErrorHostMemoryNotRegistered     cudaErrorHostMemoryNotRegistered
 #define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
 #define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
+#define vendorErrorStreamCaptureUnsupported    cudaErrorStreamCaptureUnsupported
+#define vendorErrorCapturedEvent               cudaErrorCapturedEvent
 
 /* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
@@ -77,51 +81,56 @@
 #define vendorMemAccessFlagsProtReadWrite cudaMemAccessFlagsProtReadWrite
 #define vendorMemAllocationTypePinned     cudaMemAllocationTypePinned
 #define vendorMemLocationTypeDevice       cudaMemLocationTypeDevice
+#define vendorStreamCaptureModeRelaxed    cudaStreamCaptureModeRelaxed
 
-#define vendorCopyBatch              dao_cuda_copy_batch
-#define vendorDeviceCanAccessPeer    cudaDeviceCanAccessPeer
-#define vendorDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
-#define vendorDeviceGetAttribute     cudaDeviceGetAttribute
-#define vendorDeviceSynchronize      cudaDeviceSynchronize
-#define vendorDriverGetVersion       cudaDriverGetVersion
-#define vendorEventCreateWithFlags   cudaEventCreateWithFlags
-#define vendorEventDestroy           cudaEventDestroy
-#define vendorEventElapsedTime       cudaEventElapsedTime
-#define vendorEventQuery             cudaEventQuery
-#define vendorEventRecord            cudaEventRecord
-#define vendorEventSynchronize       cudaEventSynchronize
-#define vendorFree                   cudaFree
-#define vendorFreeAsync              cudaFreeAsync
-#define vendorFreeHost               cudaFreeHost
-#define vendorGetDevice              cudaGetDevice
-#define vendorGetDeviceCount         cudaGetDeviceCount
-#define vendorGetDeviceProperties    cudaGetDeviceProperties
-#define vendorGetErrorName           cudaGetErrorName
-#define vendorGetErrorString         cudaGetErrorString
-#define vendorGetLastError           cudaGetLastError
-#define vendorHostAlloc              cudaHostAlloc
-#define vendorHostGetDevicePointer   cudaHostGetDevicePointer
-#define vendorHostRegister           cudaHostRegister
-#define vendorHostUnregister         cudaHostUnregister
-#define vendorIpcCloseMemHandle      cudaIpcCloseMemHandle
-#define vendorIpcGetMemHandle        cudaIpcGetMemHandle
-#define vendorIpcOpenMemHandle       cudaIpcOpenMemHandle
-#define vendorLaunchHostFunc         cudaLaunchHostFunc
-#define vendorMalloc                 cudaMalloc
-#define vendorMallocFromPoolAsync    cudaMallocFromPoolAsync
-#define vendorMemGetInfo             cudaMemGetInfo
-#define vendorMemPoolCreate          cudaMemPoolCreate
-#define vendorMemPoolDestroy         cudaMemPoolDestroy
-#define vendorMemPoolSetAccess       cudaMemPoolSetAccess
-#define vendorMemcpyAsync            cudaMemcpyAsync
-#define vendorMemcpyPeerAsync        cudaMemcpyPeerAsync
-#define vendorMemsetAsync            cudaMemsetAsync
-#define vendorRuntimeGetVersion      cudaRuntimeGetVersion
-#define vendorSetDevice              cudaSetDevice
-#define vendorStreamCreateWithFlags  cudaStreamCreateWithFlags
-#define vendorStreamDestroy          cudaStreamDestroy
-#define vendorStreamSynchronize      cudaStreamSynchronize
-#define vendorStreamWaitEvent        cudaStreamWaitEvent
+#define vendorContextEnter                    dao_cuda_context_enter
+#define vendorContextLeave                    dao_cuda_context_leave
+#define vendorContextStart                    dao_cuda_context_start
+#define vendorCopyBatch                       dao_cuda_copy_batch
+#define vendorDeviceCanAccessPeer             cudaDeviceCanAccessPeer
+#define vendorDeviceEnablePeerAccess          cudaDeviceEnablePeerAccess
+#define vendorDeviceGetAttribute              cudaDeviceGetAttribute
+#define vendorDeviceSynchronize               cudaDeviceSynchronize
+#define vendorDriverGetVersion                cudaDriverGetVersion
+#define vendorEventCreateWithFlags            cudaEventCreateWithFlags
+#define vendorEventDestroy                    cudaEventDestroy
+#define vendorEventElapsedTime                cudaEventElapsedTime
+#define vendorEventQuery                      cudaEventQuery
+#define vendorEventRecord                     cudaEventRecord
+#define vendorEventSynchronize                cudaEventSynchronize
+#define vendorFree                            cudaFree
+#define vendorFreeAsync                       cudaFreeAsync
+#define vendorFreeHost                        cudaFreeHost
+#define vendorGetDevice                       cudaGetDevice
+#define vendorGetDeviceCount                  cudaGetDeviceCount
+#define vendorGetDeviceProperties             cudaGetDeviceProperties
+#define vendorGetErrorName                    cudaGetErrorName
+#define vendorGetErrorString                  cudaGetErrorString
+#define vendorGetLastError                    cudaGetLastError
+#define vendorHostAlloc                       cudaHostAlloc
+#define vendorHostGetDevicePointer            cudaHostGetDevicePointer
+#define vendorHostRegister                    cudaHostRegister
+#define vendorHostUnregister                  cudaHostUnregister
+#define vendorIpcCloseMemHandle               cudaIpcCloseMemHandle
+#define vendorIpcGetMemHandle                 cudaIpcGetMemHandle
+#define vendorIpcOpenMemHandle                cudaIpcOpenMemHandle
+#define vendorLaunchHostFunc                  cudaLaunchHostFunc
+#define vendorMalloc                          cudaMalloc
+#define vendorMallocFromPoolAsync             cudaMallocFromPoolAsync
+#define vendorMemGetInfo                      cudaMemGetInfo
+#define vendorMemPoolCreate                   cudaMemPoolCreate
+#define vendorMemPoolDestroy                  cudaMemPoolDestroy
+#define vendorMemPoolSetAccess                cudaMemPoolSetAccess
+#define vendorMemcpyAsync                     cudaMemcpyAsync
+#define vendorMemcpyPeerAsync                 cudaMemcpyPeerAsync
+#define vendorMemsetAsync                     cudaMemsetAsync
+#define vendorRuntimeGetVersion               cudaRuntimeGetVersion
+#define vendorSetDevice                       cudaSetDevice
+#define vendorStreamCreateWithFlags           cudaStreamCreateWithFlags
+#define vendorStreamDestroy                   cudaStreamDestroy
+#define vendorStreamSynchronize               cudaStreamSynchronize
+#define vendorStreamWaitEvent                 cudaStreamWaitEvent
+#define vendorThreadExchangeStreamCaptureMode cudaThreadExchangeStreamCaptureMode
 
 #define vendorVmm_t           dao_cuda_vmm_t
 #define vendorVmmAllow        dao_cuda_vmm_allow

@@ -1,6 +1,7 @@
 /* The driver's virtual memory calls. A thread that finds the table of entry points incomplete looks all of them up; threads
    that do it at the same time write the same values. */
 #include "backends/cuda/vmm.h"
+#include "backends/cuda/entry.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -46,17 +47,9 @@ static _Atomic(void *) found[ENTRY_COUNT];
 
 static bool look_up(int index)
 {
-    void *entry = NULL;
-    enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    cudaError_t error = cudaGetDriverEntryPointByVersion(entries[index].name, &entry, entries[index].version,
-                                                         cudaEnableDefault, &result);
-#else
-    cudaError_t error = cudaGetDriverEntryPoint(entries[index].name, &entry, cudaEnableDefault, &result);
-#endif
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess || entry == NULL) {
-        (void)cudaGetLastError(); /* an old driver: there is no virtual memory, which is no error */
-        return false;
+    void *entry = dao_cuda_entry(entries[index].name, entries[index].version);
+    if (entry == NULL) {
+        return false; /* an old driver: there is no virtual memory, which is no error */
     }
     atomic_store_explicit(&found[index], entry, memory_order_release);
     return true;
@@ -78,27 +71,39 @@ static cudaError_t as_runtime(CUresult result)
     return (cudaError_t)result;
 }
 
+static CUresult ask(int *out_value, CUdevice_attribute attribute, int device)
+{
+    CUdevice handle;
+    CUresult result = DRIVER(cuDeviceGet, PFN_cuDeviceGet_v2000)(&handle, device);
+    return result != CUDA_SUCCESS
+               ? result
+               : DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(out_value, attribute, handle);
+}
+
+/* Network cards can register such memory only if it was created for that. A driver that does not know the question cannot. */
 static CUmemAllocationProp memory_of(int device)
 {
-    return (CUmemAllocationProp){
+    int is_for_cards = 0;
+    CUmemAllocationProp memory = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
     };
+    if (ask(&is_for_cards, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device) ==
+            CUDA_SUCCESS &&
+        is_for_cards) {
+        memory.allocFlags.gpuDirectRDMACapable = 1;
+    }
+    return memory;
 }
 
 cudaError_t dao_cuda_vmm_granularity(size_t *out_bytes, int device)
 {
     *out_bytes = 0;
-    CUdevice handle;
     int is_supported = 0;
     if (!is_ready()) {
         return cudaSuccess;
     }
-    CUresult result = DRIVER(cuDeviceGet, PFN_cuDeviceGet_v2000)(&handle, device);
-    if (result == CUDA_SUCCESS) {
-        result = DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(
-            &is_supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
-    }
+    CUresult result = ask(&is_supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
     if (result != CUDA_SUCCESS || !is_supported) {
         return as_runtime(result);
     }
@@ -132,14 +137,9 @@ cudaError_t dao_cuda_vmm_create(dao_cuda_vmm_t *out_handle, size_t size_bytes, i
 
 cudaError_t dao_cuda_vmm_shareable(int *out_is_shareable, int device)
 {
-    CUdevice handle;
     *out_is_shareable = 0;
-    CUresult result = DRIVER(cuDeviceGet, PFN_cuDeviceGet_v2000)(&handle, device);
-    if (result == CUDA_SUCCESS) {
-        result = DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(
-            out_is_shareable, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, handle);
-    }
-    return as_runtime(result);
+    return as_runtime(
+        ask(out_is_shareable, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device));
 }
 
 cudaError_t dao_cuda_vmm_create_shared(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device)

@@ -75,6 +75,8 @@ static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
         return DAO_ERR_UNSUPPORTED;
     case vendorErrorHostMemoryAlreadyRegistered:
     case vendorErrorPeerAccessAlreadyEnabled:
+    case vendorErrorStreamCaptureUnsupported:
+    case vendorErrorCapturedEvent:
         return DAO_ERR_BUSY;
     case vendorErrorHostMemoryNotRegistered:
         return DAO_ERR_FOREIGN_POINTER;
@@ -95,7 +97,30 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* The guard. */
 
-vendorError_t dao_vendor_enter(int index, int *out_previous)
+#ifdef vendorContextStart
+static vendorError_t start(int index)
+{
+    return vendorContextStart(index);
+}
+
+static vendorError_t make_current(int index, int *out_previous)
+{
+    return vendorContextEnter(index, out_previous);
+}
+
+static void put_back(int index, int previous)
+{
+    (void)index;
+    vendorContextLeave(previous);
+}
+#else /* making a device current makes nothing on it */
+static vendorError_t start(int index)
+{
+    (void)index;
+    return vendorSuccess;
+}
+
+static vendorError_t make_current(int index, int *out_previous)
 {
     vendorError_t error = vendorGetDevice(out_previous);
     if (error == vendorSuccess && *out_previous != index) {
@@ -104,11 +129,35 @@ vendorError_t dao_vendor_enter(int index, int *out_previous)
     return error;
 }
 
-void dao_vendor_leave(int index, int previous)
+static void put_back(int index, int previous)
 {
     if (previous != index) {
         (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
     }
+}
+#endif
+
+/* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows says so. */
+static void exchange_mode(vendorStreamCaptureMode_t *mode)
+{
+    (void)vendorThreadExchangeStreamCaptureMode(mode);
+}
+
+/* The mode is exchanged with the device current: nothing is asked of the vendor in a thread without one. */
+vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
+{
+    *out_guard = (dao_vendor_guard_t){.mode = vendorStreamCaptureModeRelaxed};
+    vendorError_t error = make_current(index, &out_guard->device);
+    if (error == vendorSuccess) {
+        exchange_mode(&out_guard->mode);
+    }
+    return error;
+}
+
+void dao_vendor_leave(int index, dao_vendor_guard_t *guard)
+{
+    exchange_mode(&guard->mode);
+    put_back(index, guard->device);
 }
 
 /* The driver and its devices. */
@@ -148,7 +197,10 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", MAP_PAGES_VARIABLE, dao_last_message());
     }
+    vendorStreamCaptureMode_t mode = vendorStreamCaptureModeRelaxed;
+    exchange_mode(&mode);
     vendorError_t error = vendorGetDeviceCount(&count);
+    exchange_mode(&mode);
     if (error != vendorSuccess || count < 1) {
         (void)vendorGetLastError();
         return no_device(error);
@@ -205,8 +257,10 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
     bool has_pools = false;
-    dao_status_t status;
-    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    dao_status_t status = dao_vendor_answer(start(index), "start", index, DAO_ERR_NO_DEVICE_MEMORY);
+    if (status == DAO_OK) {
+        CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    }
     if (status == DAO_OK) {
         /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
@@ -484,7 +538,8 @@ static dao_status_t event_query(dao_backend_event_t *event)
 {
     dao_status_t status;
     CALL(status, event->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventQuery, (event->event));
-    return status;
+    return status == DAO_ERR_BUSY ? DAO_ERR_NOT_READY
+                                  : status; /* part of a capture: nobody knows when it will be */
 }
 
 static dao_status_t event_synchronize(dao_backend_event_t *event)

@@ -39,18 +39,25 @@ bool dao_vendor_is_lost(vendorError_t error);
 /* Maps the result of a call on a device; `no_memory` is what it means here that memory was refused. */
 dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index, dao_status_t no_memory);
 
-/* Makes a device current. After vendorSuccess dao_vendor_leave() undoes it. */
-vendorError_t dao_vendor_enter(int index, int *out_previous);
-void dao_vendor_leave(int index, int previous);
+/* What a call changes in its thread, as it was before. */
+typedef struct dao_vendor_guard {
+    int device; /* or whether a context was pushed, where the vendor has those */
+    vendorStreamCaptureMode_t mode;
+} dao_vendor_guard_t;
+
+/* Makes a device current, and says that what follows has nothing to do with streams that are being captured into a graph, which
+   it would spoil otherwise. After vendorSuccess dao_vendor_leave() undoes both. */
+vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard);
+void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
 
 /* Makes one vendor call with device number `index` current, and stores its mapped result in `status`. */
 #define CALL(status, index, no_memory, function, arguments)                                                  \
     do {                                                                                                     \
-        int previous_ = 0;                                                                                   \
-        vendorError_t error_ = dao_vendor_enter((index), &previous_);                                        \
+        dao_vendor_guard_t guard_;                                                                           \
+        vendorError_t error_ = dao_vendor_enter((index), &guard_);                                           \
         if (error_ == vendorSuccess) {                                                                       \
             error_ = function arguments;                                                                     \
-            dao_vendor_leave((index), previous_);                                                            \
+            dao_vendor_leave((index), &guard_);                                                              \
         }                                                                                                    \
         (status) = dao_vendor_answer(error_, NAME_OF(function), (index), (no_memory));                       \
     } while (0)

@@ -202,9 +202,23 @@ static void describe_roles(const dao_swap_problem_t *problem, dao_course_t *cour
     }
 }
 
+/* With a file the host waits for writes, and the plan's times say what should not wait with it. */
+static dao_status_t find_order(const dao_swap_problem_t *problem, dao_course_t *course)
+{
+    const dao_swap_schedule_t *schedule = course->schedule;
+    dao_order_times_t times = {.memory = NULL};
+    bool has_writes = schedule->copy_count[DAO_SWAP_LANE_FILE_OUT] > 0;
+    dao_status_t status = has_writes ? dao_order_times_init(&times, schedule, problem) : DAO_OK;
+    if (status == DAO_OK) {
+        status = dao_order_init(&course->order, schedule, problem->kernel_count, has_writes ? &times : NULL);
+    }
+    dao_order_times_finish(&times);
+    return status;
+}
+
 static dao_status_t compile(const dao_swap_problem_t *problem, dao_course_t *course)
 {
-    dao_status_t status = dao_order_init(&course->order, course->schedule, problem->kernel_count);
+    dao_status_t status = find_order(problem, course);
     if (status != DAO_OK) {
         return status;
     }

@@ -22,10 +22,22 @@ typedef struct dao_order {
     uint32_t lane_counts[DAO_ORDER_LANE_COUNT];
 } dao_order_t;
 
-/* Finds the order: every thing comes behind all that its fence names, and copies as early as they can, but as late as they may
-   if they wait for a write to the file. DAO_ERR_INVALID if a thing waits for a later one; DAO_ERR_NO_HOST_MEMORY. */
+/* When the things of a step begin, by the plan. */
+typedef struct dao_order_times {
+    uint64_t *begin_ns[DAO_ORDER_LANE_COUNT];
+    uint64_t *memory;
+} dao_order_times_t;
+
+/* Plays the plan for its times. DAO_ERR_NO_HOST_MEMORY; what they hold is given up by dao_order_times_finish(). */
+DAO_NODISCARD dao_status_t dao_order_times_init(dao_order_times_t *times, const dao_swap_schedule_t *schedule,
+                                                const dao_swap_problem_t *problem);
+void dao_order_times_finish(dao_order_times_t *times);
+
+/* Finds the order: every thing comes behind all that its fence names, and copies as early as they can. `times` may be NULL; with
+   them, copies that wait for a write to the file come before the kernels that begin later. DAO_ERR_INVALID if a thing waits for a
+   later one; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_order_init(dao_order_t *order, const dao_swap_schedule_t *schedule,
-                                          uint32_t kernel_count);
+                                          uint32_t kernel_count, const dao_order_times_t *times);
 void dao_order_finish(dao_order_t *order);
 
 /* What a thing waits for, and its copy; NULL for a kernel. */

@@ -21,7 +21,8 @@ dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *co
     if (copy_count[DAO_SWAP_LANE_FILE_IN] > 0 || copy_count[DAO_SWAP_LANE_FILE_OUT] > 0) {
         return dao_error(DAO_ERR_UNSUPPORTED, "a plan with a file tier cannot be replayed");
     }
-    dao_status_t status = dao_order_init(&replay->order, config->schedule, config->problem->kernel_count);
+    dao_status_t status =
+        dao_order_init(&replay->order, config->schedule, config->problem->kernel_count, NULL);
     if (status != DAO_OK) {
         return status;
     }

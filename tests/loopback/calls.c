@@ -80,7 +80,7 @@ vendorError_t vendorRuntimeGetVersion(int *out_version)
 
 vendorError_t vendorGetDeviceCount(int *out_count)
 {
-    vendorError_t error = loopback_begin("get device count", LOOPBACK_NO_DEVICE);
+    vendorError_t error = loopback_begin_question("get device count", LOOPBACK_NO_DEVICE);
     if (error == vendorSuccess && loopback_driver.settings.has_no_driver) {
         error = loopback_error(vendorErrorInsufficientDriver);
     }
@@ -93,7 +93,7 @@ vendorError_t vendorGetDeviceCount(int *out_count)
 
 vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int device)
 {
-    vendorError_t error = loopback_begin("get device properties", device);
+    vendorError_t error = loopback_begin_question("get device properties", device);
     dao_device_info_t info;
     if (error == vendorSuccess) {
         error = loopback_from(cpu->device_query(loopback_device(), &info));

@@ -26,6 +26,7 @@
     X(OWN_SHARE, "memory of this process opened as another one's")                                           \
     X(SHARED, "memory freed while another process has it open, or freed where it is to be closed")           \
     X(POOLED, "a pool destroyed with memory in it, or used on another device's stream")                      \
+    X(CAPTURE, "a call that ends the capture of any stream that another thread is at")                       \
     X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
     X(LEFT, "objects that are left when the driver is closed, though no call has failed")
 
@@ -83,6 +84,15 @@ uint64_t loopback_call_count(void);
 /* This thread's last error, which stays what it is, and its current device. */
 int loopback_last_error(void);
 int loopback_current_device(void);
+
+/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of it. */
+bool loopback_has_context(int device);
+
+/* Makes this thread one that has never chosen a device. */
+void loopback_forget_choice(void);
+
+/* Tells whether the calls of this thread are in the mode of capture in which a thread begins. */
+bool loopback_has_own_capture_mode(void);
 
 /* Breaches are counted instead of ending the program. Gives and forgets the number of one rule's. */
 void loopback_tolerate(bool is_tolerant);

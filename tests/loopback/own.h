@@ -29,6 +29,8 @@ typedef enum loopback_error {
     LOOPBACK_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
     LOOPBACK_ERROR_LAUNCH_FAILURE = 719,
     LOOPBACK_ERROR_NOT_SUPPORTED = 801,
+    LOOPBACK_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    LOOPBACK_ERROR_CAPTURED_EVENT = 907,
 } loopback_error_t;
 
 typedef enum loopback_copy_kind {
@@ -36,6 +38,11 @@ typedef enum loopback_copy_kind {
     LOOPBACK_DEVICE_TO_HOST = 2,
     LOOPBACK_DEVICE_TO_DEVICE = 3,
 } loopback_copy_kind_t;
+
+typedef enum loopback_capture_mode {
+    LOOPBACK_CAPTURE_GLOBAL = 0,
+    LOOPBACK_CAPTURE_RELAXED = 2,
+} loopback_capture_mode_t;
 
 #define LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS 1u
 
@@ -127,6 +134,7 @@ loopback_error_t loopback_set_device(int device);
 loopback_error_t loopback_stream_create(loopback_stream_t *out_stream, unsigned flags);
 loopback_error_t loopback_stream_destroy(loopback_stream_t stream);
 loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
+loopback_error_t loopback_thread_exchange_capture_mode(loopback_capture_mode_t *mode);
 loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);
 
 #endif
