@@ -96,8 +96,8 @@ static dao_status_t world_open(world_t *world)
     status = status != DAO_OK ? status : ops->memory_alloc(world->peer, SIZE_BYTES, &world->peer_memory);
     status = status != DAO_OK ? status : ops->pinned_alloc(world->device, SIZE_BYTES, &world->pinned);
     status = status != DAO_OK ? status : ops->stream_create(world->device, &world->stream);
-    status = status != DAO_OK ? status : ops->event_create(world->device, &world->begin);
-    status = status != DAO_OK ? status : ops->event_create(world->device, &world->end);
+    status = status != DAO_OK ? status : ops->event_create(world->device, true, &world->begin);
+    status = status != DAO_OK ? status : ops->event_create(world->device, true, &world->end);
     return status != DAO_OK ? status : world_open_pages(world);
 }
 

@@ -74,6 +74,7 @@
 #define vendorIpcMemLazyEnablePeerAccess  cudaIpcMemLazyEnablePeerAccess
 #define vendorStreamNonBlocking           cudaStreamNonBlocking
 #define vendorEventDefault                cudaEventDefault
+#define vendorEventDisableTiming          cudaEventDisableTiming
 #define vendorMemcpyHostToDevice          cudaMemcpyHostToDevice
 #define vendorMemcpyDeviceToHost          cudaMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice        cudaMemcpyDeviceToDevice

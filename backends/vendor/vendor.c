@@ -37,6 +37,7 @@ struct dao_backend_event {
     dao_backend_device_t *device;
     vendorEvent_t event;
     _Atomic bool is_recorded; /* threads may record and ask at the same time */
+    bool has_time;            /* from its creation on; without, records are cheaper */
 };
 
 /* A copy within host memory, on its way through a stream. */
@@ -497,16 +498,17 @@ static void *stream_native(dao_backend_stream_t *stream)
 
 /* Events. */
 
-static dao_status_t event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t event_create(dao_backend_device_t *device, bool has_time, dao_backend_event_t **out_event)
 {
     dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
     if (event == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event of device:%d", device->index);
     }
     event->device = device;
+    event->has_time = has_time;
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventCreateWithFlags,
-         (&event->event, vendorEventDefault));
+         (&event->event, has_time ? vendorEventDefault : vendorEventDisableTiming));
     if (status != DAO_OK) {
         dao_host_free(event);
         return status;
@@ -552,6 +554,10 @@ static dao_status_t event_synchronize(dao_backend_event_t *event)
 static dao_status_t event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                   int64_t *out_elapsed_ns)
 {
+    if (!begin->has_time || !end->has_time) {
+        return dao_error(DAO_ERR_INVALID, "device:%d: an event was created without a time",
+                         end->device->index);
+    }
     if (!atomic_load_explicit(&begin->is_recorded, memory_order_acquire) ||
         !atomic_load_explicit(&end->is_recorded, memory_order_acquire)) {
         return dao_error(DAO_ERR_NOT_READY, "device:%d: an event without a record has no time",

@@ -390,13 +390,13 @@ vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, 
 
 vendorError_t vendorEventCreateWithFlags(vendorEvent_t *out_event, unsigned flags)
 {
-    if (flags != vendorEventDefault) {
+    if (flags != vendorEventDefault && flags != vendorEventDisableTiming) {
         return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "event create");
     }
     dao_backend_event_t *inner = NULL;
     vendorError_t error = loopback_begin("event create", LOOPBACK_NO_DEVICE);
     if (error == vendorSuccess) {
-        error = loopback_from(cpu->event_create(loopback_device(), &inner));
+        error = loopback_from(cpu->event_create(loopback_device(), flags == vendorEventDefault, &inner));
     }
     if (error == vendorSuccess) {
         *out_event = (vendorEvent_t)(void *)loopback_object_add(LOOPBACK_KIND_EVENT, inner, 0);
