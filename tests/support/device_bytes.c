@@ -13,6 +13,12 @@
 /* A piece of scratch, unless more is asked for. */
 #define SCRATCH_BYTES ((size_t)64 << 10)
 
+/* What a device begins with, since a driver may not give pinned memory while a stream is held up: some large pieces, and
+   more that are found before them. */
+#define SCRATCH_BYTES_LARGE ((size_t)2 << 20)
+#define SCRATCH_COUNT_LARGE 2
+#define SCRATCH_COUNT       8
+
 /* Alignment of an operand in it. */
 #define OPERAND_ALIGNMENT_BYTES ((size_t)64)
 
@@ -136,6 +142,21 @@ void device_bytes_end(dao_backend_device_t *device)
     }
 }
 
+static scratch_t *scratch_create(dao_backend_device_t *device, size_t size_bytes)
+{
+    scratch_t *scratch = must_alloc(sizeof(*scratch));
+    scratch->size_bytes = SCRATCH_BYTES;
+    while (scratch->size_bytes < size_bytes) {
+        scratch->size_bytes *= 2;
+    }
+    void *bytes;
+    spare(true);
+    must(ops()->pinned_alloc(device, scratch->size_bytes, &bytes), "scratch");
+    spare(false);
+    scratch->bytes = bytes;
+    return scratch;
+}
+
 static desk_t *desk_of(const dao_runtime_t *runtime)
 {
     desk_t *there = desk_find(runtime->device, 0);
@@ -151,6 +172,12 @@ static desk_t *desk_of(const dao_runtime_t *runtime)
         spare(true);
         must(ops()->stream_create(desk->device, &desk->stream), "stream");
         spare(false);
+        for (int i = 0; i < SCRATCH_COUNT; i++) {
+            scratch_t *scratch =
+                scratch_create(desk->device, i < SCRATCH_COUNT_LARGE ? SCRATCH_BYTES_LARGE : SCRATCH_BYTES);
+            scratch->next = desk->scratch;
+            desk->scratch = scratch;
+        }
     }
     there = desk_add(desk);
     if (there != desk) {
@@ -182,21 +209,6 @@ static scratch_t *scratch_find(desk_t *desk, size_t size_bytes)
         atomic_store(&scratch->is_busy, true);
     }
     dao_mutex_unlock(&lock);
-    return scratch;
-}
-
-static scratch_t *scratch_create(dao_backend_device_t *device, size_t size_bytes)
-{
-    scratch_t *scratch = must_alloc(sizeof(*scratch));
-    scratch->size_bytes = SCRATCH_BYTES;
-    while (scratch->size_bytes < size_bytes) {
-        scratch->size_bytes *= 2;
-    }
-    void *bytes;
-    spare(true);
-    must(ops()->pinned_alloc(device, scratch->size_bytes, &bytes), "scratch");
-    spare(false);
-    scratch->bytes = bytes;
     return scratch;
 }
 
