@@ -129,7 +129,7 @@ static dao_status_t fence_take_locked(dao_holds_t *holds, fence_t **out_fence)
         if (fence == NULL) {
             return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event behind a free");
         }
-        dao_status_t status = holds->ops->event_create(holds->device, &fence->event);
+        dao_status_t status = holds->ops->event_create(holds->device, false, &fence->event);
         if (status != DAO_OK) {
             dao_host_free(fence);
             return status;

@@ -70,8 +70,10 @@ typedef struct dao_backend_ops {
     void *(*stream_native)(dao_backend_stream_t *stream);
 
     /* An event stands for the work before its latest record; never recorded counts as finished. Waiting for it binds to
-       that record, whatever is recorded later. Query answers DAO_OK or DAO_ERR_NOT_READY, or the work's error. */
-    dao_status_t (*event_create)(dao_backend_device_t *device, dao_backend_event_t **out_event);
+       that record, whatever is recorded later. Query answers DAO_OK or DAO_ERR_NOT_READY, or the work's error.
+       Elapsed is for events that were created with a time, which others do without: DAO_ERR_INVALID. */
+    dao_status_t (*event_create)(dao_backend_device_t *device, bool has_time,
+                                 dao_backend_event_t **out_event);
     void (*event_destroy)(dao_backend_event_t *event);
     dao_status_t (*event_record)(dao_backend_event_t *event, dao_backend_stream_t *stream);
     dao_status_t (*event_query)(dao_backend_event_t *event);

@@ -98,6 +98,11 @@ void *dao_host_map(size_t size_bytes, size_t alignment_bytes)
     return address;
 }
 
+void *dao_host_map_pages(size_t size_bytes)
+{
+    return map_aligned(size_bytes, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
+}
+
 bool dao_host_map_at(void *address, size_t size_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {

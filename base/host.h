@@ -33,6 +33,9 @@ void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes);
    NULL if refused. */
 void *dao_host_map(size_t size_bytes, size_t alignment_bytes);
 
+/* Gives zeroed pages, each taken from the system when it is touched, so that no touch takes long; NULL if refused. */
+void *dao_host_map_pages(size_t size_bytes);
+
 /* Puts zeroed pages behind a part of what dao_host_reserve() gave. False if the system refuses: nothing is changed. */
 bool dao_host_map_at(void *address, size_t size_bytes);
 
@@ -44,7 +47,7 @@ bool dao_host_move(void *from, void *to, size_t size_bytes);
    addresses stay reserved throughout. NULL if the system refuses: nothing is changed. */
 void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes);
 
-/* Gives back what dao_host_reserve(), dao_host_map() or dao_host_move_home() gave. */
+/* Gives back what dao_host_reserve(), dao_host_map(), dao_host_map_pages() or dao_host_move_home() gave; or whole pages of it. */
 void dao_host_unmap(void *address, size_t size_bytes);
 
 #endif

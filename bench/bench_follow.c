@@ -38,8 +38,9 @@ static void must(dao_status_t status)
 
 /* ---- a device that does nothing ---- */
 
-static dao_status_t create_event(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t create_event(dao_backend_device_t *device, bool has_time, dao_backend_event_t **out_event)
 {
+    (void)has_time;
     *out_event = (dao_backend_event_t *)device; /* nobody looks into it */
     return DAO_OK;
 }

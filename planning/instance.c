@@ -274,12 +274,14 @@ static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
 dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_plan_problem_t *problem,
                                     dao_plan_meter_t *meter)
 {
-    *instance = (dao_plan_instance_t){.item_count = (uint32_t)problem->buffer_count};
+    *instance =
+        (dao_plan_instance_t){.memory.is_patient = true, .item_count = (uint32_t)problem->buffer_count};
     builder_t builder = {.problem = problem, .meter = meter};
     copy_pools(instance, problem);
     dao_status_t status = build(instance, &builder);
     dao_plan_give(&instance->memory, builder.order);
     dao_plan_rows_finish(&builder.rows, &instance->memory);
+    dao_plan_trim(&instance->memory, meter);
     if (status == DAO_OK && dao_plan_meter_is_cancelled(meter)) {
         status = DAO_ERR_STOPPED;
     }
@@ -296,7 +298,11 @@ dao_status_t dao_plan_instance_make(dao_plan_instance_t *instance, const dao_pla
     dao_plan_meter_t meter = dao_plan_meter_endless();
     *instance = (dao_plan_instance_t){0};
     dao_status_t status = dao_plan_problem_check(problem);
-    return status == DAO_OK ? dao_plan_instance_init(instance, problem, &meter) : status;
+    if (status == DAO_OK) {
+        status = dao_plan_instance_init(instance, problem, &meter);
+        instance->memory.is_patient = false; /* nobody trims it later */
+    }
+    return status;
 }
 
 void dao_plan_instance_finish(dao_plan_instance_t *instance)
@@ -309,6 +315,8 @@ void dao_plan_instance_finish(dao_plan_instance_t *instance)
     dao_plan_give(memory, instance->first_pieces);
     dao_plan_give(memory, instance->begin_clocks);
     dao_plan_give(memory, instance->end_clocks);
+    dao_plan_meter_t endless = dao_plan_meter_endless();
+    dao_plan_trim(memory, &endless);
     *instance = (dao_plan_instance_t){0};
 }
 

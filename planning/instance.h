@@ -138,6 +138,9 @@ DAO_NODISCARD dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *c
                                                       const dao_plan_problem_t *problem);
 void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy); /* also one that is all zero */
 
+/* Gives its arrays back, until that is cancelled; the end of it does the rest. */
+void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_meter_t *meter);
+
 uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer);
 uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool);
 

@@ -2,8 +2,8 @@
 
        | head: bytes in all | the array ...
 
-   Large arrays are pages of their own, in huge pages where the system has them: what looks at a million buffers in no order
-   would else spend its time on finding pages. They grow by being moved, not copied. */
+   Large arrays are pages of their own, which are zero without being filled, and grow by being moved, not copied. Not huge ones:
+   the first touch of one may take milliseconds. What is spent is a list, from `spent` on. */
 #include "planning/memory.h"
 
 #include "base/assert.h"
@@ -13,13 +13,20 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Arrays of so many bytes have pages of their own, which begin at a multiple of it: a huge page. */
-#define LARGE_BYTES ((size_t)2 << 20)
+/* Arrays of so many bytes have pages of their own. */
+#define LARGE_BYTES ((size_t)1 << 20)
+
+/* So many bytes of pages are given back for a step of work. */
+#define BYTES_PER_WORK ((size_t)1 << 10)
+
+/* Bytes of pages that are given back between two looks, a multiple of every page's. */
+#define TRIM_BYTES ((size_t)2 << 20)
 
 /* A cache line, so that large arrays begin with one. */
 typedef struct head {
-    alignas(max_align_t) size_t size_bytes; /* the head included */
-    unsigned char rest[64 - sizeof(size_t)];
+    alignas(max_align_t) size_t size_bytes; /* the head included; of a spent one those that are left */
+    struct head *next;                      /* of a spent one */
+    unsigned char rest[64 - sizeof(size_t) - sizeof(void *)];
 } head_t;
 static_assert(sizeof(head_t) == 64, "a cache line");
 
@@ -52,8 +59,7 @@ static head_t *take_head(size_t whole_bytes)
     if (whole_bytes == 0) {
         return NULL;
     }
-    head_t *head =
-        is_large(whole_bytes) ? dao_host_map(whole_bytes, LARGE_BYTES) : dao_host_calloc(1, whole_bytes);
+    head_t *head = is_large(whole_bytes) ? dao_host_map_pages(whole_bytes) : dao_host_calloc(1, whole_bytes);
     if (head != NULL) {
         head->size_bytes = whole_bytes;
     }
@@ -128,10 +134,31 @@ void *dao_plan_grow(dao_plan_memory_t *memory, void *address, size_t count, size
 
 void dao_plan_give(dao_plan_memory_t *memory, void *address)
 {
-    if (address != NULL) {
-        head_t *head = head_of(address);
-        DAO_ASSERT(memory->used_bytes >= head->size_bytes);
-        memory->used_bytes -= head->size_bytes;
-        give_head(head);
+    if (address == NULL) {
+        return;
+    }
+    head_t *head = head_of(address);
+    DAO_ASSERT(memory->used_bytes >= head->size_bytes);
+    if (memory->is_patient && is_large(head->size_bytes)) {
+        head->next = memory->spent;
+        memory->spent = head;
+        return;
+    }
+    memory->used_bytes -= head->size_bytes;
+    give_head(head);
+}
+
+void dao_plan_trim(dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+{
+    while (memory->spent != NULL && !dao_plan_meter_is_cancelled(meter)) {
+        head_t *head = memory->spent;
+        size_t kept_bytes =
+            head->size_bytes > TRIM_BYTES ? (head->size_bytes - 1) / TRIM_BYTES * TRIM_BYTES : 0;
+        size_t given_bytes = head->size_bytes - kept_bytes;
+        memory->spent = kept_bytes > 0 ? head : head->next;
+        memory->used_bytes -= given_bytes;
+        meter->used += given_bytes / BYTES_PER_WORK;
+        head->size_bytes = kept_bytes;
+        dao_host_unmap((char *)head + kept_bytes, given_bytes); /* the head goes last */
     }
 }

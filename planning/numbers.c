@@ -67,5 +67,6 @@ dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *mem
     dao_plan_give(memory, distinct);
     dao_plan_give(memory, scratch);
     dao_plan_give(memory, keys);
+    dao_plan_trim(memory, meter);
     return is_complete ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to sort %u times", count);
 }

@@ -125,6 +125,8 @@ static dao_plan_t *take_plan(const dao_plan_instance_t *instance)
 static void fill_places(dao_plan_t *plan, const dao_plan_instance_t *instance,
                         const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
 {
+    /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
+    dao_plan_pass_fill(plan->offsets, 0, instance->item_count * sizeof(*plan->offsets), meter);
     dao_plan_pass_t pass = {.count = instance->item_count};
     while (dao_plan_pass_next(&pass, meter)) {
         for (size_t i = pass.begin; i < pass.end; i++) {

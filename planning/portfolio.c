@@ -440,7 +440,7 @@ static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *m
         return status == DAO_OK ? DAO_ERR_STOPPED : status;
     }
     instance->memory.most_bytes += portfolio->copy.memory.used_bytes; /* there were both */
-    dao_plan_problem_copy_finish(&portfolio->copy);
+    dao_plan_problem_copy_drop(&portfolio->copy, meter);
     choose_workers(portfolio);
     portfolio->is_prepared = true;
     return DAO_OK;
@@ -481,6 +481,7 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
         } else {
             status = step_once(portfolio, meter);
         }
+        dao_plan_trim(&portfolio->instance.memory, meter);
         meter->used++;
     }
     portfolio->work += meter->used - used_before;

@@ -213,7 +213,7 @@ dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy, const dao
         {problem->begin_clocks, clock_bytes == 0 ? 0 : count, clock_bytes},
         {problem->end_clocks, clock_bytes == 0 ? 0 : count, clock_bytes},
     };
-    *copy = (dao_plan_problem_copy_t){.problem = *problem};
+    *copy = (dao_plan_problem_copy_t){.problem = *problem, .memory.is_patient = true};
     for (size_t i = 0; i < DAO_PLAN_PROBLEM_ARRAY_COUNT; i++) {
         if (from[i].count == 0) {
             continue;
@@ -233,10 +233,18 @@ dao_status_t dao_plan_problem_copy_init(dao_plan_problem_copy_t *copy, const dao
     return DAO_OK;
 }
 
-void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy)
+void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_meter_t *meter)
 {
     for (size_t i = 0; i < DAO_PLAN_PROBLEM_ARRAY_COUNT; i++) {
         dao_plan_give(&copy->memory, copy->arrays[i]);
+        copy->arrays[i] = NULL;
     }
+    dao_plan_trim(&copy->memory, meter);
+}
+
+void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy)
+{
+    dao_plan_meter_t endless = dao_plan_meter_endless();
+    dao_plan_problem_copy_drop(copy, &endless);
     *copy = (dao_plan_problem_copy_t){0};
 }

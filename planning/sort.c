@@ -59,6 +59,10 @@ static uint64_t differing_bits(const dao_plan_key_t *keys, size_t count, dao_pla
 void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t count, dao_plan_meter_t *meter)
 {
     uint64_t differing = differing_bits(keys, count, meter);
+    if (differing !=
+        0) { /* fresh pages come here in a row: scattered writes would wait for thousands in a stretch */
+        dao_plan_pass_fill(scratch, 0, count * sizeof(*scratch), meter);
+    }
     dao_plan_key_t *from = keys, *to = scratch;
     for (unsigned shift = 0; shift < 64 && differing >> shift != 0; shift += DIGIT_BITS) {
         if (digit_of(differing, shift) != 0) {

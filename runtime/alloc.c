@@ -387,6 +387,9 @@ dao_status_t dao_stats_get(dao_place_t place, dao_stats_t *out_stats)
         stats.failed_count -= cured_count;
         stats.deferred_count += runtime != NULL ? dao_runtime_deferred_count(runtime, place.kind) : 0;
     }
+    if (runtime != NULL && place.kind == DAO_PLACE_KIND_DEVICE) {
+        dao_shares_count(&runtime->shares, &stats.shared_bytes, &stats.imported_bytes);
+    }
     *out_stats = stats;
     return DAO_OK;
 }

@@ -514,13 +514,6 @@ dao_status_t dao_finalize(void)
 
 /* ---- what places are to be ---- */
 
-static dao_place_config_t *config_of(dao_core_t *core, dao_place_t place)
-{
-    return place.kind == DAO_PLACE_KIND_CPU      ? &core->host_config
-           : place.kind == DAO_PLACE_KIND_PINNED ? &core->pinned_configs[place.index]
-                                                 : &core->device_configs[place.index];
-}
-
 /* Tells whether a place has started, or is starting now. */
 static bool has_started_locked(const dao_core_t *core, dao_place_t place)
 {
@@ -535,7 +528,7 @@ dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place, const da
     dao_mutex_lock(&context.lock);
     bool is_busy = has_started_locked(core, place);
     if (!is_busy) {
-        *config_of(core, place) = *config;
+        *dao_core_config(core, place) = *config;
     }
     dao_mutex_unlock(&context.lock);
     return is_busy ? dao_error(DAO_ERR_BUSY,

@@ -61,6 +61,14 @@ extern dao_started_t dao_started;
    of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
 
+/* What was said about a place. */
+static inline dao_place_config_t *dao_core_config(dao_core_t *core, dao_place_t place)
+{
+    return place.kind == DAO_PLACE_KIND_CPU      ? &core->host_config
+           : place.kind == DAO_PLACE_KIND_PINNED ? &core->pinned_configs[place.index]
+                                                 : &core->device_configs[place.index];
+}
+
 /* Gives the strategy that is in effect for a kind of place where a config names `strategy`. */
 static inline dao_strategy_t dao_core_strategy(const dao_core_t *core, dao_place_kind_t kind,
                                                dao_strategy_t strategy)

@@ -15,6 +15,10 @@
 /* Bytes that are brought from a device at a time. */
 #define PIECE_BYTES 4096u
 
+#define ALL_FLAGS                                                                                            \
+    ((uint32_t)(DAO_HARDENING_GUARD | DAO_HARDENING_JUNK | DAO_HARDENING_ZERO | DAO_HARDENING_QUARANTINE |   \
+                DAO_HARDENING_CHECKSUM))
+
 /* ---- settings ---- */
 
 /* Reads names with commas between. */
@@ -68,30 +72,35 @@ static dao_status_t quarantine_find(const dao_config_t *config, size_t *out_byte
     return DAO_OK;
 }
 
+dao_status_t dao_hardening_flags_check(const char *what, uint32_t flags)
+{
+    if (flags == DAO_HARDENING_NONE || (flags & ~ALL_FLAGS) == 0) {
+        return DAO_OK;
+    }
+    return dao_error(
+        DAO_ERR_INVALID,
+        "%s: hardening is 0x%x; its flags are those of dao_hardening_t, DAO_HARDENING_NONE alone", what,
+        (unsigned)flags);
+}
+
 dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core)
 {
     const char *text = getenv("DAO_HARDENING");
-    if ((config->hardening & ~DAO_HARDENING_ALL) != 0) {
-        return dao_error(DAO_ERR_INVALID, "hardening is 0x%x; its flags are those of dao_hardening_t",
-                         (unsigned)config->hardening);
+    dao_status_t status = dao_hardening_flags_check("dao_config_t", config->hardening);
+    if (status != DAO_OK) {
+        return status;
     }
     core->hardening = config->hardening;
     if (config->hardening == 0 && text != NULL && text[0] != '\0') {
-        dao_status_t status = parse_flags(text, &core->hardening);
-        if (status != DAO_OK) {
-            return status;
-        }
+        status = parse_flags(text, &core->hardening);
     }
-    return quarantine_find(config, &core->quarantine_bytes);
+    return status != DAO_OK ? status : quarantine_find(config, &core->quarantine_bytes);
 }
 
-uint32_t dao_hardening_of(const dao_core_t *core, dao_place_t place)
+uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place)
 {
-    const dao_place_config_t *config = place.kind == DAO_PLACE_KIND_CPU ? &core->host_config
-                                       : place.kind == DAO_PLACE_KIND_PINNED
-                                           ? &core->pinned_configs[place.index]
-                                           : &core->device_configs[place.index];
-    return config->hardening != 0 ? config->hardening : core->hardening;
+    uint32_t own = dao_core_config(core, place)->hardening;
+    return (own != 0 ? own : core->hardening) & ALL_FLAGS;
 }
 
 /* ---- bytes ---- */

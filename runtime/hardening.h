@@ -7,13 +7,11 @@
 /* Reads the settings, from the config or the environment, into the core. DAO_ERR_INVALID with a message. */
 DAO_NODISCARD dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core);
 
-/* All flags of dao_hardening_t. */
-#define DAO_HARDENING_ALL                                                                                    \
-    ((uint32_t)(DAO_HARDENING_GUARD | DAO_HARDENING_JUNK | DAO_HARDENING_ZERO | DAO_HARDENING_QUARANTINE |   \
-                DAO_HARDENING_CHECKSUM))
+/* Tells whether flags are those of dao_hardening_t, and go together. DAO_ERR_INVALID with a message that begins with `what`. */
+DAO_NODISCARD dao_status_t dao_hardening_flags_check(const char *what, uint32_t flags);
 
 /* Gives what a place is hardened by: what its config says, else the core. 0 is nothing. */
-uint32_t dao_hardening_of(const dao_core_t *core, dao_place_t place);
+uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place);
 
 /* Puts a hardened allocator around a place's allocator, if it is to be hardened. The runtime is borrowed, NULL for the host;
    its bytes_stream is there. DAO_ERR_NO_HOST_MEMORY: the allocator stays as it was. */

@@ -93,9 +93,9 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
 {
     char text[DAO_PLACE_TEXT_BYTES];
     (void)dao_place_format(place, text);
-    if ((config->hardening & ~DAO_HARDENING_ALL) != 0) {
-        return dao_error(DAO_ERR_INVALID, "%s: hardening is 0x%x; its flags are those of dao_hardening_t",
-                         text, (unsigned)config->hardening);
+    dao_status_t status = dao_hardening_flags_check(text, config->hardening);
+    if (status != DAO_OK) {
+        return status;
     }
     if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
@@ -104,7 +104,7 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
     if (config->memory_pool && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: memory_pool is for device places", text);
     }
-    dao_status_t status = dao_serving_config_check(text, &config->serving);
+    status = dao_serving_config_check(text, &config->serving);
     return status == DAO_OK ? check_sizes(text, config, strategy) : status;
 }
 

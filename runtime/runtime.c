@@ -241,7 +241,8 @@ dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t 
     }
     dao_mutex_unlock(&own->lock);
     if (event == NULL) {
-        dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, &event));
+        dao_status_t status =
+            dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, false, &event));
         if (status != DAO_OK) {
             return status;
         }

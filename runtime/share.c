@@ -57,11 +57,13 @@ void dao_shares_init(dao_shares_t *shares)
 {
     dao_mutex_init(&shares->lock, DAO_RANK_LEAF);
     shares->first = NULL;
+    shares->created_bytes = 0;
+    shares->imported_bytes = 0;
 }
 
 void dao_shares_finish(dao_shares_t *shares)
 {
-    DAO_ASSERT(shares->first == NULL);
+    DAO_ASSERT(shares->first == NULL && shares->created_bytes == 0 && shares->imported_bytes == 0);
     dao_mutex_finish(&shares->lock);
 }
 
@@ -80,6 +82,20 @@ bool dao_shares_find(dao_shares_t *shares, const void *address, char **out_begin
     return shared != NULL;
 }
 
+void dao_shares_count(dao_shares_t *shares, uint64_t *out_created_bytes, uint64_t *out_imported_bytes)
+{
+    dao_mutex_lock(&shares->lock);
+    *out_created_bytes = shares->created_bytes;
+    *out_imported_bytes = shares->imported_bytes;
+    dao_mutex_unlock(&shares->lock);
+}
+
+/* Which of the two sums a share is part of. */
+static uint64_t *sum_of(dao_shares_t *shares, const dao_shared_t *shared)
+{
+    return shared->is_imported ? &shares->imported_bytes : &shares->created_bytes;
+}
+
 static void list_add(dao_shared_t *shared)
 {
     dao_shares_t *shares = &shared->runtime->shares;
@@ -89,6 +105,7 @@ static void list_add(dao_shared_t *shared)
         shared->next->previous = shared;
     }
     shares->first = shared;
+    *sum_of(shares, shared) += shared->size_bytes;
     dao_mutex_unlock(&shares->lock);
 }
 
@@ -104,6 +121,7 @@ static void list_remove(dao_shared_t *shared)
     } else {
         shares->first = shared->next;
     }
+    *sum_of(shares, shared) -= shared->size_bytes;
     dao_mutex_unlock(&shares->lock);
 }
 

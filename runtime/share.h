@@ -5,15 +5,21 @@
 #include "base/sync.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* All of one device. */
 typedef struct dao_shares {
-    dao_mutex_t lock; /* guards the list */
+    dao_mutex_t lock; /* guards what follows */
     struct dao_shared *first;
+    uint64_t created_bytes;  /* of those in the list that were created here ... */
+    uint64_t imported_bytes; /* ... and of the others */
 } dao_shares_t;
 
 void dao_shares_init(dao_shares_t *shares);
 void dao_shares_finish(dao_shares_t *shares); /* none is left */
+
+/* Gives the bytes of those that were created here, and of those that were imported. */
+void dao_shares_count(dao_shares_t *shares, uint64_t *out_created_bytes, uint64_t *out_imported_bytes);
 
 /* Finds the one that an address lies in. False: there is none. */
 bool dao_shares_find(dao_shares_t *shares, const void *address, char **out_begin, size_t *out_size_bytes);

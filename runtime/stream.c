@@ -430,7 +430,8 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
         status =
             dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event on device:%" PRId32, device_index);
     } else {
-        status = dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, &event->backend));
+        status =
+            dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, true, &event->backend));
     }
     if (status != DAO_OK) {
         dao_host_free(event);

@@ -598,7 +598,7 @@ static void call_for_work(intruder_t *intruder)
     TRY(stream_create, device, &created);
     TRY(stream_synchronize, stream);
     TRY(stream_wait_event, stream, intruder->event);
-    TRY(event_create, device, &event);
+    TRY(event_create, device, true, &event);
     TRY(event_record, intruder->event, stream);
     TRY(event_query, intruder->event);
     TRY(event_synchronize, intruder->event);
@@ -634,7 +634,7 @@ static void a_host_function_must_not_call_the_device(void)
     NEED(ops->pinned_alloc(device, MIB, &intruder.pinned));
     NEED(ops->address_reserve(device, DAO_CPU_PAGE_BYTES, &intruder.range));
     NEED(ops->pages_create(device, DAO_CPU_PAGE_BYTES, &intruder.pages));
-    NEED(ops->event_create(device, &intruder.event));
+    NEED(ops->event_create(device, true, &intruder.event));
     NEED(ops->host_func(stream, call_everything, &intruder));
     NEED(ops->stream_synchronize(stream));
     CU_ASSERT_EQUAL(intruder.call_count, 27);
@@ -833,7 +833,7 @@ static dao_status_t use_an_event(void)
     if (status != DAO_OK) {
         return status;
     }
-    status = ops->event_create(device, &event);
+    status = ops->event_create(device, true, &event);
     CU_ASSERT_EQUAL(status == DAO_OK, event != NULL);
     if (status == DAO_OK) {
         status = record_and_wait(own, event);

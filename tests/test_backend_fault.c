@@ -75,9 +75,9 @@ static void a_persistent_fault_fails_all_that_follow(void)
     dao_backend_event_t *event = NULL;
     fault_backend_arm(FAULT_CALL_ANY, 0, true);
     CU_ASSERT_EQUAL(ops->pinned_alloc(device, MIB, &address), DAO_ERR_NO_HOST_MEMORY);
-    CU_ASSERT_EQUAL(ops->event_create(device, &event), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(ops->event_create(device, true, &event), DAO_ERR_BACKEND);
     CU_ASSERT_EQUAL(fault_backend_disarm(), 2);
-    CU_ASSERT_EQUAL(ops->event_create(device, &event), DAO_OK);
+    CU_ASSERT_EQUAL(ops->event_create(device, true, &event), DAO_OK);
     ops->event_destroy(event);
 }
 
@@ -91,7 +91,7 @@ static void a_finished_event_may_be_reported_late(void)
     dao_backend_stream_t *stream = NULL;
     dao_backend_event_t *event = NULL;
     NEED(ops->stream_create(device, &stream));
-    NEED(ops->event_create(device, &event));
+    NEED(ops->event_create(device, true, &event));
     int late_count = 0;
     for (int i = 0; i < 50; i++) {
         NEED(ops->event_record(event, stream));

@@ -125,7 +125,7 @@ static uint64_t finish_ns(int stream)
 static void time_stands_still_until_somebody_waits(void)
 {
     dao_backend_event_t *event = NULL;
-    NEED(ops->event_create(device, &event));
+    NEED(ops->event_create(device, true, &event));
     NEED(dao_sim_stream_work(streams[0], 700));
     NEED(ops->event_record(event, streams[0]));
     for (int i = 0; i < 10; i++) {
@@ -189,8 +189,8 @@ static void an_event_orders_streams_in_time(void)
 {
     dao_backend_event_t *event = NULL, *end = NULL;
     int64_t elapsed_ns = 0;
-    NEED(ops->event_create(device, &event));
-    NEED(ops->event_create(device, &end));
+    NEED(ops->event_create(device, true, &event));
+    NEED(ops->event_create(device, true, &end));
     copy_in(0, 1000);
     NEED(ops->event_record(event, streams[0]));
     NEED(ops->stream_wait_event(streams[1], event));
@@ -303,7 +303,7 @@ static void a_stream_that_is_destroyed_drops_what_cannot_run(void)
     dao_backend_event_t *event = NULL;
     dao_sim_gate_t *gate = NULL;
     NEED(ops->stream_create(device, &stuck));
-    NEED(ops->event_create(device, &event));
+    NEED(ops->event_create(device, true, &event));
     NEED(dao_sim_gate_create(stuck, &gate));
     NEED(ops->event_record(event, stuck));
     ops->stream_destroy(stuck);
@@ -332,7 +332,7 @@ static void run_random_work(uint64_t seed, uint64_t out_times_ns[STREAM_COUNT])
     enum { STEPS = 400, EVENTS = 8 };
     dao_backend_event_t *events[EVENTS];
     for (int i = 0; i < EVENTS; i++) {
-        NEED(ops->event_create(device, &events[i]));
+        NEED(ops->event_create(device, true, &events[i]));
     }
     for (int i = 0; i < STEPS; i++) {
         int stream = (int)(dao_test_random(&seed) % STREAM_COUNT);
@@ -395,7 +395,7 @@ static void every_failing_call_is_answered(void)
         void *address = NULL;
         dao_fault_arm(DAO_FAULT_ANY, n, false);
         dao_status_t status = ops->stream_create(device, &stream);
-        status = status == DAO_OK ? ops->event_create(device, &event) : status;
+        status = status == DAO_OK ? ops->event_create(device, true, &event) : status;
         status = status == DAO_OK ? ops->memory_alloc(device, BLOCK, &address) : status;
         status = status == DAO_OK ? dao_sim_stream_work(stream, 5) : status;
         status = status == DAO_OK ? ops->event_record(event, stream) : status;

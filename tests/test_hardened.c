@@ -698,7 +698,7 @@ static void places_are_hardened_apart_over_any_strategy(void)
 {
     for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
         CU_ASSERT_EQUAL_FATAL(library_start(0), DAO_OK);
-        dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = 1u << 5};
+        dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .hardening = 1u << 6};
         CU_ASSERT_EQUAL(dao_place_configure(places[2], &config), DAO_ERR_INVALID);
         config.hardening = EVERYTHING;
         for (size_t i = 0; i < PLACE_COUNT; i++) {
@@ -719,6 +719,18 @@ static void places_are_hardened_apart_over_any_strategy(void)
         }
         CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     }
+}
+
+static void a_place_stays_out_of_the_hardening_of_all(void)
+{
+    dao_place_config_t config = {.hardening = DAO_HARDENING_NONE};
+    dao_place_config_t wrong = {.hardening = DAO_HARDENING_NONE | DAO_HARDENING_GUARD};
+    CU_ASSERT_EQUAL_FATAL(library_start(EVERYTHING), DAO_OK);
+    CU_ASSERT_EQUAL(dao_place_configure(places[2], &wrong), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_place_configure(places[2], &config), DAO_OK);
+    CU_ASSERT_EQUAL(dao_hardening_check(places[2]), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_hardening_check(places[0]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
 static void a_device_that_was_not_used_has_nothing_wrong(void)
@@ -749,7 +761,7 @@ static void the_environment_hardens(void)
     }
     CU_ASSERT_EQUAL(start_with_environment("guard", "1 apple"), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "DAO_QUARANTINE_BYTES"));
-    CU_ASSERT_EQUAL(library_start(1u << 5), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(library_start(1u << 6), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL_FATAL(start_with_environment("zero,quarantine,guard,checksum,junk", "4KiB"), DAO_OK);
     unsigned char *small = dao_alloc(places[2], 3000), *large = dao_alloc(places[2], 5000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(small);
@@ -838,6 +850,7 @@ static CU_TestInfo library_tests[] = {
     {"handles work at hardened places", handles_work_at_hardened_places},
     {"a place that is not hardened has no check", a_place_that_is_not_hardened_has_no_check},
     {"places are hardened apart, over any strategy", places_are_hardened_apart_over_any_strategy},
+    {"a place stays out of the hardening of all", a_place_stays_out_of_the_hardening_of_all},
     {"a device that was not used has nothing wrong", a_device_that_was_not_used_has_nothing_wrong},
     {"the environment hardens", the_environment_hardens},
     {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},

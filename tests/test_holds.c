@@ -117,10 +117,11 @@ static mark_t *mark_of(dao_backend_event_t *event)
     return (mark_t *)(void *)event;
 }
 
-static dao_status_t fake_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t fake_event_create(dao_backend_device_t *device, bool has_time,
+                                      dao_backend_event_t **out_event)
 {
     (void)device;
-    dao_status_t status = count_call();
+    dao_status_t status = has_time ? DAO_ERR_INVALID : count_call(); /* nobody asks for it here */
     if (status == DAO_OK) {
         *out_event = (dao_backend_event_t *)calloc(1, sizeof(mark_t));
         event_count++;

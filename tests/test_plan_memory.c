@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SMALL_COUNT 100u
-#define LARGE_COUNT ((size_t)1 << 19) /* of eight bytes: more than a huge page */
+#define LARGE_COUNT ((size_t)1 << 19) /* of eight bytes: pages of their own */
 
 static bool is_zero(const uint64_t *array, size_t count)
 {
@@ -88,10 +88,33 @@ static void what_cannot_grow_stays(void)
     }
 }
 
+/* What is spent counts until it is trimmed, and a cancelled trimming leaves the rest. */
+static void spent_arrays_are_trimmed(void)
+{
+    dao_plan_memory_t memory = {.is_patient = true};
+    _Atomic bool is_cancelled = true;
+    dao_plan_meter_t cancelled = {.limit = UINT64_MAX, .is_cancelled = &is_cancelled};
+    dao_plan_meter_t endless = dao_plan_meter_endless();
+    uint64_t *small = dao_plan_take(&memory, SMALL_COUNT, sizeof(*small));
+    uint64_t *first = dao_plan_take(&memory, LARGE_COUNT, sizeof(*first));
+    uint64_t *second = dao_plan_take(&memory, 2 * LARGE_COUNT, sizeof(*second));
+    CU_ASSERT_FATAL(small != NULL && first != NULL && second != NULL);
+    dao_plan_give(&memory, small);
+    uint64_t used_bytes = memory.used_bytes;
+    dao_plan_give(&memory, first);
+    dao_plan_give(&memory, second);
+    dao_plan_trim(&memory, &cancelled);
+    CU_ASSERT_EQUAL(memory.used_bytes, used_bytes);
+    dao_plan_trim(&memory, &endless);
+    CU_ASSERT_EQUAL(memory.used_bytes, 0);
+    CU_ASSERT_PTR_NULL(memory.spent);
+}
+
 static CU_TestInfo tests[] = {
     {"arrays are zeroed and counted", arrays_are_zeroed_and_counted},
     {"what grows keeps what it held", what_grows_keeps_what_it_held},
     {"what cannot grow stays", what_cannot_grow_stays},
+    {"spent arrays are trimmed", spent_arrays_are_trimmed},
     CU_TEST_INFO_NULL,
 };
 

@@ -63,7 +63,8 @@ MAKING(open, (const dao_config_t *config, dao_backend_t **out), (config, out))
 MAKING(device_open, (dao_backend_t * backend, int32_t index, dao_backend_device_t **out),
        (backend, index, out))
 MAKING(stream_create, (dao_backend_device_t * device, dao_backend_stream_t **out), (device, out))
-MAKING(event_create, (dao_backend_device_t * device, dao_backend_event_t **out), (device, out))
+MAKING(event_create, (dao_backend_device_t * device, bool has_time, dao_backend_event_t **out),
+       (device, has_time, out))
 UNMAKING(close, dao_backend_t)
 UNMAKING(device_close, dao_backend_device_t)
 UNMAKING(stream_destroy, dao_backend_stream_t)

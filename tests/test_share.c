@@ -110,11 +110,21 @@ static bool is_drawn(dao_memory_t *memory, uint64_t seed)
 
 /* ---- bytes ---- */
 
+/* Tells whether the place's statistics are so, with no block beside. */
+static bool counts(uint64_t shared_bytes, uint64_t imported_bytes)
+{
+    dao_stats_t stats;
+    HOLDS(dao_stats_get(device_1, &stats) == DAO_OK);
+    HOLDS(stats.shared_bytes == shared_bytes && stats.imported_bytes == imported_bytes);
+    return stats.used_bytes == 0 && stats.reserved_bytes == 0;
+}
+
 static bool create_and_read(int socket)
 {
     dao_memory_t *memory;
     dao_share_t share;
     HOLDS(dao_memory_create_shared(device_1, SIZE_BYTES, &memory) == DAO_OK);
+    HOLDS(counts(SIZE_BYTES, 0));
     HOLDS(draw(memory, 1));
     HOLDS(dao_memory_export(memory, &share) == DAO_OK);
     HOLDS(dao_share_send(&share, socket) == DAO_OK);
@@ -125,6 +135,7 @@ static bool create_and_read(int socket)
     HOLDS(tell(socket));
     HOLDS(hear(socket)); /* it is closed there */
     HOLDS(dao_memory_release(memory) == DAO_OK);
+    HOLDS(counts(0, 0));
     return true;
 }
 
@@ -136,7 +147,7 @@ static bool import_and_write(int socket)
     HOLDS(dao_share_receive(socket, &share) == DAO_OK);
     HOLDS(dao_memory_import(device_1, &share, &memory) == DAO_OK);
     dao_share_close(&share);
-    HOLDS(dao_memory_size(memory) == SIZE_BYTES);
+    HOLDS(dao_memory_size(memory) == SIZE_BYTES && counts(0, SIZE_BYTES));
     HOLDS(dao_place_equal(dao_memory_place(memory), device_1));
     HOLDS(dao_memory_export(memory, &own) == DAO_ERR_UNSUPPORTED);
     HOLDS(is_drawn(memory, 1));
@@ -144,7 +155,7 @@ static bool import_and_write(int socket)
     HOLDS(tell(socket) && hear(socket));
     HOLDS(is_drawn(memory, 3));
     HOLDS(dao_memory_release(memory) == DAO_OK);
-    HOLDS(tell(socket));
+    HOLDS(counts(0, 0) && tell(socket));
     return true;
 }
 

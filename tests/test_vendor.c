@@ -96,8 +96,8 @@ static dao_status_t world_open(world_t *world)
     status = status != DAO_OK ? status : ops->memory_alloc(world->peer, SIZE_BYTES, &world->peer_memory);
     status = status != DAO_OK ? status : ops->pinned_alloc(world->device, SIZE_BYTES, &world->pinned);
     status = status != DAO_OK ? status : ops->stream_create(world->device, &world->stream);
-    status = status != DAO_OK ? status : ops->event_create(world->device, &world->begin);
-    status = status != DAO_OK ? status : ops->event_create(world->device, &world->end);
+    status = status != DAO_OK ? status : ops->event_create(world->device, true, &world->begin);
+    status = status != DAO_OK ? status : ops->event_create(world->device, true, &world->end);
     return status != DAO_OK ? status : world_open_pages(world);
 }
 
@@ -340,6 +340,28 @@ static void all_work_is_done_with_its_device_current(void)
     CU_ASSERT_STRING_EQUAL(info.pci_address, "0000:a1:00.0");
     CU_ASSERT_TRUE(info.compute_major == 9 && info.compute_minor == 0 && info.multiprocessor_count == 132);
     world_close(&world);
+}
+
+/* A program that uses one device pays for a context on none of the others, whichever is the first. */
+static void a_device_that_is_not_used_has_no_context(void)
+{
+    dao_backend_t *backend = NULL;
+    dao_backend_device_t *device = NULL;
+    void *memory = NULL;
+    loopback_set(&usual);
+    loopback_forget_choice();
+    CU_ASSERT_EQUAL_FATAL(ops->open(&config, &backend), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(ops->device_open(backend, 1, &device), DAO_OK);
+    CU_ASSERT_EQUAL(ops->memory_alloc(device, SIZE_BYTES, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(ops->memory_free(device, memory, SIZE_BYTES), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0); /* as it was */
+    CU_ASSERT_TRUE(loopback_has_context(1));
+    CU_ASSERT_FALSE(loopback_has_context(0));
+    CU_ASSERT_EQUAL(vendorSetDevice(0), vendorSuccess); /* now it is the program's choice */
+    CU_ASSERT_EQUAL(ops->device_synchronize(device), DAO_OK);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    ops->device_close(device);
+    ops->close(backend);
 }
 
 /* The system refuses to read the byte for us. */
@@ -776,6 +798,7 @@ static CU_TestInfo tests[] = {
     {"more devices than the library handles are refused", more_devices_than_the_library_handles_are_refused},
     {"nine devices are nine", nine_devices_are_nine},
     {"all work is done with its device current", all_work_is_done_with_its_device_current},
+    {"a device that is not used has no context", a_device_that_is_not_used_has_no_context},
     {"the host touches no memory of a device", the_host_touches_no_memory_of_a_device},
     {"a long name is cut", a_long_name_is_cut},
     {"memory that is refused names its kind", memory_that_is_refused_names_its_kind},

@@ -310,9 +310,11 @@ static void *bench_stream_native(dao_backend_stream_t *stream)
     return stream;
 }
 
-static dao_status_t bench_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t bench_event_create(dao_backend_device_t *device, bool has_time,
+                                       dao_backend_event_t **out_event)
 {
     (void)device;
+    (void)has_time;
     *out_event = &the_event;
     return DAO_OK;
 }

@@ -7,19 +7,17 @@
 #define DAO_BENCH_INSTRUCTIONS_MAX 380
 
 /* Trace (the first that the name begins with), ns of a pair over ns of a lock pair, smallest device over peak live without
-   and with page mapping. 0: no limit. */
+   and with page mapping. 0: no limit. Last: the capacities are aims that some traces miss still; the tests hold those to so
+   many times as much, which is what they reach. */
 #define DAO_BENCH_LIMIT_LIST(X)                                                                              \
-    X("a1", 1.2, 0, 0)                                                                                       \
-    X("a2", 1.6, 0, 0)                                                                                       \
-    X("b1k", 6.5, 1.11, 1.04)                                                                                \
-    X("b10k", 7.5, 1.07, 1.03)                                                                               \
-    X("cd", 0, 1.004, 1.003)                                                                                 \
-    X("c", 2.4, 1.004, 1.003)                                                                                \
-    X("d", 5, 1.14, 1.02)                                                                                    \
-    X("torch:", 0, 0, 1.02)
-
-/* The capacities above are aims that some traces miss still: the tests hold the library to so many times as much. */
-#define DAO_BENCH_CAPACITY_LATITUDE 1.02
+    X("a1", 1.2, 0, 0, 1)                                                                                    \
+    X("a2", 1.6, 0, 0, 1)                                                                                    \
+    X("b1k", 6.5, 1.11, 1.04, 1.011)                                                                         \
+    X("b10k", 7.5, 1.07, 1.03, 1)                                                                            \
+    X("cd", 0, 1.004, 1.003, 1)                                                                              \
+    X("c", 2.4, 1.004, 1.003, 1)                                                                             \
+    X("d", 5, 1.14, 1.02, 1)                                                                                 \
+    X("torch:", 0, 0, 1.02, 1.016)
 
 /* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
    where nothing grows. */

@@ -95,7 +95,8 @@ dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream);
 dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event);
 void *dao_cpu_stream_native(dao_backend_stream_t *stream);
 dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device);
-dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event);
+dao_status_t dao_cpu_event_create(dao_backend_device_t *device, bool has_time,
+                                  dao_backend_event_t **out_event);
 void dao_cpu_event_destroy(dao_backend_event_t *event);
 dao_status_t dao_cpu_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream);
 dao_status_t dao_cpu_event_query(dao_backend_event_t *event);

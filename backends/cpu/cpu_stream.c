@@ -77,6 +77,7 @@ struct dao_backend_stream {
 struct dao_backend_event { /* guarded by marks_lock */
     mark_t *mark;          /* of the latest record; done before the first one */
     bool is_recorded;      /* at least once */
+    bool has_time;         /* from its creation on */
 };
 
 static dao_mutex_t marks_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_BACKEND);
@@ -472,7 +473,8 @@ dao_status_t dao_cpu_stream_wait_event(dao_backend_stream_t *stream, dao_backend
 
 /* Events. */
 
-dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+dao_status_t dao_cpu_event_create(dao_backend_device_t *device, bool has_time,
+                                  dao_backend_event_t **out_event)
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status != DAO_OK) {
@@ -486,6 +488,7 @@ dao_status_t dao_cpu_event_create(dao_backend_device_t *device, dao_backend_even
                          device->index);
     }
     event->mark = mark;
+    event->has_time = has_time;
     *out_event = event;
     return DAO_OK;
 }
@@ -592,6 +595,9 @@ dao_status_t dao_cpu_event_elapsed(dao_backend_event_t *begin, dao_backend_event
     dao_status_t status = dao_cpu_check_thread();
     if (status != DAO_OK) {
         return status;
+    }
+    if (!begin->has_time || !end->has_time) {
+        return dao_error(DAO_ERR_INVALID, "an event was created without a time");
     }
     uint64_t begin_ns = 0;
     uint64_t end_ns = 0;

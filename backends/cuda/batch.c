@@ -1,10 +1,15 @@
-/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. */
+/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. tests/test_cuda_batch.c compiles it as of
+   12.8 with any toolkit that has it. */
 #include "backends/cuda/batch.h"
+
+#ifndef DAO_CUDA_BATCH_VERSION
+#define DAO_CUDA_BATCH_VERSION CUDART_VERSION
+#endif
 
 #define BATCH_VERSION          12080
 #define BATCH_WITHOUT_FAIL_IDX 13000
 
-#if CUDART_VERSION >= BATCH_VERSION
+#if DAO_CUDA_BATCH_VERSION >= BATCH_VERSION
 cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
                                 cudaStream_t stream)
 {
@@ -13,7 +18,7 @@ cudaError_t dao_cuda_copy_batch(void *const *dsts, const void *const *srcs, cons
     if (stream == NULL || stream == cudaStreamLegacy) {
         return cudaErrorNotSupported;
     }
-#if CUDART_VERSION >= BATCH_WITHOUT_FAIL_IDX
+#if DAO_CUDA_BATCH_VERSION >= BATCH_WITHOUT_FAIL_IDX
     cudaError_t error =
         cudaMemcpyBatchAsync(dsts, srcs, sizes, count, &attributes, &first_of_attributes, 1, stream);
 #else

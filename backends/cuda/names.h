@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_CUDA_NAMES_H
 
 #include "backends/cuda/batch.h"
+#include "backends/cuda/context.h"
 #include "backends/cuda/vmm.h"
 
 #include <dao/dlpack_abi.h>
@@ -73,6 +74,7 @@
 #define vendorIpcMemLazyEnablePeerAccess  cudaIpcMemLazyEnablePeerAccess
 #define vendorStreamNonBlocking           cudaStreamNonBlocking
 #define vendorEventDefault                cudaEventDefault
+#define vendorEventDisableTiming          cudaEventDisableTiming
 #define vendorMemcpyHostToDevice          cudaMemcpyHostToDevice
 #define vendorMemcpyDeviceToHost          cudaMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice        cudaMemcpyDeviceToDevice
@@ -82,6 +84,9 @@
 #define vendorMemLocationTypeDevice       cudaMemLocationTypeDevice
 #define vendorStreamCaptureModeRelaxed    cudaStreamCaptureModeRelaxed
 
+#define vendorContextEnter                    dao_cuda_context_enter
+#define vendorContextLeave                    dao_cuda_context_leave
+#define vendorContextStart                    dao_cuda_context_start
 #define vendorCopyBatch                       dao_cuda_copy_batch
 #define vendorDeviceCanAccessPeer             cudaDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess          cudaDeviceEnablePeerAccess

@@ -1,6 +1,7 @@
 /* The driver's virtual memory calls. A thread that finds the table of entry points incomplete looks all of them up; threads
    that do it at the same time write the same values. */
 #include "backends/cuda/vmm.h"
+#include "backends/cuda/entry.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -46,17 +47,9 @@ static _Atomic(void *) found[ENTRY_COUNT];
 
 static bool look_up(int index)
 {
-    void *entry = NULL;
-    enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    cudaError_t error = cudaGetDriverEntryPointByVersion(entries[index].name, &entry, entries[index].version,
-                                                         cudaEnableDefault, &result);
-#else
-    cudaError_t error = cudaGetDriverEntryPoint(entries[index].name, &entry, cudaEnableDefault, &result);
-#endif
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess || entry == NULL) {
-        (void)cudaGetLastError(); /* an old driver: there is no virtual memory, which is no error */
-        return false;
+    void *entry = dao_cuda_entry(entries[index].name, entries[index].version);
+    if (entry == NULL) {
+        return false; /* an old driver: there is no virtual memory, which is no error */
     }
     atomic_store_explicit(&found[index], entry, memory_order_release);
     return true;

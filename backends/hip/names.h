@@ -63,6 +63,7 @@
 #define vendorIpcMemLazyEnablePeerAccess  hipIpcMemLazyEnablePeerAccess
 #define vendorStreamNonBlocking           hipStreamNonBlocking
 #define vendorEventDefault                hipEventDefault
+#define vendorEventDisableTiming          hipEventDisableTiming
 #define vendorMemcpyHostToDevice          hipMemcpyHostToDevice
 #define vendorMemcpyDeviceToHost          hipMemcpyDeviceToHost
 #define vendorMemcpyDeviceToDevice        hipMemcpyDeviceToDevice

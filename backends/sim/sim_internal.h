@@ -66,6 +66,7 @@ struct dao_backend_event {
     dao_backend_t *backend;
     sim_mark_t *mark; /* of the latest record; done before the first one */
     bool is_recorded;
+    bool has_time; /* from its creation on */
 };
 
 struct dao_sim_gate {
@@ -128,7 +129,8 @@ dao_status_t dao_sim_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, vo
 dao_status_t dao_sim_fill(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
 dao_status_t dao_sim_stream_delay(dao_backend_stream_t *stream, uint64_t duration_ns);
 dao_status_t dao_sim_host_func(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
-dao_status_t dao_sim_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event);
+dao_status_t dao_sim_event_create(dao_backend_device_t *device, bool has_time,
+                                  dao_backend_event_t **out_event);
 void dao_sim_event_destroy(dao_backend_event_t *event);
 dao_status_t dao_sim_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream);
 dao_status_t dao_sim_event_query(dao_backend_event_t *event);

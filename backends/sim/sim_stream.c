@@ -205,7 +205,8 @@ static sim_mark_t *create_mark(bool is_done)
     return mark;
 }
 
-dao_status_t dao_sim_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+dao_status_t dao_sim_event_create(dao_backend_device_t *device, bool has_time,
+                                  dao_backend_event_t **out_event)
 {
     dao_status_t status = dao_sim_check_thread();
     if (status != DAO_OK) {
@@ -218,7 +219,7 @@ dao_status_t dao_sim_event_create(dao_backend_device_t *device, dao_backend_even
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for an event of virtual device %" PRId32,
                          device->index);
     }
-    *event = (dao_backend_event_t){.backend = device->backend, .mark = mark};
+    *event = (dao_backend_event_t){.backend = device->backend, .mark = mark, .has_time = has_time};
     *out_event = event;
     return DAO_OK;
 }
@@ -326,6 +327,9 @@ dao_status_t dao_sim_event_elapsed(dao_backend_event_t *begin, dao_backend_event
     dao_status_t status = dao_sim_check_thread();
     if (status != DAO_OK) {
         return status;
+    }
+    if (!begin->has_time || !end->has_time) {
+        return dao_error(DAO_ERR_INVALID, "an event was created without a time");
     }
     dao_mutex_lock(&begin->backend->lock);
     bool is_known = begin->is_recorded && begin->mark->is_done && end->is_recorded && end->mark->is_done;

@@ -37,6 +37,7 @@ struct dao_backend_event {
     dao_backend_device_t *device;
     vendorEvent_t event;
     _Atomic bool is_recorded; /* threads may record and ask at the same time */
+    bool has_time;            /* from its creation on; without, records are cheaper */
 };
 
 /* A copy within host memory, on its way through a stream. */
@@ -97,21 +98,58 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* The guard. */
 
+#ifdef vendorContextStart
+static vendorError_t start(int index)
+{
+    return vendorContextStart(index);
+}
+
+static vendorError_t make_current(int index, int *out_previous)
+{
+    return vendorContextEnter(index, out_previous);
+}
+
+static void put_back(int index, int previous)
+{
+    (void)index;
+    vendorContextLeave(previous);
+}
+#else /* making a device current makes nothing on it */
+static vendorError_t start(int index)
+{
+    (void)index;
+    return vendorSuccess;
+}
+
+static vendorError_t make_current(int index, int *out_previous)
+{
+    vendorError_t error = vendorGetDevice(out_previous);
+    if (error == vendorSuccess && *out_previous != index) {
+        error = vendorSetDevice(index);
+    }
+    return error;
+}
+
+static void put_back(int index, int previous)
+{
+    if (previous != index) {
+        (void)vendorSetDevice(previous); /* it was current before; if it is lost, its next call says so */
+    }
+}
+#endif
+
 /* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows says so. */
 static void exchange_mode(vendorStreamCaptureMode_t *mode)
 {
     (void)vendorThreadExchangeStreamCaptureMode(mode);
 }
 
+/* The mode is exchanged with the device current: nothing is asked of the vendor in a thread without one. */
 vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
 {
     *out_guard = (dao_vendor_guard_t){.mode = vendorStreamCaptureModeRelaxed};
-    exchange_mode(&out_guard->mode);
-    vendorError_t error = vendorGetDevice(&out_guard->device);
-    if (error == vendorSuccess && out_guard->device != index) {
-        error = vendorSetDevice(index);
-    }
-    if (error != vendorSuccess) {
+    vendorError_t error = make_current(index, &out_guard->device);
+    if (error == vendorSuccess) {
         exchange_mode(&out_guard->mode);
     }
     return error;
@@ -119,11 +157,8 @@ vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard)
 
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard)
 {
-    if (guard->device != index) {
-        (void)vendorSetDevice(
-            guard->device); /* it was current before; if it is lost, its next call says so */
-    }
     exchange_mode(&guard->mode);
+    put_back(index, guard->device);
 }
 
 /* The driver and its devices. */
@@ -223,8 +258,10 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
     vendorDeviceProp_t properties;
     size_t page_bytes = 0;
     bool has_pools = false;
-    dao_status_t status;
-    CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    dao_status_t status = dao_vendor_answer(start(index), "start", index, DAO_ERR_NO_DEVICE_MEMORY);
+    if (status == DAO_OK) {
+        CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
+    }
     if (status == DAO_OK) {
         /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
@@ -461,16 +498,17 @@ static void *stream_native(dao_backend_stream_t *stream)
 
 /* Events. */
 
-static dao_status_t event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t event_create(dao_backend_device_t *device, bool has_time, dao_backend_event_t **out_event)
 {
     dao_backend_event_t *event = dao_host_calloc(1, sizeof(*event));
     if (event == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event of device:%d", device->index);
     }
     event->device = device;
+    event->has_time = has_time;
     dao_status_t status;
     CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorEventCreateWithFlags,
-         (&event->event, vendorEventDefault));
+         (&event->event, has_time ? vendorEventDefault : vendorEventDisableTiming));
     if (status != DAO_OK) {
         dao_host_free(event);
         return status;
@@ -516,6 +554,10 @@ static dao_status_t event_synchronize(dao_backend_event_t *event)
 static dao_status_t event_elapsed(dao_backend_event_t *begin, dao_backend_event_t *end,
                                   int64_t *out_elapsed_ns)
 {
+    if (!begin->has_time || !end->has_time) {
+        return dao_error(DAO_ERR_INVALID, "device:%d: an event was created without a time",
+                         end->device->index);
+    }
     if (!atomic_load_explicit(&begin->is_recorded, memory_order_acquire) ||
         !atomic_load_explicit(&end->is_recorded, memory_order_acquire)) {
         return dao_error(DAO_ERR_NOT_READY, "device:%d: an event without a record has no time",

@@ -41,7 +41,7 @@ dao_status_t dao_vendor_answer(vendorError_t error, const char *call, int index,
 
 /* What a call changes in its thread, as it was before. */
 typedef struct dao_vendor_guard {
-    int device;
+    int device; /* or whether a context was pushed, where the vendor has those */
     vendorStreamCaptureMode_t mode;
 } dao_vendor_guard_t;
 

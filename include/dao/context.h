@@ -47,7 +47,8 @@ typedef enum dao_hardening {
         1u << 3, /**< "quarantine": freed blocks are filled, kept back for a while, and looked at
                                            before they are used again */
     DAO_HARDENING_CHECKSUM =
-        1u << 4 /**< "checksum": what the library knows of a block is verified when it is used */
+        1u << 4, /**< "checksum": what the library knows of a block is verified when it is used */
+    DAO_HARDENING_NONE = 1u << 5 /**< alone: none of these at a place, whatever all places have */
 } dao_hardening_t;
 
 /** Bytes of freed blocks that a place keeps back if it is not said how many. */

@@ -15,7 +15,8 @@
  *
  * With the strategies of whole blocks, what is free under a lease is used again by requests that would get just such a
  * block; at hardened places by those of the same size, as it is: without junk, and with its guard where it was, which is
- * looked at when the lease has ended.
+ * looked at when the lease has ended. A new block of a hardened place is filled on a stream of the library's own, which the
+ * call waits for.
  */
 #ifndef DAO_LEASE_H
 #define DAO_LEASE_H

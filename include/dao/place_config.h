@@ -48,7 +48,8 @@ typedef struct dao_place_config {
                         own in stream order (cudaMallocFromPoolAsync) where the device has such (memory_pools of
                         dao_device_info_t), so that giving one back does not wait for all work of the device; pages are
                         not mapped then. Where it has none, it is as if this were false */
-    uint32_t hardening;           /**< of dao_hardening_t; 0 is what dao_config_t says for all places */
+    uint32_t
+        hardening; /**< of dao_hardening_t; 0 is what dao_config_t says for all places, DAO_HARDENING_NONE nothing */
     dao_serving_config_t serving; /**< serving iterations from plans: <dao/serving.h> */
 } dao_place_config_t;
 

@@ -29,7 +29,9 @@ DAO_BEGIN_DECLS
     X(uint64_t, deferred_count, "frees waiting to be carried out")                                           \
     X(uint64_t, driver_call_count, "calls that took memory from the backend, gave it back or moved it")      \
     X(uint64_t, lock_wait_count, "times a lock was found taken")                                             \
-    X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")
+    X(uint64_t, cached_bytes, "bytes of small blocks that threads keep for their next requests")             \
+    X(uint64_t, shared_bytes, "bytes created here for several processes, beside all the others")             \
+    X(uint64_t, imported_bytes, "bytes of other processes that are open here, beside all the others")
 
 typedef struct dao_stats {
 #define DAO_STATS_FIELD(type, name, text) type name; /**< see DAO_STATS_LIST */

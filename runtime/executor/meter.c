@@ -98,7 +98,8 @@ static dao_meter_slot_t *begin(dao_meter_t *meter, dao_stream_role_t lane_index)
     }
     dao_meter_slot_t *slot = slot_of(meter, (int)lane_index, lane->issued + 1);
     slot->sequence = 0;
-    if ((slot->begin == NULL && timeline->ops->event_create(timeline->device, &slot->begin) != DAO_OK) ||
+    if ((slot->begin == NULL &&
+         timeline->ops->event_create(timeline->device, true, &slot->begin) != DAO_OK) ||
         timeline->ops->event_record(slot->begin, lane->stream) != DAO_OK) {
         meter->is_spoilt = true;
         return NULL;

@@ -111,7 +111,8 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane
     dao_lane_t *lane = &timeline->lanes[lane_index];
     DAO_ASSERT(lane->issued - lane->completed < DAO_TIMELINE_DEPTH);
     dao_backend_event_t **event = event_slot(lane, lane->issued + 1);
-    dao_status_t status = *event != NULL ? DAO_OK : timeline->ops->event_create(timeline->device, event);
+    dao_status_t status =
+        *event != NULL ? DAO_OK : timeline->ops->event_create(timeline->device, true, event);
     if (status == DAO_OK) {
         status = timeline->ops->event_record(*event, lane->stream);
     }

@@ -127,7 +127,7 @@ void contract_give_pinned(uint8_t *address, size_t size_bytes)
 static dao_backend_event_t *new_event(void)
 {
     dao_backend_event_t *event = NULL;
-    NEED(ops->event_create(device, &event));
+    NEED(ops->event_create(device, true, &event));
     return event;
 }
 
@@ -811,6 +811,13 @@ static void the_time_between_events_is_known_when_both_have_finished(void)
     CU_ASSERT_EQUAL(ops->event_elapsed(begin, begin, &elapsed_ns), DAO_OK);
     CU_ASSERT_EQUAL(elapsed_ns, 0);
     subject_time->drop(gate);
+    dao_backend_event_t *untimed = NULL;
+    NEED(ops->event_create(device, false, &untimed));
+    NEED(ops->event_record(untimed, stream));
+    NEED(ops->event_synchronize(untimed));
+    CU_ASSERT_EQUAL(ops->event_elapsed(begin, untimed, &elapsed_ns), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(ops->event_elapsed(untimed, end, &elapsed_ns), DAO_ERR_INVALID);
+    ops->event_destroy(untimed);
     ops->event_destroy(begin);
     ops->event_destroy(end);
 }

@@ -337,7 +337,7 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
     close_gate(&gate, s);
     must(launch(s, hung, PAGE, -1, 1));
     give(hung, s);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 20; i++) {
         unsigned char *block = take(PAGE, t);
         must(launch(t, block, PAGE, -1, 2));
         give(block, t);

@@ -80,7 +80,7 @@ vendorError_t vendorRuntimeGetVersion(int *out_version)
 
 vendorError_t vendorGetDeviceCount(int *out_count)
 {
-    vendorError_t error = loopback_begin("get device count", LOOPBACK_NO_DEVICE);
+    vendorError_t error = loopback_begin_question("get device count", LOOPBACK_NO_DEVICE);
     if (error == vendorSuccess && loopback_driver.settings.has_no_driver) {
         error = loopback_error(vendorErrorInsufficientDriver);
     }
@@ -93,7 +93,7 @@ vendorError_t vendorGetDeviceCount(int *out_count)
 
 vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int device)
 {
-    vendorError_t error = loopback_begin("get device properties", device);
+    vendorError_t error = loopback_begin_question("get device properties", device);
     dao_device_info_t info;
     if (error == vendorSuccess) {
         error = loopback_from(cpu->device_query(loopback_device(), &info));
@@ -390,13 +390,13 @@ vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, 
 
 vendorError_t vendorEventCreateWithFlags(vendorEvent_t *out_event, unsigned flags)
 {
-    if (flags != vendorEventDefault) {
+    if (flags != vendorEventDefault && flags != vendorEventDisableTiming) {
         return loopback_breach(LOOPBACK_RULE_BAD_FLAGS, "event create");
     }
     dao_backend_event_t *inner = NULL;
     vendorError_t error = loopback_begin("event create", LOOPBACK_NO_DEVICE);
     if (error == vendorSuccess) {
-        error = loopback_from(cpu->event_create(loopback_device(), &inner));
+        error = loopback_from(cpu->event_create(loopback_device(), flags == vendorEventDefault, &inner));
     }
     if (error == vendorSuccess) {
         *out_event = (vendorEvent_t)(void *)loopback_object_add(LOOPBACK_KIND_EVENT, inner, 0);

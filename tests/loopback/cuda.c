@@ -51,6 +51,67 @@ static CUresult device_get(CUdevice *out_device, int index)
     return CUDA_SUCCESS;
 }
 
+/* ---- contexts: a device's primary one is its number + 1 ---- */
+
+static _Thread_local int below[8]; /* what is current below what was pushed */
+static _Thread_local int below_count;
+
+static CUcontext context_of(int device)
+{
+    return device != LOOPBACK_NO_DEVICE ? (CUcontext)(uintptr_t)(device + 1) : NULL;
+}
+
+static CUresult primary_retain(CUcontext *out_context, CUdevice device)
+{
+    cudaError_t error = loopback_begin_question("primary context retain", LOOPBACK_NO_DEVICE);
+    if (error == cudaSuccess) {
+        loopback_context_make(device);
+        *out_context = context_of(device);
+    }
+    return (CUresult)error;
+}
+
+static CUresult exchange_mode(CUstreamCaptureMode *mode)
+{
+    enum cudaStreamCaptureMode exchanged = (enum cudaStreamCaptureMode) * mode;
+    cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
+    *mode = (CUstreamCaptureMode)exchanged;
+    return (CUresult)error;
+}
+
+static CUresult get_current(CUcontext *out_context)
+{
+    cudaError_t error = loopback_begin_current("get current context");
+    if (error == cudaSuccess) {
+        *out_context = context_of(loopback_context());
+    }
+    return (CUresult)error;
+}
+
+/* As vendorSetDevice() these two never fail by their number. */
+static CUresult push_current(CUcontext context)
+{
+    int device = (int)(uintptr_t)context - 1;
+    if (!loopback_may_be_current(device) || below_count == (int)(sizeof(below) / sizeof(below[0]))) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    below[below_count++] = loopback_context();
+    loopback_context_set(device);
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop_current(CUcontext *out_context)
+{
+    if (below_count == 0) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    *out_context = context_of(loopback_context());
+    loopback_context_set(below[--below_count]);
+    return CUDA_SUCCESS;
+}
+
+/* ---- virtual memory ---- */
+
 static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribute, CUdevice device)
 {
     size_t page_bytes = 0;
@@ -178,6 +239,11 @@ static CUresult set_access(CUdeviceptr address, size_t size_bytes, const CUmemAc
 /* Names, and calls of the versions that the typed pointers below have. */
 #define ENTRY_LIST(X)                                                                                        \
     X("cuDeviceGet", PFN_cuDeviceGet_v2000, device_get)                                                      \
+    X("cuDevicePrimaryCtxRetain", PFN_cuDevicePrimaryCtxRetain_v7000, primary_retain)                        \
+    X("cuThreadExchangeStreamCaptureMode", PFN_cuThreadExchangeStreamCaptureMode_v10010, exchange_mode)      \
+    X("cuCtxGetCurrent", PFN_cuCtxGetCurrent_v4000, get_current)                                             \
+    X("cuCtxPushCurrent", PFN_cuCtxPushCurrent_v4000, push_current)                                          \
+    X("cuCtxPopCurrent", PFN_cuCtxPopCurrent_v4000, pop_current)                                             \
     X("cuDeviceGetAttribute", PFN_cuDeviceGetAttribute_v2000, device_get_attribute)                          \
     X("cuMemGetAllocationGranularity", PFN_cuMemGetAllocationGranularity_v10020, get_granularity)            \
     X("cuMemAddressReserve", PFN_cuMemAddressReserve_v10020, address_reserve)                                \

@@ -12,13 +12,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* How often a stream that is held up looks. */
 #define HOLD_LOOK_NS (UINT64_C(20) * 1000)
 
 loopback_driver_t loopback_driver = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .calls_until_fail = -1};
 
-static _Thread_local int current_device;
+/* What is current in a thread: the device of its context, or if it has none the one that it has chosen. */
+static _Thread_local int chosen_device;
+static _Thread_local int context_device = LOOPBACK_NO_DEVICE;
 static _Thread_local vendorError_t last_error;
 static _Thread_local bool is_in_host_func;
 static _Thread_local vendorStreamCaptureMode_t capture_mode; /* 0, global, as a thread begins */
@@ -57,6 +60,43 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call)
     return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
 }
 
+int loopback_current_device(void)
+{
+    return context_device != LOOPBACK_NO_DEVICE ? context_device : chosen_device;
+}
+
+int loopback_context(void)
+{
+    return context_device;
+}
+
+void loopback_context_set(int device)
+{
+    context_device = device;
+}
+
+/* With the lock held. */
+static void make_context_locked(int device)
+{
+    loopback_driver.has_context[device] = true;
+}
+
+void loopback_context_make(int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    make_context_locked(device);
+    dao_mutex_unlock(&loopback_driver.lock);
+}
+
+/* What is asked of a device needs its context. */
+static void need_context_locked(void)
+{
+    make_context_locked(loopback_current_device());
+#ifdef vendorContextStart
+    context_device = loopback_current_device();
+#endif
+}
+
 /* The failure that a test has asked for, if it is its turn. */
 static vendorError_t failure_locked(const char *call)
 {
@@ -68,13 +108,13 @@ static vendorError_t failure_locked(const char *call)
     driver->has_failed = true;
     driver->failure_count++;
     loopback_cases_note_failure(call, (int)driver->failure);
-    if (dao_vendor_is_lost(driver->failure) && current_device < driver->device_count) {
-        driver->lost[current_device] = driver->failure;
+    if (dao_vendor_is_lost(driver->failure) && loopback_current_device() < driver->device_count) {
+        driver->lost[loopback_current_device()] = driver->failure;
     }
     return driver->failure;
 }
 
-static vendorError_t begin_locked(const char *call, int device)
+static vendorError_t begin_locked(const char *call, int device, bool needs_context)
 {
     loopback_driver_t *driver = &loopback_driver;
     driver->call_count++;
@@ -86,20 +126,31 @@ static vendorError_t begin_locked(const char *call, int device)
         breach_locked(LOOPBACK_RULE_NOT_OPEN, call);
         return vendorErrorNoDevice;
     }
-    if (device != LOOPBACK_NO_DEVICE && device != current_device) {
+    if (device != LOOPBACK_NO_DEVICE && device != loopback_current_device()) {
         breach_locked(LOOPBACK_RULE_WRONG_DEVICE, call);
+    }
+    if (needs_context) {
+        need_context_locked();
     }
     if (capture_mode != vendorStreamCaptureModeRelaxed) {
         breach_locked(LOOPBACK_RULE_CAPTURE, call);
     }
     vendorError_t error = failure_locked(call);
-    return error != vendorSuccess ? error : driver->lost[current_device];
+    return error != vendorSuccess ? error : driver->lost[loopback_current_device()];
 }
 
 vendorError_t loopback_begin(const char *call, int device)
 {
     dao_mutex_lock(&loopback_driver.lock);
-    vendorError_t error = begin_locked(call, device);
+    vendorError_t error = begin_locked(call, device, true);
+    dao_mutex_unlock(&loopback_driver.lock);
+    return loopback_error(error);
+}
+
+vendorError_t loopback_begin_question(const char *call, int device)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    vendorError_t error = begin_locked(call, device, false);
     dao_mutex_unlock(&loopback_driver.lock);
     return loopback_error(error);
 }
@@ -131,7 +182,7 @@ vendorError_t loopback_lost(int device)
 
 dao_backend_device_t *loopback_device(void)
 {
-    return loopback_driver.devices[current_device];
+    return loopback_driver.devices[loopback_current_device()];
 }
 
 void loopback_run_host_func(void (*function)(void *), void *user)
@@ -153,7 +204,7 @@ void loopback_run_host_func(void (*function)(void *), void *user)
 loopback_object_t *loopback_stream(vendorStream_t stream)
 {
     return stream != NULL ? (loopback_object_t *)(void *)stream
-                          : loopback_driver.default_streams[current_device];
+                          : loopback_driver.default_streams[loopback_current_device()];
 }
 
 static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_t size_bytes)
@@ -163,7 +214,7 @@ static loopback_object_t *object_create(loopback_kind_t kind, void *inner, size_
         abort(); /* the test machine is full */
     }
     *object = (loopback_object_t){.kind = kind,
-                                  .device = current_device,
+                                  .device = loopback_current_device(),
                                   .inner = inner,
                                   .size_bytes = size_bytes,
                                   .descriptor = DAO_NO_DESCRIPTOR};
@@ -200,28 +251,43 @@ void loopback_object_remove(loopback_object_t *object)
 
 /* ---- the current device ---- */
 
-vendorError_t vendorGetDevice(int *out_device)
+vendorError_t loopback_begin_current(const char *call)
 {
     dao_mutex_lock(&loopback_driver.lock);
-    vendorError_t error = failure_locked("get device"); /* a lost device can still be asked for */
+    vendorError_t error = failure_locked(call); /* a lost device can still be asked for */
     if (is_in_host_func) {
-        breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, "get device");
+        breach_locked(LOOPBACK_RULE_IN_HOST_FUNCTION, call);
     }
     dao_mutex_unlock(&loopback_driver.lock);
-    if (error == vendorSuccess) {
-        *out_device = current_device;
-    }
     return loopback_error(error);
+}
+
+vendorError_t vendorGetDevice(int *out_device)
+{
+    vendorError_t error = loopback_begin_current("get device");
+    if (error == vendorSuccess) {
+        *out_device = loopback_current_device();
+    }
+    return error;
+}
+
+bool loopback_may_be_current(int device)
+{
+    return device >= 0 && device < loopback_driver.device_count &&
+           device + 1 != loopback_driver.settings.refused_device;
 }
 
 /* It never fails by its number: nothing could mend it if the caller's device did not come back. */
 vendorError_t vendorSetDevice(int device)
 {
-    if (device < 0 || device >= loopback_driver.device_count ||
-        device + 1 == loopback_driver.settings.refused_device) {
+    if (!loopback_may_be_current(device)) {
         return loopback_error(vendorErrorInvalidDevice);
     }
-    current_device = device;
+    chosen_device = device;
+#ifdef vendorContextStart
+    loopback_context_make(device); /* since CUDA 12 */
+    loopback_context_set(device);
+#endif
     return vendorSuccess;
 }
 
@@ -301,6 +367,7 @@ static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_
     if (driver->open_count == 0) {
         driver->device_count = 0;
         driver->has_failed = false;
+        memset(driver->has_context, 0, sizeof(driver->has_context));
         status = open_cpu(driver, config);
     }
     if (status == DAO_OK) {
@@ -487,9 +554,18 @@ int loopback_last_error(void)
     return (int)last_error;
 }
 
-int loopback_current_device(void)
+bool loopback_has_context(int device)
 {
-    return current_device;
+    dao_mutex_lock(&loopback_driver.lock);
+    bool has_context = loopback_driver.has_context[device];
+    dao_mutex_unlock(&loopback_driver.lock);
+    return has_context;
+}
+
+void loopback_forget_choice(void)
+{
+    chosen_device = 0;
+    context_device = LOOPBACK_NO_DEVICE;
 }
 
 void loopback_tolerate(bool is_tolerant)

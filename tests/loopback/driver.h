@@ -41,6 +41,7 @@ typedef struct loopback_driver {
     loopback_object_t
         *default_streams[DAO_DEVICE_COUNT_MAX]; /* what NULL is for streams; not among the objects */
     vendorError_t lost[DAO_DEVICE_COUNT_MAX];   /* vendorSuccess: it is not */
+    bool has_context[DAO_DEVICE_COUNT_MAX];     /* it was made since the driver was opened */
     int32_t device_count;
     loopback_object_t *objects;
     loopback_spans_t memory;
@@ -72,6 +73,18 @@ vendorError_t loopback_breach(loopback_rule_t rule, const char *call);
 /* What every call does first: counts it, fails it if it is its turn, and checks that it may be made. `device` is current if
    the caller did right; LOOPBACK_NO_DEVICE: the call is for any. */
 vendorError_t loopback_begin(const char *call, int device);
+
+/* As loopback_begin(), of a call that is answered without a context on the device. */
+vendorError_t loopback_begin_question(const char *call, int device);
+
+/* What a call does first that asks what is current. */
+vendorError_t loopback_begin_current(const char *call);
+
+/* Contexts, where the vendor has them: the device of this thread's one, or LOOPBACK_NO_DEVICE; another one; one is made. */
+int loopback_context(void);
+void loopback_context_set(int device);
+void loopback_context_make(int device);
+bool loopback_may_be_current(int device);
 
 /* The device that is current in this thread. */
 dao_backend_device_t *loopback_device(void);

@@ -85,6 +85,12 @@ uint64_t loopback_call_count(void);
 int loopback_last_error(void);
 int loopback_current_device(void);
 
+/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of it. */
+bool loopback_has_context(int device);
+
+/* Makes this thread one that has never chosen a device. */
+void loopback_forget_choice(void);
+
 /* Tells whether the calls of this thread are in the mode of capture in which a thread begins. */
 bool loopback_has_own_capture_mode(void);
 

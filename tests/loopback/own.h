@@ -11,6 +11,7 @@
 #define LOOPBACK_HOST_REGISTER_MAPPED   2u
 #define LOOPBACK_STREAM_NON_BLOCKING    1u
 #define LOOPBACK_EVENT_DEFAULT          0u
+#define LOOPBACK_EVENT_DISABLE_TIMING   2u
 
 /* Numbered as CUDA's and HIP's. */
 typedef enum loopback_error {

@@ -56,6 +56,7 @@
 #define vendorIpcMemLazyEnablePeerAccess  LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
 #define vendorStreamNonBlocking           LOOPBACK_STREAM_NON_BLOCKING
 #define vendorEventDefault                LOOPBACK_EVENT_DEFAULT
+#define vendorEventDisableTiming          LOOPBACK_EVENT_DISABLE_TIMING
 #define vendorMemcpyHostToDevice          LOOPBACK_HOST_TO_DEVICE
 #define vendorMemcpyDeviceToHost          LOOPBACK_DEVICE_TO_HOST
 #define vendorMemcpyDeviceToDevice        LOOPBACK_DEVICE_TO_DEVICE

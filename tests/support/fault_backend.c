@@ -276,12 +276,13 @@ static void *fault_stream_native(dao_backend_stream_t *stream)
     return inner->stream_native(unwrap(stream));
 }
 
-static dao_status_t fault_event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t fault_event_create(dao_backend_device_t *device, bool has_time,
+                                       dao_backend_event_t **out_event)
 {
     dao_backend_event_t *event = NULL;
     dao_status_t status = count_call(FAULT_CALL_EVENT_CREATE);
     if (status == DAO_OK) {
-        status = count_created(inner->event_create(device, &event));
+        status = count_created(inner->event_create(device, has_time, &event));
     }
     if (status == DAO_OK) {
         *out_event = wrap(event);

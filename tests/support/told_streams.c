@@ -22,9 +22,10 @@ static told_event_t *event_of(dao_backend_event_t *event)
     return (told_event_t *)(void *)event;
 }
 
-static dao_status_t event_create(dao_backend_device_t *device, dao_backend_event_t **out_event)
+static dao_status_t event_create(dao_backend_device_t *device, bool has_time, dao_backend_event_t **out_event)
 {
     (void)device;
+    (void)has_time;
     *out_event = (dao_backend_event_t *)calloc(1, sizeof(told_event_t));
     event_count += *out_event != NULL;
     return *out_event != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
