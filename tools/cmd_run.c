@@ -240,6 +240,7 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_ms(report, "plan_ms", "planning", result->plan_ns);
     dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
     dao_report_ms(report, "dispatch_ms", "kernel to kernel", result->dispatch_ns);
+    dao_report_ms(report, "copy_ms", "copy, besides bytes", result->copy_ns);
     dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
     dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
     dao_report_ms(report, "replayed_ms", "replayed", result->replayed_ns);
