@@ -16,6 +16,9 @@
 
 #define NONE UINT32_MAX
 
+/* A request gets a block of another bin without a right, if that is at most so many times as large. */
+#define GUEST_FACTOR 2u
+
 typedef struct block {
     uint32_t next;  /* below it in the stack of its bin */
     uint32_t right; /* that it was borrowed by, or NONE */
@@ -104,15 +107,12 @@ static uint64_t block_take(dao_bins_t *bins, uint32_t bin, uint32_t right)
     return bins->plan.bins[bin].offset_bytes + number * bins->plan.bins[bin].stride_bytes;
 }
 
-dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes)
+/* Takes a block of the request's own bin, or of one that it has a right to. */
+static bool take_own(dao_bins_t *bins, uint32_t own, uint64_t *out_offset_bytes)
 {
-    uint32_t own = dao_bin_plan_find(&bins->plan, size_bytes);
-    if (own == NONE) {
-        return DAO_BINS_NULL;
-    }
     if (bins->stacks[own].top != NONE) {
         *out_offset_bytes = block_take(bins, own, NONE);
-        return DAO_BINS_HIT;
+        return true;
     }
     const dao_bin_t *bin = &bins->plan.bins[own];
     for (uint32_t i = bin->first_right; i < bin->first_right + bin->right_count; i++) {
@@ -120,10 +120,34 @@ dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t 
         if (!bins->right_is_used[i] && bins->stacks[lender].top != NONE) {
             bins->right_is_used[i] = true;
             *out_offset_bytes = block_take(bins, lender, i);
-            return DAO_BINS_HIT;
+            return true;
         }
     }
-    return DAO_BINS_MISSED;
+    return false;
+}
+
+/* Takes a block of the next larger bin that has one to spare, if it is not much larger: a step whose sizes have changed is
+   served from the bins of the one before. */
+static bool take_larger(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes)
+{
+    for (uint32_t i = dao_bin_plan_above(&bins->plan, size_bytes);
+         i < bins->plan.bin_count && bins->plan.bins[i].size_bytes / GUEST_FACTOR <= size_bytes; i++) {
+        if (bins->stacks[i].top != NONE) {
+            *out_offset_bytes = block_take(bins, i, NONE);
+            return true;
+        }
+    }
+    return false;
+}
+
+dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes)
+{
+    uint32_t own = dao_bin_plan_find(&bins->plan, size_bytes);
+    bool is_taken = own != NONE && take_own(bins, own, out_offset_bytes);
+    if (is_taken || take_larger(bins, size_bytes, out_offset_bytes)) {
+        return DAO_BINS_HIT;
+    }
+    return own == NONE ? DAO_BINS_NULL : DAO_BINS_MISSED;
 }
 
 /* Finds the block that begins at an offset: bins lie in the arena from the largest to the smallest. */

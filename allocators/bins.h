@@ -1,5 +1,5 @@
 /* Lifetime bins while they serve: each bin has blocks of one size, handed out from a stack, and rights to borrow from bins with
-   larger ones. Which offset is handed out is all that is decided here: whether it is really free is for the arena to know. Not
+   larger ones. Where the sizes of a step have changed, bins that are not much larger lend without a right. Which offset is handed out is all that is decided here: whether it is really free is for the arena to know. Not
    thread-safe: the owner locks. Needs no memory once it is made. */
 #ifndef DAO_ALLOCATORS_BINS_H
 #define DAO_ALLOCATORS_BINS_H
@@ -11,8 +11,8 @@ typedef struct dao_bins dao_bins_t;
 /* What a request comes to. */
 typedef enum dao_bins_answer {
     DAO_BINS_HIT,    /* an offset */
-    DAO_BINS_MISSED, /* its bin and those that it may borrow from are empty */
-    DAO_BINS_NULL,   /* no bin is for its size */
+    DAO_BINS_MISSED, /* its bin and those that could lend are empty */
+    DAO_BINS_NULL,   /* no bin is for its size, and none could lend */
 } dao_bins_answer_t;
 
 /* Takes a plan over, on DAO_OK. DAO_ERR_NO_HOST_MEMORY. */

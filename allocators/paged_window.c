@@ -16,6 +16,9 @@
 /* Pages whose waste is no block's fault: where what lives begins and where it ends. */
 #define EDGE_PAGE_COUNT 2u
 
+/* In a place that is larger than usual this part of the waste is allowed. */
+#define LARGE_WASTE_PART 4u
+
 /* Holes that a walk looks at. */
 #define HOLE_LOOK_MAX 1024u
 
@@ -33,7 +36,8 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
         *out_window = (dao_window_t){.address = arena->segment.address,
                                      .size_bytes = arena->segment.size_bytes,
                                      .number = arena->window,
-                                     .waste_limit_bytes = UINT64_MAX};
+                                     .waste_limit_bytes = UINT64_MAX,
+                                     .usual_bytes = UINT64_MAX};
     }
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);
@@ -52,12 +56,15 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
     return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
 }
 
-/* Tells whether more than so many bytes lie idle in pages that are used in part, but for some at the edges. */
-static bool wastes_more(paged_t *paged, uint64_t limit_bytes)
+/* Tells whether more bytes than the window's owner allows lie idle in pages that are used in part, but for some at the edges. */
+static bool wastes_more(paged_t *paged, const dao_window_t *window)
 {
+    uint64_t limit_bytes = window->waste_limit_bytes;
     if (limit_bytes == UINT64_MAX) {
         return false;
     }
+    bool is_large = dao_pages_count(paged->pages) * paged->page_bytes > window->usual_bytes;
+    limit_bytes = is_large ? limit_bytes / LARGE_WASTE_PART : limit_bytes;
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
     uint64_t page_count = dao_pages_count(paged->pages) - dao_pages_free_count(paged->pages, &ranges);
     uint64_t used_bytes = 0;
@@ -80,7 +87,7 @@ static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t o
 }
 
 static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset_bytes,
-                             uint64_t waste_limit_bytes, dao_block_grant_t *out_grant)
+                             const dao_window_t *window, dao_block_grant_t *out_grant)
 {
     arena_t *arena = placing->arena;
     dao_arena_lock(arena);
@@ -97,11 +104,11 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
         return status;
     }
     dao_status_t refusal = status == DAO_OK ? DAO_ERR_BUSY : status; /* free but not mapped, or taken */
-    if (waste_limit_bytes == 0) {
+    if (window->waste_limit_bytes == 0) {
         return refusal;
     }
     dao_paged_lock(paged);
-    status = wastes_more(paged, waste_limit_bytes) ? refusal : take_and_back(paged, placing, offset_bytes);
+    status = wastes_more(paged, window) ? refusal : take_and_back(paged, placing, offset_bytes);
     if (status == DAO_OK) {
         dao_paged_finish(placing, out_grant);
     }
@@ -125,8 +132,8 @@ dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *
     if (dao_ledger_charge(&paged->ledger, request, placing.block_bytes) != DAO_OK) {
         return DAO_ERR_LIMIT;
     }
-    dao_status_t status = place_at(paged, &placing, dao_arena_offset(placing.arena, address),
-                                   window->waste_limit_bytes, out_grant);
+    dao_status_t status =
+        place_at(paged, &placing, dao_arena_offset(placing.arena, address), window, out_grant);
     if (status != DAO_OK) {
         dao_ledger_refund(&paged->ledger, request, placing.block_bytes);
     }

@@ -28,6 +28,9 @@
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 16u
 
+/* A place may have this part more than it had without plans before its waste is looked at more strictly. */
+#define USUAL_PART 64u
+
 /* Requests that do not ask again after a refusal, at most. */
 #define REFUSAL_GAP_MAX 64u
 
@@ -82,8 +85,13 @@ static void window_prefault(dao_planned_t *planned, const dao_window_t *window, 
 static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
 {
     dao_window_t window = planned->arena.window;
-    dao_status_t status =
-        window.size_bytes > 0 ? DAO_OK : planned->inner->ops->window_begin(planned->inner, &window);
+    bool is_new = window.size_bytes == 0;
+    dao_stats_t stats = {0};
+    dao_status_t status = DAO_OK;
+    if (is_new) {
+        planned->inner->ops->stats_get(planned->inner, &stats);
+        status = planned->inner->ops->window_begin(planned->inner, &window);
+    }
     if (status == DAO_OK && size_bytes > window.size_bytes) {
         status = dao_error(DAO_ERR_LIMIT, "%s: a plan needs %" PRIu64 " bytes, of %zu addresses",
                            planned->name, size_bytes, window.size_bytes);
@@ -98,6 +106,9 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     dao_spin_lock(&planned->lock);
     if (window.size_bytes > 0) {
         planned->arena.window = window;
+        if (is_new) {
+            planned->arena.usual = (dao_planned_usual_t){stats.reserved_bytes, planned->peak_live_bytes};
+        }
         arena_show(planned, window.address, window.size_bytes);
         planned->arena.segment = (dao_segment_t){.address = window.address,
                                                  .size_bytes = status == DAO_OK ? (size_t)size_bytes : 0};
@@ -232,6 +243,15 @@ static uint64_t waste_limit(dao_planned_t *planned)
     return planned->arena.segment.size_bytes / part;
 }
 
+/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since. */
+static uint64_t usual_bytes(const dao_planned_t *planned)
+{
+    const dao_planned_usual_t *usual = &planned->arena.usual;
+    uint64_t live_bytes = planned->peak_live_bytes;
+    uint64_t more_bytes = live_bytes > usual->live_bytes ? live_bytes - usual->live_bytes : 0;
+    return usual->reserved_bytes + usual->reserved_bytes / USUAL_PART + more_bytes;
+}
+
 /* Takes a place in the window, if it is free and need not bring memory that others could have. */
 static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes,
                                    const dao_block_request_t *request, dao_block_grant_t *out_grant)
@@ -239,6 +259,7 @@ static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes
     dao_arena_t *arena = &planned->arena;
     dao_planned_refusals_t *refusals = &planned->refusals;
     arena->window.waste_limit_bytes = waste_limit(planned);
+    arena->window.usual_bytes = usual_bytes(planned);
     dao_status_t status = planned->inner->ops->alloc_at(
         planned->inner, &arena->window, arena->segment.address + offset_bytes, request, out_grant);
     if (status != DAO_ERR_BUSY) {

@@ -13,15 +13,22 @@
 #include "planning/outlook.h"
 #include "planning/script.h"
 
+/* What a place had before it was served from a plan for the first time. */
+typedef struct dao_planned_usual {
+    uint64_t reserved_bytes;
+    uint64_t live_bytes; /* most of iterations, asked for */
+} dao_planned_usual_t;
+
 /* The memory that plans are served from: a window of the inner allocator where it has such, whose blocks are the inner
    allocator's own; else one block of it under a range. */
 typedef struct dao_arena {
     dao_segment_t
         segment; /* where plans are served, as large as they ask for; its range is NULL for a window */
-    dao_window_t window; /* or nothing */
-    dao_ledger_t ledger; /* of a block: counts what lives in it; a part of the inner allocator's */
-    size_t given_bytes;  /* of a block: what it takes of the inner allocator */
-    uint64_t take_count; /* such blocks so far */
+    dao_window_t window;       /* or nothing */
+    dao_planned_usual_t usual; /* of a window */
+    dao_ledger_t ledger;       /* of a block: counts what lives in it; a part of the inner allocator's */
+    size_t given_bytes;        /* of a block: what it takes of the inner allocator */
+    uint64_t take_count;       /* such blocks so far */
 } dao_arena_t;
 
 /* A script that serves, with what serving it needs. All zero: there is none. */

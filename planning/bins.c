@@ -679,16 +679,22 @@ uint32_t dao_bin_plan_find(const dao_bin_plan_t *plan, uint64_t size_bytes)
     if (rounded_bytes <= DAO_BIN_DENSE_MAX) {
         return plan->dense[dense_index(plan->policy, rounded_bytes)];
     }
+    uint32_t first = dao_bin_plan_above(plan, rounded_bytes);
+    return first < plan->bin_count && plan->bins[first].size_bytes == rounded_bytes ? first : BIN_NONE;
+}
+
+uint32_t dao_bin_plan_above(const dao_bin_plan_t *plan, uint64_t size_bytes)
+{
     uint32_t low = 0, high = plan->bin_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (plan->bins[middle].size_bytes < rounded_bytes) {
+        if (plan->bins[middle].size_bytes < size_bytes) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < plan->bin_count && plan->bins[low].size_bytes == rounded_bytes ? low : BIN_NONE;
+    return low;
 }
 
 bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan)

@@ -65,6 +65,9 @@ void dao_bin_plan_finish(dao_bin_plan_t *plan); /* also one that is all zero */
 /* Gives the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins) above. */
 uint32_t dao_bin_plan_find(const dao_bin_plan_t *plan, uint64_t size_bytes);
 
+/* Gives the first bin whose blocks hold so many bytes; bin_count if there is none. Cost: O(log bins). */
+uint32_t dao_bin_plan_above(const dao_bin_plan_t *plan, uint64_t size_bytes);
+
 bool dao_bin_plan_is_valid(const dao_bin_plan_t *plan);
 
 /* ---- as a method ---- */

@@ -30,7 +30,7 @@
 #define CHOOSE_STEP_COUNT   4u
 #define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
 #define SPLIT_ROUND_MAX     5u  /* layouts that are tried for one capacity */
-#define LAYOUT_COUNT_MAX    20u /* of a grain, once there is a plan */
+#define LAYOUT_COUNT_MAX    28u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -258,10 +258,11 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
-    bool fits = false;
     uint64_t before_bytes = UINT64_MAX;
-    for (uint32_t round = 1; round < SPLIT_ROUND_MAX && !fits && !layout->is_repeated; round++) {
-        if (layout->unplaced_bytes == before_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+    bool fits = false;
+    for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
+        if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
+            !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
@@ -271,9 +272,6 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
         before_bytes = layout->unplaced_bytes;
         dao_swap_layout_finish(layout);
         status = place_once(search, grain, layout, &fits);
-        if (status != DAO_OK) {
-            break;
-        }
     }
     return status;
 }
@@ -281,23 +279,30 @@ static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capaci
 /* Parts of the capacity with which variants are timed so that they get addresses. */
 static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
 
-#define SHARE_COUNT (sizeof(shares) / sizeof(shares[0]))
+#define SHARE_COUNT      (sizeof(shares) / sizeof(shares[0]))
+#define HALF_SHARE_COUNT (2 * SHARE_COUNT - 1) /* with one between any two */
 
-static uint64_t share_bytes(const search_t *search, size_t share)
+static uint64_t half_share_bytes(const search_t *search, size_t half)
 {
-    uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * shares[share]);
+    double share = (shares[half / 2] + shares[(half + 1) / 2]) / 2;
+    uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * share);
     return capacity_bytes > search->least_bytes ? capacity_bytes : search->least_bytes;
 }
 
-/* Times a variant with a share and looks for addresses. `out_does_better`: no plan is quicker. */
-static dao_status_t probe(search_t *search, const candidate_t *candidate, size_t share,
-                          dao_swap_layout_t *layout, bool *out_is_slower, bool *out_fits)
+static uint64_t share_bytes(const search_t *search, size_t share)
 {
-    dao_status_t status = time_variant(candidate->grain, candidate->variant, share_bytes(search, share));
-    *out_is_slower = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
-    *out_fits = false;
-    return status == DAO_OK && !*out_is_slower ? place_once(search, candidate->grain, layout, out_fits)
-                                               : status;
+    return half_share_bytes(search, 2 * share);
+}
+
+/* Times a variant with a part of the capacity and looks for addresses. `out_is_small`: no less need be tried, as it fits, or as a
+   plan that is there is quicker. */
+static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
+                          dao_swap_layout_t *layout, bool *out_is_small)
+{
+    dao_status_t status = time_variant(candidate->grain, candidate->variant, capacity_bytes);
+    *out_is_small = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
+    return status == DAO_OK && !*out_is_small ? place_once(search, candidate->grain, layout, out_is_small)
+                                              : status;
 }
 
 /* The whole capacity first, then halves the shares for the largest one with which a variant gets addresses as it is. The plan
@@ -306,12 +311,15 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate,
                                 dao_swap_layout_t failed[SHARE_COUNT])
 {
     dao_status_t status = DAO_OK;
-    size_t low = 0, high = SHARE_COUNT;
-    for (size_t share = 0; low < high && status == DAO_OK; share = low + (high - low) / 2) {
-        bool is_slower, fits;
-        status = probe(search, candidate, share, &failed[share], &is_slower, &fits);
-        high = is_slower || fits ? share : high; /* with even less it is not quicker */
-        low = is_slower || fits ? low : share + 1;
+    size_t low = 0, high = HALF_SHARE_COUNT;
+    for (size_t half = 0; low < high && status == DAO_OK; half = low + (high - low) / 2) {
+        bool is_between = half % 2 != 0, is_small;
+        dao_swap_layout_t between = {0};
+        status = probe(search, candidate, half_share_bytes(search, half),
+                       is_between ? &between : &failed[half / 2], &is_small);
+        dao_swap_layout_finish(&between);
+        high = is_small ? half : high;
+        low = is_small ? low : half + 1;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }

@@ -86,6 +86,29 @@ static void without_a_limit_only_what_is_there_is_had(void)
     give(PAGE / 4);
 }
 
+/* Counts how many blocks of a sixteenth of a page a limit allows, each in a page of its own from the first one on. */
+static uint32_t count_wasteful(uint32_t first, uint64_t limit_bytes)
+{
+    uint32_t count = 0;
+    while (count < 40 && take((first + 4 * count) * PAGE, PAGE / 16, limit_bytes) == DAO_OK) {
+        count++;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        give((first + 4 * i) * PAGE);
+    }
+    return count;
+}
+
+static void a_place_larger_than_usual_may_waste_less(void)
+{
+    uint32_t usual_count = count_wasteful(0, 16 * PAGE);
+    window.usual_bytes = 0;                              /* whatever it has */
+    uint32_t large_count = count_wasteful(2, 16 * PAGE); /* where no pages are left from before */
+    CU_ASSERT(usual_count > 16 && usual_count < 24);
+    CU_ASSERT(large_count > 2 && large_count < 8); /* beside the limit, some at the edges */
+    window.usual_bytes = UINT64_MAX;
+}
+
 /* Every fourth page gets a sixteenth of a page, so that most of each is wasted; then the same with whole pages. */
 static void waste_is_limited_and_whole_pages_are_none(void)
 {
@@ -182,6 +205,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
     {"without a limit only what is there is had", without_a_limit_only_what_is_there_is_had},
+    {"a place larger than usual may waste less", a_place_larger_than_usual_may_waste_less},
     {"waste is limited, and whole pages are none", waste_is_limited_and_whole_pages_are_none},
     {"idle parts are shown and can be had", idle_parts_are_shown_and_can_be_had},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},

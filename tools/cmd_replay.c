@@ -49,6 +49,7 @@ typedef struct settings {
     const char *seed;
     bool has_keys;
     bool is_touched;
+    bool is_prefaulted;
     bool is_json;
 } settings_t;
 
@@ -66,6 +67,7 @@ static const dao_option_t options[] = {
     {"repeats", "N", offsetof(settings_t, repeats), "steps that deviate; default 7"},
     {"seed", "S", offsetof(settings_t, seed), "of what is drawn; default 1"},
     {"touch", NULL, offsetof(settings_t, is_touched), "write to every page of each block, on the host"},
+    {"prefault", NULL, offsetof(settings_t, is_prefaulted), "touch the arena when it is made, on the host"},
     {"json", NULL, offsetof(settings_t, is_json), "print a JSON array, an object a step"},
     {NULL, NULL, 0, NULL},
 };
@@ -173,6 +175,7 @@ static dao_status_t configure(const settings_t *settings, replay_t *replay)
     if (status == DAO_OK && settings->is_touched && replay->place.kind == DAO_PLACE_KIND_DEVICE) {
         status = dao_error(DAO_ERR_INVALID, "--touch: a device's memory is not touched from here");
     }
+    config.serving.prefault = settings->is_prefaulted;
     config.serving.max_count = (uint32_t)(replay->recorded.last - replay->recorded.first);
     if (replay->is_alone) {
         config.serving = (dao_serving_config_t){.mode = DAO_SERVING_OFF};

@@ -240,6 +240,7 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_ms(report, "plan_ms", "planning", result->plan_ns);
     dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
     dao_report_ms(report, "dispatch_ms", "kernel to kernel", result->dispatch_ns);
+    dao_report_ms(report, "copy_ms", "copy, besides bytes", result->copy_ns);
     dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
     dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
     dao_report_ms(report, "replayed_ms", "replayed", result->replayed_ns);
@@ -308,6 +309,7 @@ static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stat
     dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
     dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
     dao_report_count(report, "replans", "  made anew", stats->replan_count);
+    dao_report_count(report, "plans_dropped", "  given up as slower", stats->plan_dropped_count);
     dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
     dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
     dao_report_ms(report, "stall_in_ms", "  waited for data", stats->stall_in_ns);

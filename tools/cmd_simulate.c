@@ -326,6 +326,11 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
         return status;
     }
     report_row(request, &row);
+    if (request->slow_down > 0 && !request->settings->is_json) {
+        (void)printf(
+            "  the smallest capacity with which steps take at most %.3f times their kernels: here %.3f\n",
+            request->slow_down, (double)row.run.simulation.step_ns / (double)row.run.simulation.compute_ns);
+    }
     if (request->settings->is_explained && row.run.simulation.kernel_count > 0) {
         status = dao_explain(request->trace, &row.problem, &row.bound, &row.run.simulation);
     } else if (request->settings->is_explained) {

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { WORST_COUNT = 10 };
 
@@ -85,6 +86,18 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100 * (double)part / (double)whole;
 }
 
+enum { LABEL_BYTES = 48 };
+
+/* ` "name"` of a kernel; nothing where its name is its number. */
+static const char *label(const dao_step_trace_t *trace, uint32_t kernel, char text[LABEL_BYTES])
+{
+    const char *name = dao_trace_operator_name(trace, kernel);
+    char number[LABEL_BYTES];
+    (void)snprintf(number, sizeof(number), "%" PRIu32, kernel);
+    (void)snprintf(text, LABEL_BYTES, " \"%.40s\"", name);
+    return strcmp(name, number) == 0 ? "" : text;
+}
+
 static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
 {
     dao_stall_t sum = {0};
@@ -100,10 +113,11 @@ static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uin
         percent(sum.out_ns, sum.total_ns));
     qsort(stalls, count, sizeof(*stalls), compare_stalls);
     for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
-        (void)printf(
-            "  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out  \"%.40s\"\n",
-            (double)stalls[i].total_ns / 1e6, stalls[i].kernel, percent(stalls[i].in_ns, stalls[i].total_ns),
-            percent(stalls[i].out_ns, stalls[i].total_ns), dao_trace_operator_name(trace, stalls[i].kernel));
+        char name[LABEL_BYTES];
+        (void)printf("  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out %s\n",
+                     (double)stalls[i].total_ns / 1e6, stalls[i].kernel,
+                     percent(stalls[i].in_ns, stalls[i].total_ns),
+                     percent(stalls[i].out_ns, stalls[i].total_ns), label(trace, stalls[i].kernel, name));
     }
 }
 
@@ -131,10 +145,11 @@ static void print_window(const dao_step_trace_t *trace, const dao_swap_bound_t *
         return;
     }
     uint32_t last = (bound->window_first_kernel + bound->window_kernel_count - 1) % kernel_count;
-    (void)printf("  bound: kernels %" PRIu32 " \"%.40s\" to %" PRIu32 " \"%.40s\" add %.3f ms: %s fill it\n",
-                 bound->window_first_kernel, dao_trace_operator_name(trace, bound->window_first_kernel), last,
-                 dao_trace_operator_name(trace, last), (double)bound->window_added_ns / 1e6,
-                 binding_text(bound->window_binding));
+    char first_name[LABEL_BYTES], last_name[LABEL_BYTES];
+    (void)printf("  bound: kernels %" PRIu32 "%s to %" PRIu32 "%s%s add %.3f ms to theirs: %s fill it\n",
+                 bound->window_first_kernel, label(trace, bound->window_first_kernel, first_name), last,
+                 label(trace, last, last_name), last < bound->window_first_kernel ? " of the next step" : "",
+                 (double)bound->window_added_ns / 1e6, binding_text(bound->window_binding));
     (void)printf("  copies have to be queued %.3f ms ahead, up to %" PRIu32 " kernels\n",
                  (double)bound->lookahead_ns / 1e6, bound->lookahead_kernels);
 }

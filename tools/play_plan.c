@@ -28,7 +28,8 @@ static dao_status_t take_memory(dao_player_t *player, const dao_swap_schedule_t 
 }
 
 dao_status_t dao_player_create(dao_player_t *player, const dao_swap_problem_t *problem,
-                               const dao_swap_schedule_t *schedule, dao_replay_launch_t launch, void *user)
+                               const dao_swap_schedule_t *schedule, dao_replay_launch_t launch,
+                               dao_replay_watch_t watch, void *user)
 {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     *player = (dao_player_t){.runtime = NULL};
@@ -49,6 +50,7 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_swap_problem_t *p
                                   .device_address = player->arena,
                                   .host_address = player->host,
                                   .launch = launch,
+                                  .watch = watch,
                                   .user = user};
     return dao_replay_init(&player->replay, &config);
 }

@@ -14,11 +14,11 @@ typedef struct dao_player {
     dao_replay_t replay;
 } dao_player_t;
 
-/* Problem and schedule are borrowed and outlive the player; `user` is for launch. What is made is given up by
+/* Problem and schedule are borrowed and outlive the player; `user` is for launch and watch, which may be NULL. What is made is given up by
    dao_player_finish(), after a failure too. */
 DAO_NODISCARD dao_status_t dao_player_create(dao_player_t *player, const dao_swap_problem_t *problem,
                                              const dao_swap_schedule_t *schedule, dao_replay_launch_t launch,
-                                             void *user);
+                                             dao_replay_watch_t watch, void *user);
 
 /* Waits for what is queued. */
 void dao_player_finish(dao_player_t *player);

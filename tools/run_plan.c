@@ -32,6 +32,12 @@ enum { COPY_ROUNDS = 9 };
 
 enum { FIRST_STEPS = 4 }; /* of which the last half is measured */
 
+/* A direction's copies as they ran. */
+typedef struct lane_times {
+    uint64_t count, size_bytes; /* of those that were queued */
+    uint64_t begin_ns, busy_ns; /* of the one at hand, and of all; the stream's until it was waited for */
+} lane_times_t;
+
 typedef struct planned_run {
     const dao_run_plan_config_t *config;
     const dao_step_trace_t *trace;
@@ -40,7 +46,9 @@ typedef struct planned_run {
     dao_progress_t *progress;
     run_t run;
     dao_player_t player;
-    uint32_t now; /* step that is being queued */
+    lane_times_t out, in;
+    bool is_host_accessible; /* device memory */
+    uint32_t now;            /* step that is being queued */
 } planned_run_t;
 
 static int compare_times(const void *left, const void *right)
@@ -137,6 +145,29 @@ static dao_status_t launch_planned(uint32_t index, void *const *addresses, void 
                                         : dao_run_launch_direct(&launch, kernel);
 }
 
+static void begin_copy(void *user)
+{
+    lane_times_t *lane = user;
+    lane->begin_ns = dao_clock_ns();
+}
+
+static void end_copy(void *user)
+{
+    lane_times_t *lane = user;
+    lane->busy_ns += dao_clock_ns() - lane->begin_ns;
+}
+
+/* Takes the time of each copy on its stream. */
+static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *copy, bool is_behind,
+                               void *user)
+{
+    planned_run_t *planned = user;
+    lane_times_t *lane = copy->is_in ? &planned->in : &planned->out;
+    lane->count += is_behind ? 1 : 0;
+    lane->size_bytes += is_behind ? copy->size_bytes : 0;
+    return dao_stream_host_func(planned->player.streams[role], is_behind ? end_copy : begin_copy, lane);
+}
+
 /* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end is nobody's. */
 static void read_content(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes, void *out_bytes,
                          void *user)
@@ -151,22 +182,22 @@ static void read_content(uint32_t tensor, uint64_t offset_bytes, uint64_t size_b
 
 static dao_status_t take_staging(run_t *run)
 {
-    dao_device_info_t info;
-    dao_status_t status = dao_device_query(0, &info);
-    if (status == DAO_OK && !info.host_accessible && run->largest_bytes > 0) {
-        run->staging = dao_alloc(dao_pinned_place(0), run->largest_bytes);
-        status = run->staging != NULL ? DAO_OK : dao_last_status();
+    if (run->largest_bytes == 0) {
+        return DAO_OK;
     }
-    return status;
+    run->staging = dao_alloc(dao_pinned_place(0), run->largest_bytes);
+    return run->staging != NULL ? DAO_OK : dao_last_status();
 }
 
 static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *schedule, uint32_t step_count)
 {
     dao_player_t *player = &planned->player;
+    planned->out = planned->in = (lane_times_t){0};
     dao_progress_phase(planned->progress, "running steps", step_count * planned->trace->operator_count);
-    dao_status_t status =
-        dao_player_create(player, &planned->step.problem, schedule, launch_planned, planned);
-    status = status == DAO_OK ? take_staging(&planned->run) : status;
+    dao_status_t status = dao_player_create(player, &planned->step.problem, schedule, launch_planned,
+                                            planned->is_host_accessible ? watch_copy : NULL,
+                                            planned); /* else it costs too much */
+    status = status == DAO_OK && !planned->is_host_accessible ? take_staging(&planned->run) : status;
     status = status == DAO_OK ? dao_replay_place(&player->replay, read_content, player->staging) : status;
     for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
         status = dao_replay_step(&player->replay);
@@ -203,6 +234,21 @@ static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count
     return DAO_OK;
 }
 
+/* What a copy took besides the bytes that it moved, in the mean: the link's latency, as the problem has it from then on, is
+   more than what a lone copy showed, where streams are late to go on. */
+static void measure_copies(planned_run_t *planned)
+{
+    dao_swap_tier_t *link = &planned->step.problem.host;
+    const lane_times_t *out = &planned->out, *in = &planned->in;
+    uint64_t busy_ns = out->busy_ns + in->busy_ns;
+    uint64_t moving_ns = dao_transfer_ns(out->size_bytes, link->out_bytes_per_s) +
+                         dao_transfer_ns(in->size_bytes, link->in_bytes_per_s);
+    if (out->count + in->count > 0 && planned->is_host_accessible) {
+        link->latency_ns = busy_ns > moving_ns ? (busy_ns - moving_ns) / (out->count + in->count) : 0;
+    }
+    planned->result->copy_ns = link->latency_ns;
+}
+
 /* Times of the last half of the steps: theirs, and the means of their kernels, which the problem gets. */
 static void measure_steps(planned_run_t *planned, uint32_t step_count)
 {
@@ -223,7 +269,8 @@ static void measure_steps(planned_run_t *planned, uint32_t step_count)
     }
 }
 
-/* What the plan says of these steps, given how long their kernels ran: the model alone, whatever else the host did meanwhile. */
+/* What the plan says of these steps, given how long their kernels ran, and copies in the mean: the model alone, whatever else
+   the host did meanwhile. */
 static dao_status_t replay_steps(planned_run_t *planned, const dao_swap_plan_t *plan, uint32_t step_count)
 {
     size_t count = step_count * planned->trace->operator_count;
@@ -235,7 +282,8 @@ static dao_status_t replay_steps(planned_run_t *planned, const dao_swap_plan_t *
         const run_kernel_t *kernel = &planned->run.kernels[i];
         times_ns[i] = kernel->end_ns - kernel->begin_ns + planned->result->dispatch_ns;
     }
-    const dao_swap_replay_config_t config = {.step_count = step_count, .kernel_times_ns = times_ns};
+    const dao_swap_replay_config_t config = {
+        .step_count = step_count, .kernel_times_ns = times_ns, .host = &planned->step.problem.host};
     dao_swap_replay_t replay = {0};
     dao_status_t status = dao_swap_plan_replay(plan, &config, &replay);
     planned->result->replayed_ns = replay.step_ns;
@@ -264,6 +312,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
         measure_steps(planned, step_count);
+        measure_copies(planned);
         status = measure_dispatch(planned, step_count);
         status = status == DAO_OK ? replay_steps(planned, plan, step_count) : status;
         result->verified_count = planned->run.verified_count;
@@ -293,7 +342,10 @@ static dao_status_t start_context(const dao_run_plan_config_t *config)
 static dao_status_t run_in_context(planned_run_t *planned)
 {
     dao_swap_problem_t *problem = &planned->step.problem;
-    dao_status_t status = measure_link(&planned->result->link);
+    dao_device_info_t info;
+    dao_status_t status = dao_device_query(0, &info);
+    planned->is_host_accessible = status == DAO_OK && info.host_accessible;
+    status = status == DAO_OK ? measure_link(&planned->result->link) : status;
     problem->host = planned->result->link;
     problem->capacity_bytes = planned->config->capacity_bytes;
     for (uint32_t i = 0; i < problem->kernel_count; i++) {

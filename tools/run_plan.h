@@ -27,10 +27,11 @@ typedef struct dao_run_plan_result {
     uint64_t plan_ns;     /* to plan, with measured times */
     uint64_t forecast_ns; /* of a step, by the plan, with the times that kernels had before */
     uint64_t
-        replayed_ns;  /* of the same steps as step_ns, by the plan, with the times that kernels had in them */
-    uint64_t step_ns; /* measured: the mean of the last half of the steps */
+        replayed_ns; /* of the same steps as step_ns, by the plan, with the times that kernels had in them, and copies in the mean */
+    uint64_t step_ns;             /* measured: the mean of the last half of the steps */
     uint64_t compute_ns;          /* of its kernels, as they ran in these steps */
     uint64_t dispatch_ns;         /* from the end of a kernel to the begin of the next one, in the median */
+    uint64_t copy_ns;             /* of a copy besides what its bytes take, in the mean */
     dao_swap_bound_t bound;       /* with these times and this link */
     uint64_t in_bytes, out_bytes; /* of a step */
     uint64_t part_bytes;          /* that tensors move in; 0: whole */

@@ -398,7 +398,7 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_player_create(&planned.player, problem, schedule, launch_planned, &planned);
+    status = dao_player_create(&planned.player, problem, schedule, launch_planned, NULL, &planned);
     if (status == DAO_OK) {
         status = play(&simulator, &planned);
     }

@@ -211,7 +211,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_load(dao_place_t place, const cha
     X(hit_count, "requests that got the place planned for them")                                             \
     X(missed_count, "requests that are in the plan and did not: larger than planned, or it was in use")      \
     X(unplanned_count, "requests that are not in the plan")                                                  \
-    X(null_bin_count, "requests of a size that no bin has")                                                  \
+    X(null_bin_count, "requests of a size that no bin has, nor one that could lend a block")                 \
     X(borrowed_count, "of those that are no hit, how many got idle memory of the arena")                     \
     X(small_count, "requests below smallest_bytes")                                                          \
     X(dropped_count, "requests that were not recorded for want of room")                                     \

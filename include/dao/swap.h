@@ -238,7 +238,7 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  *         DAO_ERR_STOPPED where `is_cancelled` said so; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to
- *        a second or two where little fits.
+ *        a second where little fits.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem,
                                                       const dao_swap_plan_config_t *config,

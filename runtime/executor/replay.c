@@ -145,14 +145,25 @@ static dao_status_t queue_kernel(dao_replay_t *replay, uint32_t index)
     return config->launch(index, replay->addresses, workspace, config->user);
 }
 
+static dao_status_t watch(const dao_replay_t *replay, dao_stream_role_t role, const dao_swap_copy_t *copy,
+                          bool is_behind)
+{
+    const dao_replay_config_t *config = &replay->config;
+    return config->watch != NULL ? config->watch(role, copy, is_behind, config->user) : DAO_OK;
+}
+
 static dao_status_t queue_copy(dao_replay_t *replay, dao_stream_role_t role, const dao_swap_copy_t *copy)
 {
     dao_timeline_t *timeline = replay->config.timeline;
     void *device = device_at(replay, copy->address_bytes);
     void *host = host_at(replay, copy->slot_bytes);
-    return timeline->ops->copy(timeline->lanes[role].stream,
-                               copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
-                               copy->is_in ? device : host, copy->is_in ? host : device, copy->size_bytes);
+    dao_status_t status = watch(replay, role, copy, false);
+    if (status == DAO_OK) {
+        status = timeline->ops->copy(
+            timeline->lanes[role].stream, copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+            copy->is_in ? device : host, copy->is_in ? host : device, copy->size_bytes);
+    }
+    return status == DAO_OK ? watch(replay, role, copy, true) : status;
 }
 
 static dao_status_t queue_thing(dao_replay_t *replay, dao_order_thing_t thing)

@@ -12,6 +12,10 @@
 typedef dao_status_t (*dao_replay_launch_t)(uint32_t index, void *const *addresses, void *workspace,
                                             void *user);
 
+/* Called before a copy of the schedule is queued on its lane, and again behind it: it may queue something there. */
+typedef dao_status_t (*dao_replay_watch_t)(dao_stream_role_t role, const dao_swap_copy_t *copy,
+                                           bool is_behind, void *user);
+
 /* Everything is borrowed and outlives the replay. */
 typedef struct dao_replay_config {
     dao_timeline_t *timeline;
@@ -20,6 +24,7 @@ typedef struct dao_replay_config {
     void *device_address;                /* schedule->arena_bytes */
     void *host_address;                  /* schedule->host_bytes, pinned */
     dao_replay_launch_t launch;
+    dao_replay_watch_t watch; /* NULL: nobody looks at copies */
     void *user;
 } dao_replay_config_t;
 
