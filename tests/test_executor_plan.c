@@ -3,6 +3,7 @@
    calls that fail. */
 #include "backends/sim/sim.h"
 #include "base/fault.h"
+#include "runtime/executor/adopt.h"
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
@@ -485,6 +486,52 @@ static void other_times_are_planned_anew(void)
     end();
 }
 
+/* The only shape, of which the executor believes that its link was half as fast as it is: the next measurement has it planned
+   anew. */
+static void mistake_link(void)
+{
+    executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_s /= 2;
+}
+
+static void run_until_planned_anew(uint64_t count)
+{
+    for (int i = 0; i < PATIENCE && stats_now().replan_count < count; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().replan_count, count);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual); /* it is followed, measured and compared */
+    }
+}
+
+static void a_new_plan_stays_if_it_is_no_slower(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_until_planned(&usual, STEPS);
+    mistake_link();
+    run_until_planned_anew(1);
+    CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 0);
+    dao_shape_t *shape = executor->engine.adopt->shapes[0];
+    shape->step_ns = 1; /* as if the plan that is followed took no time */
+    const dao_course_t *course = shape->course;
+    dao_course_t *other = NULL;
+    dao_desk_job_t *job = dao_desk_job_create(&shape->log, executor->engine.meter.kernel_ns);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    job->problem.capacity_bytes = executor->engine.config.arena_bytes;
+    job->problem.host.in_bytes_per_s = LINK_BYTES_PER_S;
+    CU_ASSERT_EQUAL_FATAL(dao_course_create(&job->problem, NULL, NULL, &other), DAO_OK);
+    dao_desk_job_destroy(job);
+    shape->new_course = other;
+    shape->next_measure = shape->seen_count + 2;
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 1);
+    CU_ASSERT_PTR_EQUAL(shape->course, course);
+    CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
+    end();
+}
+
 /* ---- random edits ---- */
 
 static uint64_t state;
@@ -661,6 +708,7 @@ static CU_TestInfo tests[] = {
     {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
     {"more shapes than are kept", more_shapes_than_are_kept},
     {"other times are planned anew", other_times_are_planned_anew},
+    {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
     {"random edits in virtual time", random_edits_in_virtual_time},
     {"random edits on threads", random_edits_on_threads},
     {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},

@@ -282,6 +282,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
     X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \
     X(uint64_t, deviation_count, "steps that left their plan")                                               \
     X(uint64_t, replan_count, "plans made anew, as times had changed")                                       \
+    X(uint64_t, plan_dropped_count,                                                                          \
+      "of these, those that were slower than the plan before, which came back")                              \
     X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
     X(uint64_t, measured_step_count, "steps that were measured")                                             \
     X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \

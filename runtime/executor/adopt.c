@@ -40,6 +40,7 @@ static void destroy_shape(dao_shape_t *shape)
 {
     dao_course_destroy(shape->course);
     dao_course_destroy(shape->new_course);
+    dao_course_destroy(shape->former);
     dao_step_log_finish(&shape->log);
     dao_host_free(shape);
 }
@@ -128,6 +129,22 @@ static void deviate(dao_adopt_t *adopt)
     adopt->now = NULL;
 }
 
+/* The new course takes its place; the one that had it is kept to be compared with, or is the one that did not pay. */
+static void take_new_course(dao_shape_t *shape)
+{
+    dao_course_destroy(shape->former);
+    if (shape->is_returning) {
+        dao_course_destroy(shape->course);
+        shape->course = NULL;
+    }
+    shape->former = shape->course;
+    shape->former_step_ns = shape->step_ns;
+    shape->course = shape->new_course;
+    shape->new_course = NULL;
+    shape->is_returning = false;
+    shape->step_ns = 0;
+}
+
 /* The step begins as this shape does: its course is followed, the newest one. */
 static void follow(dao_adopt_t *adopt, dao_shape_t *shape)
 {
@@ -136,9 +153,7 @@ static void follow(dao_adopt_t *adopt, dao_shape_t *shape)
         leave(adopt);
     }
     if (shape->new_course != NULL) {
-        dao_course_destroy(shape->course);
-        shape->course = shape->new_course;
-        shape->new_course = NULL;
+        take_new_course(shape);
     }
     if (shape->course == NULL || engine->course != NULL) {
         return;
@@ -340,6 +355,26 @@ static void hand_in(dao_adopt_t *adopt, dao_shape_t *shape)
     adopt->at_desk = shape;
 }
 
+/* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and is taken to be made
+   with what is known now. Where kernels take other times the two cannot be compared: the new one stays. */
+static void compare_with_former(dao_adopt_t *adopt, dao_shape_t *shape)
+{
+    dao_course_t *former = shape->former;
+    bool is_comparable =
+        former != NULL && shape->former_step_ns != 0 && shape->new_course == NULL &&
+        !is_off((double)sum_of_kernels(&adopt->engine->meter), (double)former->basis.compute_ns);
+    shape->former = NULL;
+    if (is_comparable && shape->step_ns > shape->former_step_ns + shape->former_step_ns / DAO_ADOPT_LOSS) {
+        former->basis = shape->course->basis;
+        shape->new_course = former;
+        shape->is_returning = true;
+        shape->next_measure = shape->seen_count + 2;
+        adopt->engine->stats.plan_dropped_count++;
+        return;
+    }
+    dao_course_destroy(former);
+}
+
 static void use_measurement(dao_adopt_t *adopt)
 {
     const dao_meter_t *meter = &adopt->engine->meter;
@@ -350,8 +385,13 @@ static void use_measurement(dao_adopt_t *adopt)
     }
     note_links(adopt);
     count_step(adopt, shape);
+    bool is_by_course = adopt->measured_course != NULL && adopt->measured_course == shape->course;
+    if (is_by_course) {
+        shape->step_ns = meter->step_ns;
+        compare_with_former(adopt, shape);
+    }
     bool is_planned = shape->course != NULL;
-    bool wants_plan = is_planned ? adopt->is_by_course && has_changed(adopt, &shape->course->basis)
+    bool wants_plan = is_planned ? is_by_course && has_changed(adopt, &shape->course->basis)
                                  : shape->has_evicted && shape->try_count < DAO_ADOPT_TRIES_MAX;
     if (wants_plan && shape->new_course == NULL && is_link_known(adopt)) {
         hand_in(adopt, shape);
@@ -549,7 +589,7 @@ static void end_step(dao_adopt_t *adopt, dao_shape_t *shape)
     if (engine->meter.state == DAO_METER_RUNNING) {
         dao_meter_stop(&engine->meter);
         adopt->measured = shape;
-        adopt->is_by_course = engine->course != NULL;
+        adopt->measured_course = engine->course;
         shape->next_measure = shape->seen_count + (engine->course != NULL ? shape->measure_steps : 0);
     }
 }

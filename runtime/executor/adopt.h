@@ -21,6 +21,9 @@
 /* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5 %. */
 #define DAO_ADOPT_TOLERANCE 20u
 
+/* A new plan that takes more than 1 / this longer than the one before is given up for that: 2 %. */
+#define DAO_ADOPT_LOSS 50u
+
 /* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is full. */
 #define DAO_ADOPT_TRIES_MAX 3u
 
@@ -34,8 +37,12 @@ typedef struct dao_shape {
     uint32_t try_count;       /* plans that could not be made or entered since one was followed */
     dao_course_t *course;     /* NULL: none is made yet */
     dao_course_t *new_course; /* takes its place when the step begins the next time */
-    uint32_t measure_steps;   /* between measurements, while its course is followed */
-    uint64_t next_measure;    /* seen_count from which on it is measured */
+    dao_course_t *former;     /* that it took the place of, until the new one is measured; NULL */
+    bool is_returning;        /* new_course was the former one */
+    uint64_t step_ns;         /* as measured last while `course` was followed; 0: not yet */
+    uint64_t former_step_ns;
+    uint32_t measure_steps; /* between measurements, while its course is followed */
+    uint64_t next_measure;  /* seen_count from which on it is measured */
 } dao_shape_t;
 
 struct dao_adopt {
@@ -50,7 +57,7 @@ struct dao_adopt {
     dao_shape_t *now;      /* the step goes on as this one did; NULL: as none, or it has not begun */
     dao_shape_t *before;   /* the step before; NULL: none of the shapes */
     dao_shape_t *measured; /* whose step the meter has; NULL: of none */
-    bool is_by_course;     /* of that step: its course was followed throughout */
+    const dao_course_t *measured_course; /* that was followed throughout that step; NULL: none was */
     dao_shape_t *at_desk;
     dao_swap_tier_t link; /* as measured last; without speed: not yet */
     dao_swap_tier_t file; /* likewise, through the pinned pieces */
