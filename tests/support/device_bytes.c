@@ -160,7 +160,8 @@ static scratch_t *scratch_create(dao_backend_device_t *device, size_t size_bytes
 static desk_t *desk_of(const dao_runtime_t *runtime)
 {
     desk_t *there = desk_find(runtime->device, 0);
-    if (there != NULL && there->is_direct == runtime->info.host_accessible) {
+    if (there != NULL && there->index == runtime->device_index &&
+        there->is_direct == runtime->info.host_accessible) {
         return there;
     }
     device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
