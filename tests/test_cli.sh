@@ -168,6 +168,20 @@ expect 0 "bound 6 bytes" plan "$folder/y.csv" --period 4 --verify --method all
 expect 0 "6 bytes: everything fits" plan "$folder/x.csv" --capacity 6
 expect 0 "5 bytes: it cannot fit" plan "$folder/x.csv" --capacity 5
 expect 0 "1 do not fit" plan "$folder/x.csv" --capacity 5
+printf 'id,lower,upper,size,pool\na,0,3,4,1\nb,3,9,4,\nc,1,4,2,0\n' >"$folder/z.csv"
+expect 0 "3 buffers, bound 6 bytes, 2 pools" plan "$folder/z.csv" --verify --method all
+expect 0 "pools: 2 4 0" plan "$folder/z.csv" --pools 3,4,none --verify --method size_first_fit -o "$folder/plan.csv" \
+    --svg "$folder/plan.svg"
+[ "$(head -1 "$folder/plan.csv")" = "id,lower,upper,size,pool,offset" ] || fail "the first line of a plan with pools"
+expect 0 '"pool_peak_bytes"' plan "$folder/plan.csv" --verify --json
+expect 0 "1 do not fit (2 bytes)  pools: 0 4" plan "$folder/z.csv" --pools 1,4 --verify
+expect 1 "plan.csv: buffer 0 is fixed up to 4, its pool holds 3" plan "$folder/plan.csv" --pools 3,3
+expect 1 "z.csv: buffer 0 is for pool 1, there are 1" plan "$folder/z.csv" --capacity 8
+expect 2 "--capacity or --pools, one of them" plan "$folder/z.csv" --capacity 8 --pools 8
+expect 2 '--pools: ""' plan "$folder/z.csv" --pools 8,
+expect 2 '--pools: "0" is not from 1 to' plan "$folder/z.csv" --pools 0
+expect 2 "is no number of bytes" plan "$folder/z.csv" --pools 0000000000000000000000000000000000000000000000000001
+expect 2 "--pools: there can be 64" plan "$folder/z.csv" --pools "$(printf '1,%.0s' $(seq 64))1"
 expect 0 '"proved":true' plan "$trace/mobilenet_v2.4.events.csv" --json --work 1000000
 for field in method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer; do
     has $field

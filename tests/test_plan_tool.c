@@ -87,7 +87,7 @@ static void check_row(const dao_plan_contest_t *contest, const dao_plan_row_t *r
     CU_ASSERT(row->is_proved || row->peak_bytes > row->bound_bytes);
     CU_ASSERT(dao_plan_row_ratio(row) >= 1);
     if (row->plan != NULL) {
-        CU_ASSERT_EQUAL(dao_plan_check(&contest->problem, dao_plan_offsets(row->plan), NULL), DAO_OK);
+        CU_ASSERT_EQUAL(dao_plan_row_verify(contest, row), DAO_OK);
         CU_ASSERT(row->memory_bytes > 0);
         CU_ASSERT(row->first_cpu_ns > 0 && row->first_cpu_ns <= row->cpu_ns);
         CU_ASSERT(row->first_peak_bytes >= row->peak_bytes);
@@ -143,6 +143,66 @@ static void what_does_not_fit_is_counted(void)
     CU_ASSERT_EQUAL(row.unplaced_count, 1);
     CU_ASSERT_EQUAL(row.unplaced_bytes, 4);
     CU_ASSERT_FALSE(row.is_proved);
+    dao_plan_row_finish(&row);
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&input);
+}
+
+/* Four at once: a has to be in pool 1, which holds nothing beside it, and pool 0 holds two of the others. Strategies know one
+   pool. Read again, the plan is what it was. */
+static void several_pools_are_filled(void)
+{
+    static const dao_plan_pool_t pools[] = {{.capacity_bytes = 8}, {.capacity_bytes = 4}, {0}};
+    dao_plan_problem_t problem = {.pools = pools, .pool_count = 3};
+    dao_plan_input_t input, again;
+    dao_plan_contest_t contest;
+    read_text("id,lower,upper,size,pool\na,0,3,4,1\nb,0,3,4,\nc,1,3,4,\nd,2,4,4,\n", &input);
+    CU_ASSERT_EQUAL(input.pool_count, 2);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_init(&contest, &input, &problem), DAO_OK);
+    contest.work_limit = WORK;
+    for (size_t way = 0; way < dao_plan_way_count(); way++) {
+        dao_plan_row_t row;
+        CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way, &row), DAO_OK);
+        CU_ASSERT_EQUAL(row.has_peak, row.plan != NULL);
+        if (row.plan == NULL) {
+            continue;
+        }
+        CU_ASSERT_EQUAL(row.peak_bytes, 16);
+        CU_ASSERT_EQUAL(dao_plan_pool_peak(row.plan, 0), 8);
+        CU_ASSERT_EQUAL(dao_plan_pool_peak(row.plan, 1), 4);
+        CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, row.plan), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+        for (size_t i = 0; i < input.buffer_count; i++) {
+            CU_ASSERT_EQUAL(again.buffers[i].pool, dao_plan_pool(row.plan, i));
+            CU_ASSERT_EQUAL(again.buffers[i].fixed_offset, dao_plan_offset(row.plan, i));
+        }
+        CU_ASSERT_EQUAL(again.pool_count, 3);
+        dao_plan_input_finish(&again);
+        dao_plan_row_finish(&row);
+    }
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&input);
+}
+
+/* A plan for other pools is no plan for these. */
+static void plans_are_verified_in_their_pools(void)
+{
+    static const dao_plan_pool_t pools[] = {{.capacity_bytes = 4}, {0}};
+    dao_plan_problem_t problem = {.pools = pools, .pool_count = 2};
+    dao_plan_input_t input;
+    dao_plan_contest_t contest;
+    dao_plan_row_t row;
+    read_text("id,lower,upper,size\na,0,3,4\nb,0,3,4\n", &input);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_init(&contest, &input, &problem), DAO_OK);
+    contest.work_limit = WORK;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("best"), &row), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_OK);
+    contest.problem.pool_count = 1;
+    CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_ERR_INVALID);
+    dao_fault_arm(DAO_FAULT_ANY, 0, false);
+    CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
     dao_plan_row_finish(&row);
     dao_plan_contest_finish(&contest);
     dao_plan_input_finish(&input);
@@ -295,12 +355,10 @@ static void a_plan_is_written_as_minimalloc_writes_it(void)
     dao_plan_input_finish(&input);
 }
 
-/* Every tag that begins ends; gives the number of tooltips. */
-static size_t draw(const dao_plan_input_t *input, const char *title)
+/* Draws the plan and gives the bytes, which the caller frees: every tag that begins ends. */
+static char *draw_plan(const dao_plan_input_t *input, const char *title, const dao_plan_t *plan)
 {
-    dao_plan_t *plan = plan_of(input, "lowest_start");
     CU_ASSERT_EQUAL(dao_plan_draw(path, title, input, plan), DAO_OK);
-    dao_plan_release(plan);
     char *text = read_back();
     CU_ASSERT_EQUAL(strncmp(text, "<svg ", 5), 0);
     CU_ASSERT_EQUAL(count_text(text, "<svg"), count_text(text, "</svg>"));
@@ -310,6 +368,15 @@ static size_t draw(const dao_plan_input_t *input, const char *title)
     CU_ASSERT_EQUAL(count_text(text, "<rect") + count_text(text, "<path"),
                     count_text(text, "/>") + count_text(text, "</rect>") + count_text(text, "</path>"));
     CU_ASSERT_EQUAL(count_text(text, "\"nan") + count_text(text, "\"inf"), 0);
+    return text;
+}
+
+/* Gives the number of tooltips. */
+static size_t draw(const dao_plan_input_t *input, const char *title)
+{
+    dao_plan_t *plan = plan_of(input, "lowest_start");
+    char *text = draw_plan(input, title, plan);
+    dao_plan_release(plan);
     size_t count = count_text(text, "</title></rect>");
     free(text);
     return count;
@@ -329,6 +396,29 @@ static void every_buffer_is_drawn(void)
     make("cut:60000", &input);
     count = draw(&input, "cut");
     CU_ASSERT(count > 2000 && count <= 20000);
+    dao_plan_input_finish(&input);
+}
+
+/* Two pools of 4 bytes: each has half of the 720 pixels. */
+static void pools_are_drawn_above_each_other(void)
+{
+    static const dao_plan_pool_t pools[2] = {{0}, {0}};
+    static const uint64_t offsets[] = {0, 0};
+    static const uint32_t pool_numbers[] = {0, 1};
+    dao_plan_input_t input;
+    dao_plan_t *plan = NULL;
+    read_text("id,lower,upper,size\na,0,3,4\nb,0,3,4\n", &input);
+    dao_plan_problem_t problem = dao_plan_input_problem(&input);
+    problem.pools = pools;
+    problem.pool_count = 2;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_create(&problem, offsets, pool_numbers, &plan), DAO_OK);
+    char *text = draw_plan(&input, "pools", plan);
+    CU_ASSERT_EQUAL(count_text(text, "y=\"400.00\" width=\"1200.00\" height=\"360.00\""), 1);
+    CU_ASSERT_EQUAL(count_text(text, "y=\"40.00\" width=\"1200.00\" height=\"360.00\""), 1);
+    CU_ASSERT_EQUAL(count_text(text, ">pool 0<"), 1);
+    CU_ASSERT_EQUAL(count_text(text, ">pool 1<"), 1);
+    free(text);
+    dao_plan_release(plan);
     dao_plan_input_finish(&input);
 }
 
@@ -450,6 +540,8 @@ static CU_TestInfo tests[] = {
     {"every way runs", every_way_runs},
     {"equal work gives equal plans", equal_work_gives_equal_plans},
     {"what does not fit is counted", what_does_not_fit_is_counted},
+    {"several pools are filled", several_pools_are_filled},
+    {"plans are verified in their pools", plans_are_verified_in_their_pools},
     {"closed lives overlap where they touch", closed_lives_overlap_where_they_touch},
     {"lives by clocks are placed", lives_by_clocks_are_placed},
     {"wrong problems are refused", wrong_problems_are_refused},
@@ -457,6 +549,7 @@ static CU_TestInfo tests[] = {
     {"a written plan is read back", a_written_plan_is_read_back},
     {"a plan is written as MiniMalloc writes it", a_plan_is_written_as_minimalloc_writes_it},
     {"every buffer is drawn", every_buffer_is_drawn},
+    {"pools are drawn above each other", pools_are_drawn_above_each_other},
     {"files that cannot be written are told", files_that_cannot_be_written_are_told},
     {"every goal can be run", every_goal_can_be_run},
     {"results are held to their limits", results_are_held_to_their_limits},

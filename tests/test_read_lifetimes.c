@@ -25,7 +25,7 @@ static dao_status_t read_text(const char *text, dao_plan_input_t *out_lifetimes)
     return dao_read_lifetimes(path, NULL, out_lifetimes);
 }
 
-/* Compares with "id begin-end size, ..."; behind the size may stand @alignment and =offset. */
+/* Compares with "id begin-end size, ..."; behind the size may stand @alignment, =offset and #pool. */
 static void check(const dao_plan_input_t *lifetimes, const char *wanted)
 {
     char text[1024] = "";
@@ -43,6 +43,9 @@ static void check(const dao_plan_input_t *lifetimes, const char *wanted)
         if (buffer->fixed_offset != DAO_PLAN_NOWHERE) {
             length +=
                 (size_t)snprintf(text + length, sizeof(text) - length, "=%" PRIu64, buffer->fixed_offset);
+        }
+        if (buffer->pool != DAO_PLAN_ANY_POOL) {
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "#%" PRIu32, buffer->pool);
         }
     }
     CU_ASSERT_STRING_EQUAL(text, wanted);
@@ -66,6 +69,8 @@ static void every_format_is_read(void)
         {"size,end,hint,start,buffer\n8,2,7,1,x\n", "x 1-3 8", 0},
         {"buffer_id,begin,upper,size,alignment,offset\nx,1,2,8,0,\ny,1,2,8,64,128\n",
          "x 1-2 8, y 1-2 8@64=128", 0},
+        {"id,lower,upper,size,pool,offset\nx,1,2,8,63,64\ny,1,2,8,0,\nz,1,2,8,,\n",
+         "x 1-2 8=64#63, y 1-2 8#0, z 1-2 8", 0},
         {HEADER "a,0,3,0\nb,3,3,5\nc,0,18446744073709551615,281474976710656\n",
          "c 0-18446744073709551615 281474976710656", 2},
         {"2:0  2 3 2408448\n0  0 2 64\n", "2:0 2-3 2408448, 0 0-2 64", 0},
@@ -166,6 +171,8 @@ static void what_is_wrong_is_told_with_line_and_column(void)
         {"id,lower,upper,size,alignment\na,0,3,4,4294967296\n", "f:2:9: alignment is no power of two"},
         {"id,lower,upper,size,offset\na,0,3,4,18446744073709551616\n", "f:2:9: offset does not fit"},
         {"id,lower,upper,size,offset\na,0,3,4,18446744073709551615\n", "f:2:9: offset is more than"},
+        {"id,lower,upper,size,pool\na,0,3,4,64\n", "f:2:9: pools have numbers from 0 to 63"},
+        {"id,lower,upper,size,pool\na,0,3,4,fast\n", "f:2:9: pool is no number"},
         {GAPS "6", "f:2:10: a gap is LOWER-UPPER"},
         {GAPS "6-", "f:2:11: the end of a gap is no number"},
         {GAPS "6-7@", "f:2:13: the begin of a gap is no number"},

@@ -292,8 +292,8 @@ static dao_status_t run_method(dao_plan_contest_t *contest, const char *method, 
         return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no method", method);
     }
     dao_status_t status = dao_plan_contest_run(contest, way, out_row);
-    if (status == DAO_OK && out_row->plan != NULL) {
-        status = dao_plan_check(&contest->problem, dao_plan_offsets(out_row->plan), NULL);
+    if (status == DAO_OK) {
+        status = dao_plan_row_verify(contest, out_row);
         dao_plan_row_finish(out_row);
     }
     return status;

@@ -17,13 +17,16 @@
 #define METHOD_DEFAULT    "best"
 #define METHOD_ALL        "all"
 
-enum { TITLE_BYTES = 256, NANOSECOND_PLACES = 9 };
+#define POOL_ENDLESS "none" /* in --pools: no limit */
+
+enum { TITLE_BYTES = 256, NANOSECOND_PLACES = 9, CAPACITY_TEXT_BYTES = 40 };
 
 typedef struct settings {
     const char *method;
     const char *budget;
     const char *work;
     const char *capacity;
+    const char *pools;
     const char *alignment;
     const char *period;
     const char *margin;
@@ -43,6 +46,8 @@ static const dao_option_t options[] = {
     {"work", "N", offsetof(settings_t, work), "steps of work a method: equal steps give equal plans"},
     {"capacity", "BYTES", offsetof(settings_t, capacity),
      "can it be placed in so many? Ends when it is; what does not fit is told"},
+    {"pools", "BYTES,...", offsetof(settings_t, pools),
+     "several pools, what each may hold, or none: no limit; buffers fill them in this order"},
     {"align", "BYTES", offsetof(settings_t, alignment), "of every offset that has none of its own"},
     {"period", "N", offsetof(settings_t, period),
      "the step repeats after N: lives that go beyond it go on at its start"},
@@ -53,7 +58,8 @@ static const dao_option_t options[] = {
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if FILE is a step that has several"},
     {"verify", NULL, offsetof(settings_t, is_verified), "check every plan once more, by a sweep"},
     {"svg", "OUT", offsetof(settings_t, svg), "draw the best plan"},
-    {"o", "PLAN", offsetof(settings_t, output), "write the best plan as CSV: id, lower, upper, size, offset"},
+    {"o", "PLAN", offsetof(settings_t, output),
+     "write the best plan as CSV: id, lower, upper, size, offset; pool, if there are several"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
     {NULL, NULL, 0, NULL},
 };
@@ -65,7 +71,8 @@ typedef struct planning {
     size_t way; /* else this one */
     uint64_t budget_ns;
     uint64_t work_limit;
-    dao_plan_pool_t pool;
+    dao_plan_pool_t pools[DAO_PLAN_POOL_COUNT_MAX];
+    uint32_t pool_count; /* that the command line gives; 0: as many as the buffers need, without limits */
     dao_plan_generate_config_t generate;
     dao_plan_problem_t problem;
     char title[TITLE_BYTES];
@@ -133,12 +140,50 @@ static int read_time(const dao_command_t *command, const char *option, const cha
                    : dao_usage_error(command->name, "--%s: \"%.40s\" is no time above 0", option, text);
 }
 
+/* Reads what a pool of --pools may hold, from the beginning of `text`. */
+static int read_capacity(const dao_command_t *command, const char *text, size_t length, uint64_t *out_bytes)
+{
+    char capacity[CAPACITY_TEXT_BYTES];
+    if (length >= sizeof(capacity)) {
+        return dao_usage_error(command->name, "--pools: \"%.40s\" is no number of bytes", text);
+    }
+    memcpy(capacity, text, length);
+    capacity[length] = '\0';
+    return strcmp(capacity, POOL_ENDLESS) == 0
+               ? DAO_EXIT_OK
+               : read_bytes(command, "pools", capacity, DAO_PLAN_TOTAL_MAX, out_bytes);
+}
+
+/* Reads the pools of --pools, or the one of --capacity. */
+static int read_pools(const dao_command_t *command, planning_t *planning)
+{
+    const settings_t *settings = planning->settings;
+    if (settings->pools == NULL) {
+        planning->pool_count = settings->capacity != NULL ? 1 : 0;
+        return read_bytes(command, "capacity", settings->capacity, DAO_PLAN_TOTAL_MAX,
+                          &planning->pools[0].capacity_bytes);
+    }
+    if (settings->capacity != NULL) {
+        return dao_usage_error(command->name, "--capacity or --pools, one of them");
+    }
+    int exit_code = DAO_EXIT_OK;
+    for (const char *at = settings->pools; at != NULL && exit_code == DAO_EXIT_OK;) {
+        size_t length = strcspn(at, ",");
+        if (planning->pool_count == DAO_PLAN_POOL_COUNT_MAX) {
+            return dao_usage_error(command->name, "--pools: there can be %u", DAO_PLAN_POOL_COUNT_MAX);
+        }
+        exit_code =
+            read_capacity(command, at, length, &planning->pools[planning->pool_count++].capacity_bytes);
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    return exit_code;
+}
+
 static int read_problem(const dao_command_t *command, planning_t *planning)
 {
     const settings_t *settings = planning->settings;
     uint64_t alignment = 0, period = 0, margin = 0;
-    int exit_code = read_bytes(command, "capacity", settings->capacity, DAO_PLAN_TOTAL_MAX,
-                               &planning->pool.capacity_bytes);
+    int exit_code = read_pools(command, planning);
     if (exit_code == DAO_EXIT_OK) {
         exit_code = read_bytes(command, "align", settings->alignment, UINT32_MAX, &alignment);
     }
@@ -152,8 +197,7 @@ static int read_problem(const dao_command_t *command, planning_t *planning)
     if (exit_code == DAO_EXIT_OK) {
         exit_code = read_time(command, "margin", settings->margin, &margin);
     }
-    planning->problem = (dao_plan_problem_t){.pools = &planning->pool,
-                                             .pool_count = 1,
+    planning->problem = (dao_plan_problem_t){.pools = planning->pools,
                                              .is_closed = settings->is_closed,
                                              .period = period,
                                              .margin = margin,
@@ -206,18 +250,6 @@ static void keep_best(planning_t *planning, dao_plan_row_t *row)
     }
 }
 
-static dao_status_t verify(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
-{
-    if (row->plan == NULL) {
-        return DAO_OK;
-    }
-    dao_status_t status = dao_plan_check(&contest->problem, dao_plan_offsets(row->plan), NULL);
-    if (status != DAO_OK) {
-        dao_error_prefix("%s: ", row->method);
-    }
-    return status;
-}
-
 static dao_status_t run_way(planning_t *planning, dao_plan_contest_t *contest, size_t way)
 {
     dao_plan_row_t row;
@@ -227,7 +259,10 @@ static dao_status_t run_way(planning_t *planning, dao_plan_contest_t *contest, s
         return status;
     }
     if (planning->settings->is_verified) {
-        status = verify(contest, &row);
+        status = dao_plan_row_verify(contest, &row);
+    }
+    if (status != DAO_OK) {
+        dao_error_prefix("%s: ", row.method);
     }
     if (status == DAO_OK) {
         dao_plan_table_row(&planning->table, &row);
@@ -277,6 +312,9 @@ static void print_head(const planning_t *planning, const dao_plan_input_t *input
 {
     (void)printf("%s: %zu buffers, bound %" PRIu64 " bytes", planning->title, input->buffer_count,
                  bound_bytes);
+    if (planning->problem.pool_count > 1) {
+        (void)printf(", %" PRIu32 " pools", planning->problem.pool_count);
+    }
     if (input->left_out_count > 0) {
         (void)printf(", %" PRIu64 " without bytes or a life left out", input->left_out_count);
     }
@@ -290,15 +328,18 @@ static void print_decision(const planning_t *planning)
     if (planning->settings->capacity == NULL) {
         return;
     }
-    const char *answer = best->plan != NULL && best->unplaced_count == 0     ? "everything fits"
-                         : planning->pool.capacity_bytes < best->bound_bytes ? "it cannot fit"
-                                                                             : "no way to fit it was found";
-    (void)printf("\n%" PRIu64 " bytes: %s\n", planning->pool.capacity_bytes, answer);
+    const char *answer = best->plan != NULL && best->unplaced_count == 0 ? "everything fits"
+                         : planning->pools[0].capacity_bytes < best->bound_bytes
+                             ? "it cannot fit"
+                             : "no way to fit it was found";
+    (void)printf("\n%" PRIu64 " bytes: %s\n", planning->pools[0].capacity_bytes, answer);
 }
 
 static dao_status_t plan_input(planning_t *planning, const dao_plan_input_t *input)
 {
     dao_plan_contest_t contest;
+    uint32_t least_count = input->pool_count > 0 ? input->pool_count : 1;
+    planning->problem.pool_count = planning->pool_count > 0 ? planning->pool_count : least_count;
     dao_status_t status = dao_plan_contest_init(&contest, input, &planning->problem);
     if (status != DAO_OK) {
         dao_error_prefix("%s: ", planning->title);
@@ -365,7 +406,7 @@ const dao_command_t dao_command_plan = {
     .arguments = "[FILE]",
     .summary = "place buffers of known lives in as little memory as can be",
     .details = "FILE has lifetimes: CSV with the columns id, lower, upper, size and perhaps "
-               "alignment, offset, gaps; "
+               "alignment, offset, gaps, pool; "
                "the\n"
                "events of a program; or a recorded step, a folder or one of the files that `dao run` "
                "takes.\n"

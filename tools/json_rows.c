@@ -52,6 +52,20 @@ void dao_json_rows_count(dao_json_rows_t *rows, const char *key, uint64_t count)
     put_value(rows, key, json_object_new_uint64(count));
 }
 
+void dao_json_rows_counts(dao_json_rows_t *rows, const char *key, const uint64_t *counts, size_t count)
+{
+    struct json_object *array = json_object_new_array();
+    for (size_t i = 0; i < count && array != NULL; i++) {
+        struct json_object *value = json_object_new_uint64(counts[i]);
+        if (value == NULL || json_object_array_add(array, value) != 0) {
+            (void)json_object_put(value);
+            (void)json_object_put(array);
+            array = NULL;
+        }
+    }
+    put_value(rows, key, array);
+}
+
 void dao_json_rows_decimal(dao_json_rows_t *rows, const char *key, double value, int decimals)
 {
     char text[64];

@@ -6,6 +6,7 @@
 #include <json-c/json_types.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct dao_json_rows {
@@ -21,6 +22,8 @@ void dao_json_rows_finish(dao_json_rows_t *rows);
 void dao_json_rows_begin(dao_json_rows_t *rows);
 void dao_json_rows_text(dao_json_rows_t *rows, const char *key, const char *text);
 void dao_json_rows_count(dao_json_rows_t *rows, const char *key, uint64_t count);
+/* An array of counts. */
+void dao_json_rows_counts(dao_json_rows_t *rows, const char *key, const uint64_t *counts, size_t count);
 void dao_json_rows_decimal(dao_json_rows_t *rows, const char *key, double value, int decimals);
 void dao_json_rows_flag(dao_json_rows_t *rows, const char *key, bool flag);
 void dao_json_rows_null(dao_json_rows_t *rows, const char *key);

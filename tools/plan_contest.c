@@ -126,8 +126,8 @@ static dao_status_t run_strategy(dao_plan_contest_t *contest, strategy_t strateg
 {
     dao_status_t status = DAO_OK;
     const dao_plan_problem_t *problem = &contest->problem;
-    if (problem->clock_count > 0 || problem->period > 0 || problem->margin > 0) {
-        return DAO_OK; /* what comes after what is open, or not what the lives say */
+    if (problem->clock_count > 0 || problem->period > 0 || problem->margin > 0 || problem->pool_count > 1) {
+        return DAO_OK; /* what comes after what is open, or not what the lives say, or there is no one pool */
     }
     if (!contest->has_trace) {
         status = dao_plan_input_replay(contest->input, contest->problem.is_closed, &contest->trace);
@@ -228,7 +228,8 @@ dao_status_t dao_plan_contest_run(dao_plan_contest_t *contest, size_t way, dao_p
 {
     dao_plan_row_t row = {.method = ways[way].name,
                           .buffer_count = contest->input->buffer_count,
-                          .bound_bytes = contest->bound_bytes};
+                          .bound_bytes = contest->bound_bytes,
+                          .pool_count = contest->problem.pool_count == 0 ? 1 : contest->problem.pool_count};
     dao_status_t status = ways[way].is_method ? run_method(contest, (dao_plan_method_t)ways[way].number, &row)
                                               : run_strategy(contest, (strategy_t)ways[way].number, &row);
     if (status != DAO_OK) {
@@ -243,6 +244,24 @@ void dao_plan_row_finish(dao_plan_row_t *row)
 {
     dao_plan_release(row->plan);
     row->plan = NULL;
+}
+
+dao_status_t dao_plan_row_verify(const dao_plan_contest_t *contest, const dao_plan_row_t *row)
+{
+    if (row->plan == NULL) {
+        return DAO_OK;
+    }
+    size_t count = dao_plan_count(row->plan);
+    uint32_t *pools = dao_host_calloc(count + 1, sizeof(*pools));
+    if (pools == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the pools of %zu buffers", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pools[i] = dao_plan_pool(row->plan, i);
+    }
+    dao_status_t status = dao_plan_check(&contest->problem, dao_plan_offsets(row->plan), pools);
+    dao_host_free(pools);
+    return status;
 }
 
 double dao_plan_row_ratio(const dao_plan_row_t *row)

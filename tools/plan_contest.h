@@ -1,5 +1,5 @@
 /* Every way of placing the same buffers, side by side: the planner's methods (dao/plan.h), and strategies, which is what
-   programs had before they planned. A strategy sees the allocations and frees one after the other and keeps no plan. */
+   programs had before they planned. A strategy sees the allocations and frees one after the other, knows one pool, and keeps no plan. */
 #ifndef DAO_TOOLS_PLAN_CONTEST_H
 #define DAO_TOOLS_PLAN_CONTEST_H
 
@@ -39,6 +39,7 @@ typedef struct dao_plan_row {
     uint64_t first_cpu_ns;     /* of a method: until it had its first plan */
     uint64_t first_peak_bytes; /* of that plan */
     uint64_t memory_bytes;     /* most that a method held; 0 for a strategy */
+    uint32_t pool_count;       /* the peak is that of all of them together */
     dao_plan_t *plan;          /* of a method that has one; else NULL */
 } dao_plan_row_t;
 
@@ -60,6 +61,9 @@ bool dao_plan_way_find(const char *name, size_t *out_way);
 DAO_NODISCARD dao_status_t dao_plan_contest_run(dao_plan_contest_t *contest, size_t way,
                                                 dao_plan_row_t *out_row);
 void dao_plan_row_finish(dao_plan_row_t *row);
+
+/* Checks the plan of a row, if it has one, once more: by dao_plan_check(), whose answers it gives. Cost: of that. */
+DAO_NODISCARD dao_status_t dao_plan_row_verify(const dao_plan_contest_t *contest, const dao_plan_row_t *row);
 
 /* Peak over bound; 1 where nothing is to be placed. */
 double dao_plan_row_ratio(const dao_plan_row_t *row);

@@ -43,11 +43,12 @@ typedef struct drawing {
     const dao_plan_input_t *input;
     const dao_plan_t *plan;
     dao_plan_report_t report;
-    uint64_t begin, end; /* of all lives */
-    double time_step;    /* pixels a unit of time */
-    double offset_step;  /* pixels a byte */
-    double side_min;     /* of rectangles that are drawn one by one */
-    double *cells;       /* the part of each cell that small ones use */
+    uint64_t begin, end;                           /* of all lives */
+    double time_step;                              /* pixels a unit of time */
+    double offset_step;                            /* pixels a byte */
+    double side_min;                               /* of rectangles that are drawn one by one */
+    uint64_t pool_begins[DAO_PLAN_POOL_COUNT_MAX]; /* where each begins, above the peaks of those before */
+    double *cells;                                 /* the part of each cell that small ones use */
 } drawing_t;
 
 typedef struct box {
@@ -59,11 +60,15 @@ static bool find_box(const drawing_t *drawing, size_t index, box_t *out_box)
 {
     const dao_plan_buffer_t *buffer = &drawing->input->buffers[index];
     uint64_t offset = dao_plan_offset(drawing->plan, index);
+    if (offset == DAO_PLAN_NOWHERE) {
+        return false;
+    }
+    uint64_t bottom = drawing->pool_begins[dao_plan_pool(drawing->plan, index)] + offset;
     *out_box = (box_t){.x = (double)(buffer->begin_time - drawing->begin) * drawing->time_step,
-                       .y = (double)offset * drawing->offset_step,
+                       .y = (double)bottom * drawing->offset_step,
                        .width = (double)(buffer->end_time - buffer->begin_time) * drawing->time_step,
                        .height = (double)buffer->size_bytes * drawing->offset_step};
-    return offset != DAO_PLAN_NOWHERE;
+    return true;
 }
 
 static bool is_drawn(const drawing_t *drawing, const box_t *box)
@@ -81,6 +86,9 @@ static void find_scale(drawing_t *drawing)
         const dao_plan_buffer_t *buffer = &input->buffers[i];
         drawing->begin = buffer->begin_time < drawing->begin ? buffer->begin_time : drawing->begin;
         drawing->end = buffer->end_time > drawing->end ? buffer->end_time : drawing->end;
+    }
+    for (uint32_t i = 1; i < DAO_PLAN_POOL_COUNT_MAX; i++) {
+        drawing->pool_begins[i] = drawing->pool_begins[i - 1] + dao_plan_pool_peak(drawing->plan, i - 1);
     }
     uint64_t peak = drawing->report.peak_bytes;
     drawing->time_step = WIDTH / (double)(drawing->end - drawing->begin);
@@ -240,6 +248,23 @@ static void draw_axes(const drawing_t *drawing)
     }
 }
 
+/* Names the pools at the right, if there is anything in another one than the first. */
+static void draw_pools(const drawing_t *drawing)
+{
+    if (dao_plan_pool_peak(drawing->plan, 0) == drawing->report.peak_bytes) {
+        return;
+    }
+    for (uint32_t i = 0; i < DAO_PLAN_POOL_COUNT_MAX; i++) {
+        if (dao_plan_pool_peak(drawing->plan, i) > 0) {
+            double y = TOP + HEIGHT - (double)drawing->pool_begins[i] * drawing->offset_step;
+            (void)fprintf(drawing->file, "<path class=\"line\" d=\"M%d %.1f h%d\"/>\n", LEFT, y,
+                          WIDTH + RIGHT);
+            (void)fprintf(drawing->file, "<text x=\"%d\" y=\"%.1f\">pool %" PRIu32 "</text>\n",
+                          LEFT + WIDTH + 4, y - 4, i);
+        }
+    }
+}
+
 static void draw_bound(const drawing_t *drawing)
 {
     const dao_plan_report_t *report = &drawing->report;
@@ -285,6 +310,7 @@ static void draw(drawing_t *drawing, const char *title)
                   drawing->input->buffer_count, report->peak_bytes, report->bound_bytes);
     draw_buffers(drawing);
     draw_bound(drawing);
+    draw_pools(drawing);
     draw_axes(drawing);
     draw_legend(drawing);
     (void)fputs("</svg>\n", file);

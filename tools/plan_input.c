@@ -1,7 +1,7 @@
 /* Growing arrays; every id is closed by a zero in one text.
 
    Invariants: id_offsets is NULL or has one entry for each buffer; a gap's buffer is not below the one before it; with clocks
-   each buffer has its own. */
+   each buffer has its own; a buffer's pool is below pool_count, or any. */
 #include "tools/plan_input.h"
 
 #include "tools/grow.h"
@@ -73,6 +73,9 @@ dao_status_t dao_plan_input_add(dao_plan_input_t *lifetimes, const char *id, con
     dao_status_t status = id == NULL ? DAO_OK : add_id(lifetimes, id);
     if (status == DAO_OK) {
         buffers[lifetimes->buffer_count++] = *buffer;
+        if (buffer->pool != DAO_PLAN_ANY_POOL && buffer->pool >= lifetimes->pool_count) {
+            lifetimes->pool_count = buffer->pool + 1;
+        }
     }
     return status;
 }

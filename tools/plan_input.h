@@ -21,6 +21,7 @@ typedef struct dao_plan_input {
     char *ids;
     size_t id_bytes, id_bytes_capacity;
     uint64_t left_out_count; /* what the file has without bytes or without a life */
+    uint32_t pool_count;     /* one above the highest that a buffer has to be in; 0: all may be in any */
 } dao_plan_input_t;
 
 void dao_plan_input_init(dao_plan_input_t *lifetimes);

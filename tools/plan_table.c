@@ -21,6 +21,15 @@ static double bytes_per_buffer(const dao_plan_row_t *row)
     return row->buffer_count == 0 ? 0 : (double)row->memory_bytes / (double)row->buffer_count;
 }
 
+static void add_pools(dao_json_rows_t *json, const dao_plan_row_t *row)
+{
+    uint64_t peaks[DAO_PLAN_POOL_COUNT_MAX];
+    for (uint32_t i = 0; i < row->pool_count; i++) {
+        peaks[i] = dao_plan_pool_peak(row->plan, i);
+    }
+    dao_json_rows_counts(json, "pool_peak_bytes", peaks, row->pool_count);
+}
+
 static void add_json(dao_json_rows_t *json, const dao_plan_row_t *row)
 {
     dao_json_rows_begin(json);
@@ -45,13 +54,22 @@ static void add_json(dao_json_rows_t *json, const dao_plan_row_t *row)
         dao_json_rows_null(json, "bytes_per_buffer");
     }
     dao_json_rows_count(json, "unplaced", row->unplaced_count);
+    if (row->plan != NULL && row->pool_count > 1) {
+        add_pools(json, row);
+    }
 }
 
-/* What each policy of the lifetime bins needs, or what does not fit. */
+/* What does not fit, how high each of several pools is used, and what each policy of the lifetime bins needs. */
 static void print_remark(const dao_plan_row_t *row)
 {
     if (row->unplaced_count > 0) {
         (void)printf("  %zu do not fit (%" PRIu64 " bytes)", row->unplaced_count, row->unplaced_bytes);
+    }
+    if (row->plan != NULL && row->pool_count > 1) {
+        (void)printf("  pools:");
+        for (uint32_t i = 0; i < row->pool_count; i++) {
+            (void)printf(" %" PRIu64, dao_plan_pool_peak(row->plan, i));
+        }
     }
     if (dao_plan_bin_policy_bytes(row->plan, 0) == 0) {
         return;

@@ -32,13 +32,16 @@ dao_status_t dao_plan_file_close(FILE *file, const char *path, dao_status_t stat
 typedef struct columns {
     bool has_alignment;
     bool has_gaps;
+    bool has_pools;
 } columns_t;
 
-static columns_t find_columns(const dao_plan_input_t *input)
+static columns_t find_columns(const dao_plan_input_t *input, const dao_plan_t *plan)
 {
-    columns_t columns = {.has_gaps = input->gap_count > 0};
+    columns_t columns = {.has_gaps = input->gap_count > 0, .has_pools = input->pool_count > 0};
     for (size_t i = 0; i < input->buffer_count; i++) {
         columns.has_alignment = columns.has_alignment || input->buffers[i].alignment_bytes != 0;
+        uint32_t pool = dao_plan_pool(plan, i);
+        columns.has_pools = columns.has_pools || (pool != 0 && pool != DAO_PLAN_ANY_POOL);
     }
     return columns;
 }
@@ -57,6 +60,14 @@ static void write_gaps(FILE *file, const dao_plan_input_t *input, size_t buffer,
     }
 }
 
+static void write_pool(FILE *file, uint32_t pool)
+{
+    if (pool != DAO_PLAN_ANY_POOL) {
+        (void)fprintf(file, "%" PRIu32, pool);
+    }
+    (void)fputc(',', file);
+}
+
 /* Writes a time, or the clocks of one. */
 static void write_time(FILE *file, const dao_plan_input_t *input, size_t buffer, uint64_t time,
                        const uint32_t *clocks)
@@ -71,10 +82,10 @@ static void write_time(FILE *file, const dao_plan_input_t *input, size_t buffer,
 
 static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const dao_plan_t *plan)
 {
-    columns_t columns = find_columns(input);
+    columns_t columns = find_columns(input, plan);
     size_t gap = 0;
-    (void)fprintf(file, "id,lower,upper,size,%s%soffset\n", columns.has_alignment ? "alignment," : "",
-                  columns.has_gaps ? "gaps," : "");
+    (void)fprintf(file, "id,lower,upper,size,%s%s%soffset\n", columns.has_alignment ? "alignment," : "",
+                  columns.has_gaps ? "gaps," : "", columns.has_pools ? "pool," : "");
     for (size_t i = 0; i < input->buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &input->buffers[i];
         char number[DAO_PLAN_INPUT_NUMBER_BYTES];
@@ -92,6 +103,10 @@ static dao_status_t write_lines(FILE *file, const dao_plan_input_t *input, const
         if (columns.has_gaps) {
             write_gaps(file, input, i, &gap);
             (void)fputc(',', file);
+        }
+        if (columns.has_pools) {
+            write_pool(file,
+                       dao_plan_offset(plan, i) != DAO_PLAN_NOWHERE ? dao_plan_pool(plan, i) : buffer->pool);
         }
         if (dao_plan_offset(plan, i) != DAO_PLAN_NOWHERE) {
             (void)fprintf(file, "%" PRIu64, dao_plan_offset(plan, i));

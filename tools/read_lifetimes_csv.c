@@ -19,6 +19,7 @@ typedef enum column {
     COLUMN_ALIGNMENT,
     COLUMN_OFFSET,
     COLUMN_GAPS,
+    COLUMN_POOL,
     COLUMN_COUNT,
 } column_t;
 
@@ -36,11 +37,12 @@ static const struct {
     {"upper", COLUMN_UPPER, false},   {"end", COLUMN_UPPER, true},
     {"size", COLUMN_SIZE, false},     {"alignment", COLUMN_ALIGNMENT, false},
     {"offset", COLUMN_OFFSET, false}, {"gaps", COLUMN_GAPS, false},
+    {"pool", COLUMN_POOL, false},
 };
 
 /* What columns are called in messages. */
 static const char *const column_texts[COLUMN_COUNT] = {"id",        "lower",  "upper", "size",
-                                                       "alignment", "offset", "gaps"};
+                                                       "alignment", "offset", "gaps",  "pool"};
 
 typedef struct reader {
     dao_csv_reader_t csv;
@@ -252,6 +254,23 @@ static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
                : status;
 }
 
+/* Where there is none, or an empty one, the buffer may be in any. */
+static dao_status_t read_pool(const reader_t *reader, uint32_t *out_pool)
+{
+    uint64_t pool = 0;
+    size_t field = reader->column_of[COLUMN_POOL];
+    if (field == COLUMN_NONE || reader->csv.fields[field][0] == '\0') {
+        return DAO_OK;
+    }
+    dao_status_t status = read_number(reader, COLUMN_POOL, &pool);
+    if (status == DAO_OK && pool >= DAO_PLAN_POOL_COUNT_MAX) {
+        return dao_csv_error(&reader->csv, field, "pools have numbers from 0 to %u",
+                             DAO_PLAN_POOL_COUNT_MAX - 1);
+    }
+    *out_pool = (uint32_t)pool;
+    return status;
+}
+
 static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
 {
     uint64_t alignment = 0;
@@ -270,7 +289,10 @@ static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
         status = check_buffer(reader, out_buffer, alignment);
     }
     out_buffer->alignment_bytes = (uint32_t)alignment;
-    return status == DAO_OK ? read_offset(reader, &out_buffer->fixed_offset) : status;
+    if (status == DAO_OK) {
+        status = read_offset(reader, &out_buffer->fixed_offset);
+    }
+    return status == DAO_OK ? read_pool(reader, &out_buffer->pool) : status;
 }
 
 /* ---- gaps ---- */
