@@ -28,15 +28,15 @@ static inline uint64_t dao_later(uint64_t left_ns, uint64_t right_ns)
 #define DAO_NS_PER_S UINT64_C(1000000000)
 
 /* Time to move bytes at a speed, which is at least 1, in ns, rounded up; UINT64_MAX if it is longer. */
-static inline uint64_t dao_transfer_ns(uint64_t size_bytes, uint64_t bytes_per_s)
+static inline uint64_t dao_transfer_ns(uint64_t size_bytes, uint64_t bytes_per_second)
 {
     __extension__ typedef unsigned __int128 wide_t;
-    DAO_ASSERT(bytes_per_s > 0);
+    DAO_ASSERT(bytes_per_second > 0);
     if (size_bytes <=
-        (UINT64_MAX - bytes_per_s) / DAO_NS_PER_S) { /* nearly always, and the quicker division */
-        return (size_bytes * DAO_NS_PER_S + bytes_per_s - 1) / bytes_per_s;
+        (UINT64_MAX - bytes_per_second) / DAO_NS_PER_S) { /* nearly always, and the quicker division */
+        return (size_bytes * DAO_NS_PER_S + bytes_per_second - 1) / bytes_per_second;
     }
-    wide_t ns = ((wide_t)size_bytes * DAO_NS_PER_S + bytes_per_s - 1) / bytes_per_s;
+    wide_t ns = ((wide_t)size_bytes * DAO_NS_PER_S + bytes_per_second - 1) / bytes_per_second;
     return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 

@@ -82,7 +82,7 @@ static void snapshot_measure(void)
     for (int i = 0; i < SNAPSHOT_COUNT; i++) {
         dao_snapshot_t *snapshot;
         uint64_t begin_ns = dao_clock_ns();
-        must(dao_snapshot_get(place, &snapshot));
+        must(dao_snapshot_create(place, &snapshot));
         uint64_t elapsed_ns = dao_clock_ns() - begin_ns;
         best_ns = elapsed_ns < best_ns ? elapsed_ns : best_ns;
         (void)dao_snapshot_blocks(snapshot, &count);

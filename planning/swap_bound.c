@@ -81,9 +81,9 @@ static double longer(double a, double b)
 static rate_t rate_of(const dao_swap_tier_t *tier)
 {
     return (rate_t){
-        .in = NS_PER_S / (double)tier->in_bytes_per_s,
+        .in = NS_PER_S / (double)tier->in_bytes_per_second,
         .out = NS_PER_S / (double)dao_swap_out_speed(tier),
-        .shared = tier->shared_bytes_per_s != 0 ? NS_PER_S / (double)tier->shared_bytes_per_s : 0,
+        .shared = tier->shared_bytes_per_second != 0 ? NS_PER_S / (double)tier->shared_bytes_per_second : 0,
         .is_half = tier->duplex == DAO_SWAP_DUPLEX_HALF,
     };
 }
@@ -93,11 +93,11 @@ static rates_t rates_of(const dao_swap_problem_t *problem)
     rates_t rates = {.host = rate_of(&problem->host),
                      .host_limit_bytes =
                          problem->host.limit_bytes != 0 ? problem->host.limit_bytes : UINT64_MAX,
-                     .has_file = problem->file.in_bytes_per_s != 0};
+                     .has_file = problem->file.in_bytes_per_second != 0};
     if (rates.has_file) {
         const dao_swap_tier_t both = {
-            .in_bytes_per_s = problem->host.in_bytes_per_s + problem->file.in_bytes_per_s,
-            .out_bytes_per_s = dao_swap_out_speed(&problem->host) + dao_swap_out_speed(&problem->file)};
+            .in_bytes_per_second = problem->host.in_bytes_per_second + problem->file.in_bytes_per_second,
+            .out_bytes_per_second = dao_swap_out_speed(&problem->host) + dao_swap_out_speed(&problem->file)};
         rates.file = rate_of(&problem->file);
         rates.both = rate_of(&both);
     }

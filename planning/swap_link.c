@@ -12,7 +12,7 @@ static double part_beside(const dao_swap_tier_t *tier, bool is_in)
     if (!dao_swap_is_shared(tier)) {
         return 1;
     }
-    return (double)(tier->shared_bytes_per_s - other) / (double)own;
+    return (double)(tier->shared_bytes_per_second - other) / (double)own;
 }
 
 void dao_swap_link_init(dao_swap_link_t *link, const dao_swap_tier_t *tier)

@@ -94,9 +94,9 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
 static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
 {
     dao_swap_tier_t alone = *tier;
-    alone.in_bytes_per_s = dao_swap_speed(tier, true);
-    alone.out_bytes_per_s = dao_swap_speed(tier, false);
-    alone.shared_bytes_per_s = 0;
+    alone.in_bytes_per_second = dao_swap_speed(tier, true);
+    alone.out_bytes_per_second = dao_swap_speed(tier, false);
+    alone.shared_bytes_per_second = 0;
     return alone;
 }
 
@@ -179,7 +179,7 @@ static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier, co
         return dao_error(DAO_ERR_INVALID, "%s tier: the plan is for duplex %d, not %d", name,
                          (int)own->duplex, (int)tier->duplex);
     }
-    if (tier != NULL && own->in_bytes_per_s != 0 && tier->in_bytes_per_s == 0) {
+    if (tier != NULL && own->in_bytes_per_second != 0 && tier->in_bytes_per_second == 0) {
         return dao_error(DAO_ERR_INVALID, "%s tier: its link has no speed", name);
     }
     return DAO_OK;

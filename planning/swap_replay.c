@@ -135,14 +135,14 @@ static bool start_next(replayer_t *replayer, uint32_t index)
 static void share(replayer_t *replayer, uint32_t in_lane)
 {
     const dao_swap_tier_t *tier = tier_of(replayer, in_lane);
-    double speeds[2] = {(double)tier->in_bytes_per_s, (double)dao_swap_out_speed(tier)}, sum = 0;
+    double speeds[2] = {(double)tier->in_bytes_per_second, (double)dao_swap_out_speed(tier)}, sum = 0;
     for (uint32_t i = 0; i < 2; i++) {
         const lane_state_t *lane = &replayer->lanes[in_lane + i];
         bool moves = lane->is_running && lane->begin_ns + lane->latency_ns <= replayer->now_ns;
         speeds[i] = moves ? speeds[i] : 0;
         sum += speeds[i];
     }
-    double limit = (double)tier->shared_bytes_per_s, scale = sum > limit ? limit / sum : 1;
+    double limit = (double)tier->shared_bytes_per_second, scale = sum > limit ? limit / sum : 1;
     for (uint32_t i = 0; i < 2; i++) {
         lane_state_t *lane = &replayer->lanes[in_lane + i];
         if (!lane->is_running) {

@@ -35,7 +35,7 @@ static dao_status_t check_settings(const dao_swap_problem_t *problem)
         return dao_error(DAO_ERR_OVERFLOW, "%u tensors and %u kernels: at most %u of each",
                          problem->tensor_count, problem->kernel_count, DAO_SWAP_COUNT_MAX);
     }
-    if (problem->host.in_bytes_per_s == 0) {
+    if (problem->host.in_bytes_per_second == 0) {
         return dao_error(DAO_ERR_INVALID, "the host's link has no speed: give bytes per second");
     }
     if (problem->alignment_bytes != 0 && !dao_is_power_of_two(problem->alignment_bytes)) {

@@ -71,7 +71,7 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps)
     }
     uint64_t host_bytes = count_travels(parts, gaps, travellers);
     dao_status_t status = DAO_OK;
-    if (host_bytes > limit && problem->file.in_bytes_per_s == 0) {
+    if (host_bytes > limit && problem->file.in_bytes_per_second == 0) {
         status = dao_error(DAO_ERR_HOST_FULL,
                            "%" PRIu64 " bytes have to leave the device and the host tier's limit is %" PRIu64
                            ": raise it, give a file tier, or give the device more than %" PRIu64 " bytes",

@@ -115,7 +115,7 @@ dao_status_t dao_stats_tree_walk(dao_place_t place, dao_stats_visit_t visit, voi
     dao_stats_t stats;
     dao_snapshot_t *snapshot;
     dao_status_t status = dao_stats_get(place, &stats);
-    if (status != DAO_OK || (status = dao_snapshot_get(place, &snapshot)) != DAO_OK) {
+    if (status != DAO_OK || (status = dao_snapshot_create(place, &snapshot)) != DAO_OK) {
         return status;
     }
     figures_t figures = figures_of(snapshot);

@@ -111,10 +111,10 @@ static dao_status_t fill(dao_snapshot_t *snapshot, dao_allocator_t *allocator)
                      snapshot->seen_count);
 }
 
-dao_status_t dao_snapshot_get(dao_place_t place, dao_snapshot_t **out_snapshot)
+dao_status_t dao_snapshot_create(dao_place_t place, dao_snapshot_t **out_snapshot)
 {
     if (out_snapshot == NULL) {
-        return dao_error(DAO_ERR_INVALID, "dao_snapshot_get: out_snapshot is NULL");
+        return dao_error(DAO_ERR_INVALID, "dao_snapshot_create: out_snapshot is NULL");
     }
     dao_allocator_t *allocator;
     dao_status_t status = dao_place_peek(place, &allocator);

@@ -50,7 +50,7 @@ static dao_desk_job_t *make_job(void)
     dao_desk_job_t *job = dao_desk_job_create(&shape, kernel_ns);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     job->problem.capacity_bytes = (uint64_t)CAPACITY_TENSORS * TENSOR_BYTES;
-    job->problem.host.in_bytes_per_s = (uint64_t)1 << 30;
+    job->problem.host.in_bytes_per_second = (uint64_t)1 << 30;
     return job;
 }
 

@@ -490,7 +490,7 @@ static void other_times_are_planned_anew(void)
    anew. */
 static void mistake_link(void)
 {
-    executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_s /= 2;
+    executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_second /= 2;
 }
 
 static void run_until_planned_anew(uint64_t count)
@@ -518,7 +518,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     dao_desk_job_t *job = dao_desk_job_create(&shape->log, executor->engine.meter.kernel_ns);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     job->problem.capacity_bytes = executor->engine.config.arena_bytes;
-    job->problem.host.in_bytes_per_s = LINK_BYTES_PER_S;
+    job->problem.host.in_bytes_per_second = LINK_BYTES_PER_S;
     CU_ASSERT_EQUAL_FATAL(dao_course_create(&job->problem, NULL, NULL, &other), DAO_OK);
     dao_desk_job_destroy(job);
     shape->new_course = other;

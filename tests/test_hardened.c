@@ -674,7 +674,7 @@ static void handles_work_at_hardened_places(void)
         CU_ASSERT_EQUAL(dao_used(places[i]), 0);
         CU_ASSERT_EQUAL(dao_hardening_check(places[i]), DAO_OK);
         dao_snapshot_t *snapshot = NULL;
-        CU_ASSERT_EQUAL_FATAL(dao_snapshot_get(places[i], &snapshot), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_snapshot_create(places[i], &snapshot), DAO_OK);
         size_t count, pending_count = 0;
         const dao_snapshot_block_t *blocks = dao_snapshot_blocks(snapshot, &count);
         for (size_t k = 0; k < count; k++) {
@@ -770,7 +770,7 @@ static void the_environment_hardens(void)
     CU_ASSERT_EQUAL(device_byte(places[2], small), 0);
     CU_ASSERT_EQUAL(dao_free(places[2], large), DAO_OK);
     dao_snapshot_t *snapshot = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_snapshot_get(places[2], &snapshot), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_snapshot_create(places[2], &snapshot), DAO_OK);
     size_t count;
     const dao_snapshot_segment_t *segments = dao_snapshot_segments(snapshot, &count);
     CU_ASSERT_EQUAL_FATAL(count, 1);

@@ -351,7 +351,7 @@ static CU_TestInfo event_tests[] = {
 static dao_snapshot_t *snapshot_take(dao_place_t place)
 {
     dao_snapshot_t *snapshot = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_snapshot_get(place, &snapshot), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_snapshot_create(place, &snapshot), DAO_OK);
     return snapshot;
 }
 
@@ -565,8 +565,8 @@ static void wrong_arguments_of_snapshots_are_refused(void)
     char byte;
     text_t text = {.bytes = &byte, .room = 1};
     size_t count = 1;
-    CU_ASSERT_EQUAL(dao_snapshot_get(host, NULL), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_snapshot_get(device_9, &snapshot), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_snapshot_create(host, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_snapshot_create(device_9, &snapshot), DAO_ERR_NO_DEVICE);
     CU_ASSERT_PTR_NULL(snapshot);
     CU_ASSERT_EQUAL(dao_snapshot_write_json(NULL, text_append, &text), DAO_ERR_INVALID);
     snapshot = snapshot_take(host);
@@ -588,7 +588,7 @@ static void a_snapshot_without_memory_changes_nothing(void)
     for (; status != DAO_OK && n < 10; n++) {
         dao_snapshot_t *snapshot = NULL;
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        status = dao_snapshot_get(host, &snapshot);
+        status = dao_snapshot_create(host, &snapshot);
         CU_ASSERT_EQUAL(status, dao_fault_disarm() > 0 ? DAO_ERR_NO_HOST_MEMORY : DAO_OK);
         CU_ASSERT_TRUE((status == DAO_OK) == (snapshot != NULL));
         dao_snapshot_destroy(snapshot);

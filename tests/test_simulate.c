@@ -18,8 +18,9 @@
 enum { SIZE = 1024, KERNEL_NS = 100, IN_NS = SIZE + 10, OUT_NS = 2 * SIZE + 10 };
 
 /* 1 byte a nanosecond in, 1 in 2 out, 10 ns a copy. */
-static const dao_swap_tier_t link = {
-    .in_bytes_per_s = UINT64_C(1000000000), .out_bytes_per_s = UINT64_C(500000000), .latency_ns = 10};
+static const dao_swap_tier_t link = {.in_bytes_per_second = UINT64_C(1000000000),
+                                     .out_bytes_per_second = UINT64_C(500000000),
+                                     .latency_ns = 10};
 
 /* Two tensors that live on, a kernel each. */
 static const dao_swap_tensor_t two_tensors[] = {{SIZE, true}, {SIZE, true}};
@@ -77,7 +78,7 @@ static void what_the_host_has_no_room_for_comes_from_the_file(void)
     CU_ASSERT_EQUAL(result.out_bytes, 0);
     CU_ASSERT_EQUAL(result.stats.file_out_bytes, 2 * SIZE); /* once each, in all steps */
     dao_simulation_finish(&result);
-    problem.file.in_bytes_per_s /= 2;
+    problem.file.in_bytes_per_second /= 2;
     result = simulate(&problem, DAO_POLICY_BELADY);
     CU_ASSERT_EQUAL(result.step_ns, 2 * (2 * SIZE + 10));
     dao_simulation_finish(&result);
@@ -135,7 +136,7 @@ static void what_cannot_run_is_refused(void)
     config.step_count = DAO_SIMULATE_KERNEL_COUNT_MAX;
     CU_ASSERT_EQUAL(dao_simulate(&problem, &config, &result), DAO_ERR_INVALID);
     config.step_count = 1;
-    problem.host.shared_bytes_per_s = 1;
+    problem.host.shared_bytes_per_second = 1;
     CU_ASSERT_EQUAL(dao_simulate(&problem, &config, &result), DAO_ERR_INVALID);
 }
 

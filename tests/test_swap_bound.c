@@ -23,7 +23,7 @@ static dao_swap_bound_t bound_of(void)
 /* Least capacity and peak. */
 static void measure(uint64_t *out_least, uint64_t *out_peak)
 {
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     dao_swap_bound_t bound = bound_of();
     *out_least = bound.least_capacity_bytes;
     *out_peak = bound.peak_bytes;
@@ -32,7 +32,7 @@ static void measure(uint64_t *out_least, uint64_t *out_peak)
 static void a_stream_of_weights_needs_what_does_not_fit(void)
 {
     swap_step_stream(&box, 100, 1000, 10);
-    box.problem.host.in_bytes_per_s =
+    box.problem.host.in_bytes_per_second =
         10 * (uint64_t)NS_PER_S; /* 10 bytes a ns: a weight takes 100 ns, its kernel 10 */
     box.problem.capacity_bytes = 40 * 1000;
     dao_swap_bound_t bound = bound_of();
@@ -58,7 +58,7 @@ static void a_chain_pays_out_forwards_and_in_backwards(void)
 {
     enum { LAYERS = 50, KEPT = 20 };
     swap_step_chain(&box, LAYERS, 1000, 10);
-    box.problem.host.in_bytes_per_s = 10 * (uint64_t)NS_PER_S;
+    box.problem.host.in_bytes_per_second = 10 * (uint64_t)NS_PER_S;
     box.problem.capacity_bytes = KEPT * 1000;
     dao_swap_bound_t bound = bound_of();
     CU_ASSERT_EQUAL(bound.peak_bytes, LAYERS * 1000);
@@ -76,12 +76,12 @@ static void a_chain_pays_out_forwards_and_in_backwards(void)
 static void what_the_host_cannot_hold_uses_the_file(void)
 {
     swap_step_stream(&box, 100, 1000, 10);
-    box.problem.host.in_bytes_per_s = 10 * (uint64_t)NS_PER_S;
+    box.problem.host.in_bytes_per_second = 10 * (uint64_t)NS_PER_S;
     box.problem.host.limit_bytes = 50 * 1000;
-    box.problem.file.in_bytes_per_s = NS_PER_S;
+    box.problem.file.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 40 * 1000;
     CU_ASSERT_EQUAL(bound_of().window_ns, 10 * 1000); /* 60 come in, 50 at most from the host */
-    box.problem.file.in_bytes_per_s = 20 * (uint64_t)NS_PER_S;
+    box.problem.file.in_bytes_per_second = 20 * (uint64_t)NS_PER_S;
     CU_ASSERT_EQUAL(bound_of().window_ns, 60 * 1000 / 30); /* both links at once */
 }
 
@@ -92,10 +92,10 @@ static void a_shared_link_is_slower(void)
     for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
         box.uses[k][box.kernels[k].use_count++] = (dao_swap_use_t){k % 2, DAO_ACCESS_READ_WRITE};
     }
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 3000;
     dao_swap_bound_t full = bound_of();
-    box.problem.host.shared_bytes_per_s = NS_PER_S;
+    box.problem.host.shared_bytes_per_second = NS_PER_S;
     dao_swap_bound_t shared = bound_of();
     box.problem.host.duplex = DAO_SWAP_DUPLEX_HALF;
     dao_swap_bound_t half = bound_of();
@@ -357,11 +357,11 @@ static void more_memory_or_speed_is_never_slower(void)
         uint64_t before = UINT64_MAX;
         for (uint64_t i = 0; i <= 8; i++) {
             box.problem.capacity_bytes = least + (peak - least) * i / 8;
-            box.problem.host.in_bytes_per_s = NS_PER_S;
+            box.problem.host.in_bytes_per_second = NS_PER_S;
             dao_swap_bound_t slow = bound_of();
             CU_ASSERT(slow.step_ns <= before && slow.step_ns >= slow.compute_ns);
             before = slow.step_ns;
-            box.problem.host.in_bytes_per_s = 2 * (uint64_t)NS_PER_S;
+            box.problem.host.in_bytes_per_second = 2 * (uint64_t)NS_PER_S;
             CU_ASSERT(bound_of().step_ns <= slow.step_ns);
         }
         CU_ASSERT_EQUAL(before, bound_of().compute_ns); /* all fits */
@@ -380,7 +380,7 @@ static void a_long_step_is_bounded_by_coarser_windows(void)
     box.problem.kernels = kernels;
     box.problem.kernel_count = WEIGHTS * KERNELS_A_WEIGHT;
     box.problem.capacity_bytes = 4000;
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     /* The window begins behind the one kernel of the first weight that takes time, and ends before it comes again. */
     CU_ASSERT_EQUAL(bound_of().window_ns, (WEIGHTS - 4) * 1000 + 1);
 }
@@ -389,7 +389,7 @@ static void a_kernel_that_never_fits_is_named(void)
 {
     swap_step_chain(&box, 8, 1000, 10);
     box.kernels[5].workspace_bytes = 3000;
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 4999;
     dao_swap_bound_t bound = {0};
     CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, &bound), DAO_ERR_KERNEL_TOO_LARGE);
@@ -407,7 +407,7 @@ static void what_is_no_step_is_refused(void)
     swap_step_chain(&box, 4, 1000, 10);
     CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, NULL), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, &bound), DAO_ERR_INVALID); /* no link */
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.alignment_bytes = 3;
     CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, &bound), DAO_OK); /* the bound has no alignment */
     box.problem.host.duplex = (dao_swap_duplex_t)2;
@@ -433,7 +433,7 @@ static void what_is_no_step_is_refused(void)
 static void no_host_memory_is_answered(void)
 {
     swap_step_chain(&box, 8, 1000, 10);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 4000;
     uint64_t failed;
     uint32_t points = 0;

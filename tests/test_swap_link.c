@@ -65,21 +65,23 @@ static void check_link(const dao_swap_tier_t *tier, double in_part, double out_p
 
 static void directions_with_enough_for_both_do_not_mind_each_other(void)
 {
-    const dao_swap_tier_t tier = {.in_bytes_per_s = BYTES_PER_NS, .shared_bytes_per_s = 2 * BYTES_PER_NS};
+    const dao_swap_tier_t tier = {.in_bytes_per_second = BYTES_PER_NS,
+                                  .shared_bytes_per_second = 2 * BYTES_PER_NS};
     check_link(&tier, 1, 1);
 }
 
 static void a_copy_beside_another_one_has_what_that_leaves(void)
 {
-    const dao_swap_tier_t tier = {.in_bytes_per_s = 2 * BYTES_PER_NS,
-                                  .out_bytes_per_s = BYTES_PER_NS,
-                                  .shared_bytes_per_s = 2 * BYTES_PER_NS};
+    const dao_swap_tier_t tier = {.in_bytes_per_second = 2 * BYTES_PER_NS,
+                                  .out_bytes_per_second = BYTES_PER_NS,
+                                  .shared_bytes_per_second = 2 * BYTES_PER_NS};
     check_link(&tier, 0.5, 0);
 }
 
 static void a_link_that_one_direction_fills_does_one_copy_at_a_time(void)
 {
-    const dao_swap_tier_t tier = {.in_bytes_per_s = 3 * BYTES_PER_NS, .shared_bytes_per_s = BYTES_PER_NS};
+    const dao_swap_tier_t tier = {.in_bytes_per_second = 3 * BYTES_PER_NS,
+                                  .shared_bytes_per_second = BYTES_PER_NS};
     CU_ASSERT_EQUAL(dao_swap_copy_ns(&tier, true, 7), 7);
     check_link(&tier, 0, 0);
 }
@@ -87,7 +89,7 @@ static void a_link_that_one_direction_fills_does_one_copy_at_a_time(void)
 static void half_duplex_is_one_calendar(void)
 {
     const dao_swap_tier_t tier = {
-        .in_bytes_per_s = BYTES_PER_NS, .latency_ns = 3, .duplex = DAO_SWAP_DUPLEX_HALF};
+        .in_bytes_per_second = BYTES_PER_NS, .latency_ns = 3, .duplex = DAO_SWAP_DUPLEX_HALF};
     dao_swap_link_t link;
     dao_swap_link_init(&link, &tier);
     dao_swap_interval_t in = dao_swap_link_find(&link, true, 10, 5);
@@ -100,7 +102,7 @@ static void half_duplex_is_one_calendar(void)
 
 static void no_host_memory_changes_nothing(void)
 {
-    const dao_swap_tier_t tier = {.in_bytes_per_s = BYTES_PER_NS};
+    const dao_swap_tier_t tier = {.in_bytes_per_second = BYTES_PER_NS};
     dao_swap_link_t link;
     dao_swap_link_init(&link, &tier);
     dao_swap_interval_t in = dao_swap_link_find(&link, true, 10, 5);

@@ -64,8 +64,8 @@ static dao_swap_maps_config_t config_of(dao_swap_maps_mode_t mode)
 {
     return (dao_swap_maps_config_t){.mode = mode,
                                     .threshold = THRESHOLD,
-                                    .in_bytes_per_s = UINT64_C(1000000000),
-                                    .out_bytes_per_s = UINT64_C(1000000000),
+                                    .in_bytes_per_second = UINT64_C(1000000000),
+                                    .out_bytes_per_second = UINT64_C(1000000000),
                                     .capacity_bytes = UINT64_MAX};
 }
 
@@ -275,8 +275,8 @@ static void check_published(const published_t *row, const dao_step_trace_t *step
     for (int mode = DAO_SWAP_MAPS_SYNC; mode <= DAO_SWAP_MAPS_ASYNC; mode++) {
         dao_swap_maps_config_t config = {.mode = (dao_swap_maps_mode_t)mode,
                                          .threshold = row->threshold,
-                                         .in_bytes_per_s = SCRIPT_BYTES_PER_S,
-                                         .out_bytes_per_s = SCRIPT_BYTES_PER_S,
+                                         .in_bytes_per_second = SCRIPT_BYTES_PER_S,
+                                         .out_bytes_per_second = SCRIPT_BYTES_PER_S,
                                          .capacity_bytes = UINT64_MAX};
         dao_swap_maps_result_t script, ours;
         NEED(dao_swap_maps_by_script(step, &config, &script));

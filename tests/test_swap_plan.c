@@ -73,9 +73,9 @@ static void every_kernel_finds_its_bytes(void)
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1u << dao_test_random(&random) % 4;
         box.problem.host =
-            (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S,
+            (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
                               .latency_ns = dao_test_random(&random) % 3,
-                              .shared_bytes_per_s = NS_PER_S / 2 * (dao_test_random(&random) % 5),
+                              .shared_bytes_per_second = NS_PER_S / 2 * (dao_test_random(&random) % 5),
                               .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
         measure(&least, &peak);
         box.problem.capacity_bytes = least + dao_test_random(&random) % 8 * (peak - least) / 7;
@@ -97,7 +97,7 @@ static void kernels_with_workspaces_find_them(void)
     for (int round = 0; round < 80; round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
-        box.problem.host.in_bytes_per_s = NS_PER_S;
+        box.problem.host.in_bytes_per_second = NS_PER_S;
         measure(&least, &peak);
         box.problem.capacity_bytes = least + dao_test_random(&random) % 5 * (peak - least) / 4;
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 16);
@@ -114,9 +114,9 @@ static void the_file_takes_what_the_host_cannot(void)
     for (int round = 0; round < 120; round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
-        box.problem.host =
-            (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S, .limit_bytes = 1 + dao_test_random(&random) % 300};
-        box.problem.file = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S / 4,
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
+                                             .limit_bytes = 1 + dao_test_random(&random) % 300};
+        box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4,
                                              .limit_bytes = dao_test_random(&random) % 4 == 0 ? 40 : 0,
                                              .duplex = (dao_swap_duplex_t)(dao_test_random(&random) % 2)};
         measure(&least, &peak);
@@ -139,7 +139,7 @@ static void the_file_takes_what_the_host_cannot(void)
     CU_ASSERT(with_file > 20 && full > 0);
     box.problem.file = (dao_swap_tier_t){0};
     swap_step_chain(&box, 8, 1024, 10);
-    box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S, .limit_bytes = 1000};
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = 1000};
     box.problem.capacity_bytes = 3 * 1024;
     dao_swap_plan_t *plan = NULL;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_HOST_FULL);
@@ -149,7 +149,7 @@ static void the_file_takes_what_the_host_cannot(void)
 static void what_fits_is_not_moved(void)
 {
     swap_step_chain(&box, 20, 1024, 10);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 20 * 1024;
     dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
@@ -165,7 +165,7 @@ static void a_chain_swaps_near_its_bound(void)
     uint64_t random = 1;
     for (uint32_t kept = 4; kept <= 40; kept += 4) {
         swap_step_chain(&box, 40, 1024, 400);
-        box.problem.host.in_bytes_per_s = NS_PER_S;
+        box.problem.host.in_bytes_per_second = NS_PER_S;
         box.problem.capacity_bytes = kept * 1024;
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 256);
         check_plan(plan, &random);
@@ -179,7 +179,7 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
 {
     uint64_t random = 1;
     swap_step_stream(&box, 64, 1024, 2000);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 8 * 1024;
     dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
     check_plan(plan, &random);
@@ -194,7 +194,7 @@ static void a_replay_is_exact_and_can_be_disturbed(void)
     static uint64_t times[STEPS * KERNELS];
     static dao_swap_stall_t stalls[KERNELS];
     swap_step_chain(&box, KERNELS / 2, 1024, 400);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 12 * 1024;
     dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
@@ -223,15 +223,15 @@ static void a_replay_is_exact_and_can_be_disturbed(void)
     CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &config, &other), DAO_OK);
     CU_ASSERT(other.step_ns > replay.step_ns);
     dao_swap_tier_t slower = box.problem.host;
-    slower.in_bytes_per_s /= 2;
+    slower.in_bytes_per_second /= 2;
     config = (dao_swap_replay_config_t){.host = &slower};
     CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &config, &other), DAO_OK);
     CU_ASSERT(other.step_ns > replay.step_ns + replay.step_ns / 4);
     slower = box.problem.host;
-    slower.shared_bytes_per_s = slower.in_bytes_per_s;
+    slower.shared_bytes_per_second = slower.in_bytes_per_second;
     CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &config, &other), DAO_OK);
     CU_ASSERT(other.step_ns >= replay.step_ns);
-    slower.shared_bytes_per_s = 2 * slower.in_bytes_per_s;
+    slower.shared_bytes_per_second = 2 * slower.in_bytes_per_second;
     CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &config, &other), DAO_OK);
     CU_ASSERT(other.step_ns - replay.step_ns < replay.step_ns / 100); /* rounding alone */
     config.step_count = 1;
@@ -314,7 +314,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1;
-        box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S};
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
         measure(&least, &peak);
         box.problem.capacity_bytes = least + (peak - least) * (dao_test_random(&random) % 8) / 8;
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
@@ -328,7 +328,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
 static void the_same_problem_gives_the_same_plan(void)
 {
     swap_step_chain(&box, 30, 4096, 400);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 9 * 4096;
     dao_swap_plan_t *first = plan_of(DAO_SWAP_GRAIN_BEST, 1024), *second = plan_of(DAO_SWAP_GRAIN_BEST, 1024);
     const dao_swap_schedule_t *a = dao_swap_plan_schedule(first), *b = dao_swap_plan_schedule(second);
@@ -349,7 +349,7 @@ static void what_cannot_be_planned_is_refused(void)
 {
     dao_swap_plan_t *plan = NULL;
     swap_step_chain(&box, 8, 1024, 10);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 1024;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_KERNEL_TOO_LARGE);
     box.problem.capacity_bytes = 4096;
@@ -370,7 +370,7 @@ static void no_host_memory_is_answered(void)
 {
     uint64_t failed, points = 0, tried = 0, passed = 0;
     swap_step_chain(&box, 6, 1024, 10);
-    box.problem.host.in_bytes_per_s = NS_PER_S;
+    box.problem.host.in_bytes_per_second = NS_PER_S;
     box.problem.capacity_bytes = 3 * 1024;
     do {
         dao_swap_plan_t *plan = NULL;
@@ -415,7 +415,8 @@ static void a_plan_can_be_cancelled_at_any_time(void)
     patience_t patient = {0};
     dao_swap_plan_t *plan = NULL;
     swap_step_chain(&box, LAYERS, 1024, 10);
-    box.problem.host = (dao_swap_tier_t){.in_bytes_per_s = NS_PER_S, .shared_bytes_per_s = NS_PER_S};
+    box.problem.host =
+        (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .shared_bytes_per_second = NS_PER_S};
     box.problem.capacity_bytes = 5 * 1024;
     CU_ASSERT_EQUAL(make_patiently(&patient, &plan), DAO_OK);
     dao_swap_plan_destroy(plan);

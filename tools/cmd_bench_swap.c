@@ -115,18 +115,18 @@ static const group_t groups[] = {
     {.name = "ours",
      .subjects = our_subjects,
      .subject_count = sizeof(our_subjects) / sizeof(our_subjects[0]),
-     .link = {.in_bytes_per_s = 50000000000u, .latency_ns = LINK_LATENCY_NS}},
+     .link = {.in_bytes_per_second = 50000000000u, .latency_ns = LINK_LATENCY_NS}},
     {.name = "g10",
      .subjects = g10_subjects,
      .subject_count = sizeof(g10_subjects) / sizeof(g10_subjects[0]),
      .kind = CAPACITY_FIXED,
      .capacity_bytes = (uint64_t)40 << 30,
-     .link = {.in_bytes_per_s = 15754000000u, .latency_ns = LINK_LATENCY_NS}},
+     .link = {.in_bytes_per_second = 15754000000u, .latency_ns = LINK_LATENCY_NS}},
     {.name = "upstream",
      .subjects = upstream_subjects,
      .subject_count = sizeof(upstream_subjects) / sizeof(upstream_subjects[0]),
      .kind = CAPACITY_OF_SCRIPTS,
-     .link = {.in_bytes_per_s = 390300836u, .duplex = DAO_SWAP_DUPLEX_HALF}},
+     .link = {.in_bytes_per_second = 390300836u, .duplex = DAO_SWAP_DUPLEX_HALF}},
 };
 
 #define GROUP_COUNT (sizeof(groups) / sizeof(groups[0]))
@@ -226,7 +226,7 @@ static dao_status_t replay_with_slower_link(const dao_swap_plan_t *plan, const d
     dao_swap_problem_t slower = *problem;
     dao_swap_bound_t bound;
     dao_swap_replay_t replay;
-    slower.host.in_bytes_per_s = (uint64_t)((double)slower.host.in_bytes_per_s * SLOWER_LINK);
+    slower.host.in_bytes_per_second = (uint64_t)((double)slower.host.in_bytes_per_second * SLOWER_LINK);
     const dao_swap_replay_config_t config = {.host = &slower.host};
     dao_status_t status = dao_swap_find_bound(&slower, &bound);
     status = status == DAO_OK ? dao_swap_plan_replay(plan, &config, &replay) : status;
@@ -456,8 +456,8 @@ static dao_status_t run_fractions(bench_t *bench, const subject_t *subject, dao_
 static dao_status_t run_scripts(bench_t *bench, const subject_t *subject, const dao_step_trace_t *trace,
                                 dao_swap_problem_t *problem)
 {
-    dao_swap_maps_config_t config = {.in_bytes_per_s = problem->host.in_bytes_per_s,
-                                     .out_bytes_per_s = problem->host.in_bytes_per_s,
+    dao_swap_maps_config_t config = {.in_bytes_per_second = problem->host.in_bytes_per_second,
+                                     .out_bytes_per_second = problem->host.in_bytes_per_second,
                                      .capacity_bytes = UINT64_MAX};
     dao_status_t status = dao_swap_maps_find_threshold(trace, &config.threshold);
     for (size_t i = 0; i < SCRIPT_COUNT && status == DAO_OK; i++) {

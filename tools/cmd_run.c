@@ -222,12 +222,12 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     char out[DAO_UNITS_TEXT_BYTES];
     char part[DAO_UNITS_TEXT_BYTES];
     dao_report_text(report, "scheme", "scheme", "plan");
-    dao_report_bytes(report, "link_in_bytes_per_s", NULL, result->link.in_bytes_per_s);
-    dao_report_bytes(report, "link_out_bytes_per_s", NULL, result->link.out_bytes_per_s);
+    dao_report_bytes(report, "link_in_bytes_per_second", NULL, result->link.in_bytes_per_second);
+    dao_report_bytes(report, "link_out_bytes_per_second", NULL, result->link.out_bytes_per_second);
     if (!report->is_json) {
         dao_report_row("link, measured", "%s in, %s out",
-                       dao_units_format_rate(result->link.in_bytes_per_s, in),
-                       dao_units_format_rate(result->link.out_bytes_per_s, out));
+                       dao_units_format_rate(result->link.in_bytes_per_second, in),
+                       dao_units_format_rate(result->link.out_bytes_per_second, out));
         dao_report_row("tensors move", "%s",
                        result->part_bytes == 0 ? "whole" : dao_units_format_bytes(result->part_bytes, part));
     }

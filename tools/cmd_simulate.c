@@ -135,19 +135,20 @@ static dao_status_t parse_sweep(const char *text, unsigned *out_first, unsigned 
 static bool parse_link(const settings_t *settings, dao_swap_tier_t *host, int *out_exit)
 {
     *host = (dao_swap_tier_t){
-        .in_bytes_per_s = DEFAULT_LINK_BYTES_PER_S,
+        .in_bytes_per_second = DEFAULT_LINK_BYTES_PER_S,
         .latency_ns = DEFAULT_LATENCY_NS,
         .duplex = settings->is_half_duplex ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL,
     };
-    return !((settings->link_in != NULL &&
-              dao_option_is_bad("simulate", "link-in",
-                                dao_option_rate(settings->link_in, &host->in_bytes_per_s), out_exit)) ||
-             (settings->link_out != NULL &&
-              dao_option_is_bad("simulate", "link-out",
-                                dao_option_rate(settings->link_out, &host->out_bytes_per_s), out_exit)) ||
-             (settings->latency != NULL &&
-              dao_option_is_bad("simulate", "latency",
-                                dao_units_parse_time(settings->latency, &host->latency_ns), out_exit)));
+    return !(
+        (settings->link_in != NULL &&
+         dao_option_is_bad("simulate", "link-in",
+                           dao_option_rate(settings->link_in, &host->in_bytes_per_second), out_exit)) ||
+        (settings->link_out != NULL &&
+         dao_option_is_bad("simulate", "link-out",
+                           dao_option_rate(settings->link_out, &host->out_bytes_per_second), out_exit)) ||
+        (settings->latency != NULL &&
+         dao_option_is_bad("simulate", "latency", dao_units_parse_time(settings->latency, &host->latency_ns),
+                           out_exit)));
 }
 
 /* The host's limit, and the file behind it. */
@@ -170,10 +171,10 @@ static bool parse_tiers(const settings_t *settings, dao_swap_problem_t *problem,
                                 dao_option_bytes(settings->host, &problem->host.limit_bytes), out_exit)) ||
              (settings->file_in != NULL &&
               dao_option_is_bad("simulate", "file-in",
-                                dao_option_rate(settings->file_in, &file->in_bytes_per_s), out_exit)) ||
+                                dao_option_rate(settings->file_in, &file->in_bytes_per_second), out_exit)) ||
              (settings->file_out != NULL &&
               dao_option_is_bad("simulate", "file-out",
-                                dao_option_rate(settings->file_out, &file->out_bytes_per_s), out_exit)));
+                                dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)));
 }
 
 static bool parse_settings(const settings_t *settings, request_t *request, int *out_exit)

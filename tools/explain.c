@@ -175,8 +175,8 @@ static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_sw
     dao_swap_bound_t with_memory;
     dao_swap_bound_t with_link;
     more_memory.capacity_bytes = tenth_more(problem->capacity_bytes);
-    more_link.host.in_bytes_per_s = tenth_more(problem->host.in_bytes_per_s);
-    more_link.host.out_bytes_per_s = tenth_more(problem->host.out_bytes_per_s);
+    more_link.host.in_bytes_per_second = tenth_more(problem->host.in_bytes_per_second);
+    more_link.host.out_bytes_per_second = tenth_more(problem->host.out_bytes_per_second);
     dao_status_t status = dao_swap_find_bound(&more_memory, &with_memory);
     status = status == DAO_OK ? dao_swap_find_bound(&more_link, &with_link) : status;
     if (status != DAO_OK) {

@@ -84,7 +84,7 @@ static dao_status_t time_copy(dao_stream_t *stream, bool is_in, void *device, vo
 
 /* Speed of a direction, and what a copy takes besides. */
 static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *device, void *pinned,
-                                      uint64_t *out_bytes_per_s, uint64_t *latency_ns)
+                                      uint64_t *out_bytes_per_second, uint64_t *latency_ns)
 {
     uint64_t large_ns = 0, small_ns = 0, median_ns = 0;
     dao_status_t status = time_copy(stream, is_in, device, pinned, LARGE_COPY_BYTES, &large_ns, &median_ns);
@@ -95,8 +95,8 @@ static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *de
         return status;
     }
     uint64_t moved_ns = large_ns > small_ns ? large_ns - small_ns : 1;
-    *out_bytes_per_s = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * DAO_NS_PER_S / moved_ns;
-    *out_bytes_per_s = *out_bytes_per_s > 0 ? *out_bytes_per_s : 1;
+    *out_bytes_per_second = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * DAO_NS_PER_S / moved_ns;
+    *out_bytes_per_second = *out_bytes_per_second > 0 ? *out_bytes_per_second : 1;
     *latency_ns = dao_later(median_ns, *latency_ns);
     return DAO_OK;
 }
@@ -109,11 +109,11 @@ static dao_status_t measure_link(dao_swap_tier_t *out_link)
     dao_status_t status = pinned != NULL ? dao_stream_create(0, &stream) : dao_last_status();
     *out_link = (dao_swap_tier_t){.duplex = DAO_SWAP_DUPLEX_FULL};
     if (status == DAO_OK) {
-        status =
-            measure_direction(stream, true, device, pinned, &out_link->in_bytes_per_s, &out_link->latency_ns);
+        status = measure_direction(stream, true, device, pinned, &out_link->in_bytes_per_second,
+                                   &out_link->latency_ns);
     }
     if (status == DAO_OK) {
-        status = measure_direction(stream, false, device, pinned, &out_link->out_bytes_per_s,
+        status = measure_direction(stream, false, device, pinned, &out_link->out_bytes_per_second,
                                    &out_link->latency_ns);
     }
     dao_stream_destroy(stream);
@@ -241,8 +241,8 @@ static void measure_copies(planned_run_t *planned)
     dao_swap_tier_t *link = &planned->step.problem.host;
     const lane_times_t *out = &planned->out, *in = &planned->in;
     uint64_t busy_ns = out->busy_ns + in->busy_ns;
-    uint64_t moving_ns = dao_transfer_ns(out->size_bytes, link->out_bytes_per_s) +
-                         dao_transfer_ns(in->size_bytes, link->in_bytes_per_s);
+    uint64_t moving_ns = dao_transfer_ns(out->size_bytes, link->out_bytes_per_second) +
+                         dao_transfer_ns(in->size_bytes, link->in_bytes_per_second);
     if (out->count + in->count > 0 && planned->is_host_accessible) {
         link->latency_ns = busy_ns > moving_ns ? (busy_ns - moving_ns) / (out->count + in->count) : 0;
     }

@@ -71,8 +71,8 @@ static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_inp
     *out_config = (dao_swap_maps_config_t){
         .mode = (dao_swap_maps_mode_t)scheme->choice,
         .threshold = input->threshold,
-        .in_bytes_per_s = host->in_bytes_per_s,
-        .out_bytes_per_s = dao_swap_out_speed(host),
+        .in_bytes_per_second = host->in_bytes_per_second,
+        .out_bytes_per_second = dao_swap_out_speed(host),
         .latency_ns = host->latency_ns,
         .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
     };

@@ -196,7 +196,7 @@ static dao_status_t start_context(const dao_swap_problem_t *problem)
     dao_config_t settings = {
         .cpu = {.device_count = 1,
                 .device_bytes = dao_round_up(problem->capacity_bytes, PAGE_BYTES),
-                .h2d_bytes_per_second = host->in_bytes_per_s,
+                .h2d_bytes_per_second = host->in_bytes_per_second,
                 .d2h_bytes_per_second = dao_swap_out_speed(host),
                 .copy_latency_ns = host->latency_ns,
                 .half_duplex = host->duplex == DAO_SWAP_DUPLEX_HALF},
@@ -229,10 +229,10 @@ static dao_status_t create_parts(simulator_t *simulator)
 /* In virtual time nothing is written, wherever the file is said to be. */
 static dao_file_config_t file_of(const dao_swap_tier_t *file)
 {
-    bool is_there = file->in_bytes_per_s != 0;
+    bool is_there = file->in_bytes_per_second != 0;
     return (dao_file_config_t){.directory = is_there ? "virtual time" : NULL,
                                .limit_bytes = file->limit_bytes,
-                               .in_bytes_per_second = file->in_bytes_per_s,
+                               .in_bytes_per_second = file->in_bytes_per_second,
                                .out_bytes_per_second = is_there ? dao_swap_out_speed(file) : 0,
                                .latency_ns = file->latency_ns};
 }
@@ -287,7 +287,7 @@ static dao_status_t check(const dao_swap_problem_t *problem, uint32_t step_count
                          "most %u kernels",
                          step_count, problem->kernel_count, DAO_SIMULATE_KERNEL_COUNT_MAX);
     }
-    if (problem->host.shared_bytes_per_s != 0 || problem->file.duplex != DAO_SWAP_DUPLEX_FULL) {
+    if (problem->host.shared_bytes_per_second != 0 || problem->file.duplex != DAO_SWAP_DUPLEX_FULL) {
         return dao_error(DAO_ERR_INVALID,
                          "links that share a speed, and half-duplex files, cannot be simulated");
     }

@@ -44,7 +44,7 @@ typedef struct dao_simulation {
  * Simulates a step: problem->capacity_bytes of device memory, problem->host as the link. Persistent tensors begin on the
  * host. The library must not be started. The same arguments always give the same result.
  *
- * @param problem  Borrowed; no file tier, no shared_bytes_per_s.
+ * @param problem  Borrowed; no file tier, no shared_bytes_per_second.
  * @param out_simulation  Written only on DAO_OK; the caller owns it, until dao_simulation_finish().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_KERNEL_TOO_LARGE for a capacity below what one kernel needs;
  *         DAO_ERR_NO_HOST_MEMORY; what the executor answers.

@@ -178,7 +178,7 @@ static dao_status_t add_span(dao_sim_span_t **spans, size_t *count, size_t *capa
 
 static uint64_t copy_ns(const walk_t *walk, const map_t *map, bool is_in)
 {
-    uint64_t rate = is_in ? walk->config->in_bytes_per_s : walk->config->out_bytes_per_s;
+    uint64_t rate = is_in ? walk->config->in_bytes_per_second : walk->config->out_bytes_per_second;
     return walk->config->latency_ns + dao_transfer_ns(walk->trace->tensors[map->tensor].size_bytes, rate);
 }
 

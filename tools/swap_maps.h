@@ -32,7 +32,8 @@ typedef enum dao_swap_maps_mode {
 typedef struct dao_swap_maps_config {
     dao_swap_maps_mode_t mode;
     uint32_t threshold;
-    uint64_t in_bytes_per_s, out_bytes_per_s; /* at least 1; one copy at a time, whatever its direction */
+    uint64_t in_bytes_per_second,
+        out_bytes_per_second; /* at least 1; one copy at a time, whatever its direction */
     uint64_t latency_ns;
     uint64_t
         capacity_bytes; /* UINT64_MAX: every map goes; else those that are needed last, as few as keep this */

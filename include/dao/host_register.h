@@ -16,9 +16,9 @@ DAO_BEGIN_DECLS
  *
  * @param device_index  The device that it is registered with; all others may use it too.
  * @param address       Stays allocated, at this address, until dao_host_unregister().
- * @param size_bytes    At least 1. The range shares no byte with one that is registered, or with pinned memory.
+ * @param size_bytes    At least 1. The range shares no byte with one that is registered, or with a block of a pinned place.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 bytes, or a range that does not end in the address space; DAO_ERR_BUSY if a part
- *         of it is registered already, here or by others, or is of a pinned place, which the message says;
+ *         of it is registered already, here or by others, or if it begins or ends in a block of a pinned place;
  *         DAO_ERR_NO_HOST_MEMORY if the system locks no more memory (`ulimit -l`); DAO_ERR_UNSUPPORTED; DAO_ERR_NO_DEVICE;
  *         DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_REENTRANT from a segment callback; DAO_ERR_SHUTDOWN.
  *

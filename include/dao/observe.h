@@ -145,7 +145,7 @@ typedef struct dao_snapshot dao_snapshot_t;
  * Threads: any; calls at the place wait while its blocks are copied, well below a millisecond for 10,000. Waits: never.
  * Cost: O(blocks).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_snapshot_get(dao_place_t place, dao_snapshot_t **out_snapshot);
+DAO_API DAO_NODISCARD dao_status_t dao_snapshot_create(dao_place_t place, dao_snapshot_t **out_snapshot);
 
 /** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
 DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
@@ -228,7 +228,7 @@ typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
  * call fails before anything is seen.
  *
  * @param visit  Called with no lock held.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as dao_snapshot_get();
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as dao_snapshot_create();
  *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(blocks).

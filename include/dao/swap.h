@@ -50,12 +50,13 @@ typedef enum dao_swap_duplex {
 
 /** A slower tier, and its link to the device. */
 typedef struct dao_swap_tier {
-    uint64_t in_bytes_per_s;  /**< to the device; host: at least 1; file: 0 says that there is no file tier */
-    uint64_t out_bytes_per_s; /**< from the device; 0: as in */
     uint64_t
-        shared_bytes_per_s; /**< most of both directions together while both copy; 0: no limit but their own */
-    uint64_t latency_ns;    /**< of each copy, during which it holds the link */
-    uint64_t limit_bytes;   /**< most bytes kept there; 0: no limit */
+        in_bytes_per_second; /**< to the device; host: at least 1; file: 0 says that there is no file tier */
+    uint64_t out_bytes_per_second; /**< from the device; 0: as in */
+    uint64_t
+        shared_bytes_per_second; /**< most of both directions together while both copy; 0: no limit but their own */
+    uint64_t latency_ns;         /**< of each copy, during which it holds the link */
+    uint64_t limit_bytes;        /**< most bytes kept there; 0: no limit */
     dao_swap_duplex_t duplex;
 } dao_swap_tier_t;
 

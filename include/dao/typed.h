@@ -34,7 +34,7 @@
 #define dao_events_start(place, ...)    dao_events_start(dao_place_of(place), __VA_ARGS__)
 #define dao_events_stop(place)          dao_events_stop(dao_place_of(place))
 #define dao_events_read(place, ...)     dao_events_read(dao_place_of(place), __VA_ARGS__)
-#define dao_snapshot_get(place, ...)    dao_snapshot_get(dao_place_of(place), __VA_ARGS__)
+#define dao_snapshot_create(place, ...) dao_snapshot_create(dao_place_of(place), __VA_ARGS__)
 #define dao_block_query(place, ...)     dao_block_query(dao_place_of(place), __VA_ARGS__)
 #define dao_stats_tree_walk(place, ...) dao_stats_tree_walk(dao_place_of(place), __VA_ARGS__)
 #define dao_hardening_check(place)      dao_hardening_check(dao_place_of(place))

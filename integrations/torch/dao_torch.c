@@ -104,7 +104,7 @@ void *dao_torch_base_alloc(void *address, size_t *out_size_bytes)
         if (!dao_stream_memory_is_used(device)) {
             continue;
         }
-        if (dao_snapshot_get(place_of_device(device), &snapshot) != DAO_OK) {
+        if (dao_snapshot_create(place_of_device(device), &snapshot) != DAO_OK) {
             tell("base allocation");
             continue;
         }
@@ -165,7 +165,7 @@ int dao_torch_snapshot(int device, const char *path)
     if (path == NULL) {
         return dao_plugin_fail(DAO_ERR_INVALID, "dao_torch_snapshot: the path is NULL");
     }
-    dao_status_t status = dao_snapshot_get(place_of_device(device), &snapshot);
+    dao_status_t status = dao_snapshot_create(place_of_device(device), &snapshot);
     if (status != DAO_OK) {
         return dao_plugin_answer(status);
     }

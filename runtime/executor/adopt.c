@@ -195,10 +195,10 @@ static bool is_off(double measured, double expected)
     return difference * DAO_ADOPT_TOLERANCE > expected;
 }
 
-static double expected_ns(const dao_meter_link_t *link, uint64_t bytes_per_s, uint64_t latency_ns)
+static double expected_ns(const dao_meter_link_t *link, uint64_t bytes_per_second, uint64_t latency_ns)
 {
     return (double)link->count * (double)latency_ns +
-           link->bytes / (double)bytes_per_s * (double)DAO_NS_PER_S;
+           link->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
 }
 
 static uint64_t sum_of_kernels(const dao_meter_t *meter)
@@ -218,10 +218,11 @@ static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basi
     const dao_meter_link_t *out = &meter->links[DAO_STREAM_ROLE_D2H];
     const dao_swap_tier_t *host = &basis->host;
     return is_off((double)sum_of_kernels(meter), (double)basis->compute_ns) ||
-           (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_s, host->latency_ns))) ||
-           (out->count > 0 && is_off(out->ns, expected_ns(out, host->out_bytes_per_s, host->latency_ns))) ||
-           is_off((double)adopt->file.in_bytes_per_s, (double)basis->file.in_bytes_per_s) ||
-           is_off((double)adopt->file.out_bytes_per_s, (double)basis->file.out_bytes_per_s);
+           (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
+           (out->count > 0 &&
+            is_off(out->ns, expected_ns(out, host->out_bytes_per_second, host->latency_ns))) ||
+           is_off((double)adopt->file.in_bytes_per_second, (double)basis->file.in_bytes_per_second) ||
+           is_off((double)adopt->file.out_bytes_per_second, (double)basis->file.out_bytes_per_second);
 }
 
 /* A direction without copies is taken to be as the other one. */
@@ -230,23 +231,25 @@ static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const d
     uint64_t in_latency_ns = 0;
     uint64_t out_latency_ns = 0;
     if (in->count > 0) {
-        dao_meter_link_speed(in, &link->in_bytes_per_s, &in_latency_ns);
+        dao_meter_link_speed(in, &link->in_bytes_per_second, &in_latency_ns);
     }
     if (out->count > 0) {
-        dao_meter_link_speed(out, &link->out_bytes_per_s, &out_latency_ns);
+        dao_meter_link_speed(out, &link->out_bytes_per_second, &out_latency_ns);
     }
-    link->in_bytes_per_s = link->in_bytes_per_s != 0 ? link->in_bytes_per_s : link->out_bytes_per_s;
-    link->out_bytes_per_s = link->out_bytes_per_s != 0 ? link->out_bytes_per_s : link->in_bytes_per_s;
+    link->in_bytes_per_second =
+        link->in_bytes_per_second != 0 ? link->in_bytes_per_second : link->out_bytes_per_second;
+    link->out_bytes_per_second =
+        link->out_bytes_per_second != 0 ? link->out_bytes_per_second : link->in_bytes_per_second;
     if (in->count > 0 || out->count > 0) {
         link->latency_ns = in_latency_ns > out_latency_ns ? in_latency_ns : out_latency_ns;
     }
 }
 
 /* The speed at which a tensor of many pieces passes that each cost the latency. */
-static uint64_t speed_by_pieces(uint64_t bytes_per_s, uint64_t latency_ns, uint64_t piece_bytes)
+static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, uint64_t piece_bytes)
 {
-    double piece_ns = (double)piece_bytes / (double)bytes_per_s * (double)DAO_NS_PER_S;
-    return (uint64_t)((double)bytes_per_s * piece_ns / (piece_ns + (double)latency_ns)) + 1;
+    double piece_ns = (double)piece_bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
+    return (uint64_t)((double)bytes_per_second * piece_ns / (piece_ns + (double)latency_ns)) + 1;
 }
 
 static void note_file(dao_adopt_t *adopt)
@@ -257,18 +260,20 @@ static void note_file(dao_adopt_t *adopt)
     dao_swap_tier_t file = {0};
     note_tier(&file, in, out);
     if (in->count > 0) {
-        adopt->file.in_bytes_per_s =
-            speed_by_pieces(file.in_bytes_per_s, file.latency_ns, tier->staging_bytes);
+        adopt->file.in_bytes_per_second =
+            speed_by_pieces(file.in_bytes_per_second, file.latency_ns, tier->staging_bytes);
     }
     if (out->count > 0) {
-        adopt->file.out_bytes_per_s =
-            speed_by_pieces(file.out_bytes_per_s, file.latency_ns, tier->staging_bytes);
+        adopt->file.out_bytes_per_second =
+            speed_by_pieces(file.out_bytes_per_second, file.latency_ns, tier->staging_bytes);
     }
     if (in->count > 0 || out->count > 0) {
-        adopt->file.in_bytes_per_s =
-            adopt->file.in_bytes_per_s != 0 ? adopt->file.in_bytes_per_s : adopt->file.out_bytes_per_s;
-        adopt->file.out_bytes_per_s =
-            adopt->file.out_bytes_per_s != 0 ? adopt->file.out_bytes_per_s : adopt->file.in_bytes_per_s;
+        adopt->file.in_bytes_per_second = adopt->file.in_bytes_per_second != 0
+                                              ? adopt->file.in_bytes_per_second
+                                              : adopt->file.out_bytes_per_second;
+        adopt->file.out_bytes_per_second = adopt->file.out_bytes_per_second != 0
+                                               ? adopt->file.out_bytes_per_second
+                                               : adopt->file.in_bytes_per_second;
         adopt->file.latency_ns = file.latency_ns;
         memset(tier->moved, 0, sizeof(tier->moved));
     }
@@ -322,14 +327,14 @@ static uint64_t fed_bytes(const dao_step_log_t *log)
 static dao_swap_tier_t host_of(const dao_adopt_t *adopt, const dao_step_log_t *log)
 {
     uint64_t limit_bytes = adopt->engine->config.host_limit_bytes, fed = fed_bytes(log);
-    dao_swap_tier_t host = adopt->link.in_bytes_per_s != 0 ? adopt->link : adopt->file;
+    dao_swap_tier_t host = adopt->link.in_bytes_per_second != 0 ? adopt->link : adopt->file;
     host.limit_bytes = limit_bytes > fed ? limit_bytes - fed : limit_bytes != 0 ? 1 : 0;
     return host;
 }
 
 static bool is_link_known(const dao_adopt_t *adopt)
 {
-    return adopt->link.in_bytes_per_s != 0 || adopt->file.in_bytes_per_s != 0;
+    return adopt->link.in_bytes_per_second != 0 || adopt->file.in_bytes_per_second != 0;
 }
 
 static void hand_in(dao_adopt_t *adopt, dao_shape_t *shape)

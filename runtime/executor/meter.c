@@ -246,7 +246,8 @@ void dao_meter_collect(dao_meter_t *meter)
     }
 }
 
-void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_s, uint64_t *out_latency_ns)
+void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_second,
+                          uint64_t *out_latency_ns)
 {
     double count = (double)link->count;
     double spread = count * link->bytes_bytes - link->bytes * link->bytes;
@@ -259,7 +260,7 @@ void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_
         ns_per_byte = link->ns / link->bytes;
         latency_ns = 0;
     }
-    double bytes_per_s = ns_per_byte > 0 ? (double)DAO_NS_PER_S / ns_per_byte : (double)DAO_NS_PER_S;
-    *out_bytes_per_s = bytes_per_s >= 1 ? (uint64_t)bytes_per_s : 1;
+    double bytes_per_second = ns_per_byte > 0 ? (double)DAO_NS_PER_S / ns_per_byte : (double)DAO_NS_PER_S;
+    *out_bytes_per_second = bytes_per_second >= 1 ? (uint64_t)bytes_per_second : 1;
     *out_latency_ns = (uint64_t)latency_ns;
 }

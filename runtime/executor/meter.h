@@ -78,6 +78,7 @@ void dao_meter_collect(dao_meter_t *meter);
 void dao_meter_link_note(dao_meter_link_t *link, uint64_t size_bytes, uint64_t time_ns);
 
 /* Speed of a link and what a copy takes besides, by its copies; at least one. */
-void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_s, uint64_t *out_latency_ns);
+void dao_meter_link_speed(const dao_meter_link_t *link, uint64_t *out_bytes_per_second,
+                          uint64_t *out_latency_ns);
 
 #endif
