@@ -139,14 +139,14 @@ typedef struct dao_allocator_ops {
 
     /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their memory until it
        ends, freed or not, and are given to requests of the same lease alone: see paged_lease.c. Numbers begin with 1 and
-       are used again. begin: DAO_ERR_LIMIT, DAO_ERR_NO_HOST_MEMORY, the backend's answer. After end nobody allocates under
+       are used again. begin: DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. After end nobody allocates under
        it; its live blocks stay valid until they are freed. */
     dao_status_t (*lease_begin)(dao_allocator_t *allocator, uint32_t *out_lease);
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
     /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory only where
-       blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_LIMIT,
+       blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_TOO_MANY,
        DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
        else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
        waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away, and a quarter of it

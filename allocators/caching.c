@@ -222,6 +222,7 @@ static dao_status_t give_memory(void *user, void *address, size_t size_bytes)
 static dao_status_t segmented_create(const dao_caching_config_t *config, const dao_device_info_t *info,
                                      dao_allocator_t **out_allocator)
 {
+    DAO_ASSERT(config->budget == NULL && config->full_status == DAO_OK); /* of pages alone */
     caching_t *caching = dao_host_calloc(1, sizeof(*caching));
     if (caching == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);

@@ -18,9 +18,9 @@ typedef struct dao_caching_config {
     size_t initial_bytes;         /* taken at once, as one segment or run of pages */
     size_t limit_bytes;           /* as for limit_set */
     bool no_page_mapping;         /* segments, although the device has pages */
-    dao_budget_t *budget;         /* what the backend takes its pages from, itself; borrowed; NULL: none */
+    dao_budget_t *budget; /* with pages: what the backend takes them from, itself; borrowed; NULL: none */
     dao_status_t
-        full_status; /* what is answered where there is no memory left; 0: DAO_ERR_NO_DEVICE_MEMORY */
+        full_status; /* with pages: what is answered where there is none left; 0: DAO_ERR_NO_DEVICE_MEMORY */
 } dao_caching_config_t;
 
 /* Smallest segment that is taken without page mapping, if the config does not say. */

@@ -13,7 +13,7 @@
    What holds between calls:
 
        waiting_capacity >= waiting_count + marked.count + leased.count + in_hand_count, so that a free never needs memory
-       marked and leased have room for in_hand_count more
+       marked and leased have room for those blocks in hand that came out of them, or go into them
        known_count == marked.count + leased.count
 
    A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a hardened one
@@ -418,8 +418,9 @@ static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_
                                  ordered->inner->ledger->name, address)
                      : ordered->inner->ops->free(ordered->inner, address, NULL);
     }
-    if (waits) {
+    if (hold != NULL) {
         hold->streams |= claim.marks;
+        waits = !dao_hold_is_empty(hold);
     }
     dao_status_t status = free_claimed(ordered, &claim, waits ? hold : NULL);
     if (status != DAO_OK) {

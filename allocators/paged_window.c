@@ -28,7 +28,7 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
     dao_paged_lock(paged);
     dao_status_t status = paged->window_count < DAO_PAGED_WINDOW_MAX
                               ? dao_paged_add_arena(paged, ARENA_WINDOW)
-                              : dao_error(DAO_ERR_LIMIT, "%s: there are %u windows already",
+                              : dao_error(DAO_ERR_TOO_MANY, "%s: there are %u windows already",
                                           paged->ledger.name, DAO_PAGED_WINDOW_MAX);
     if (status == DAO_OK) {
         paged->window_count++;

@@ -103,6 +103,16 @@ void *dao_host_map_pages(size_t size_bytes)
     return map_aligned(size_bytes, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
 }
 
+void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || larger_bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    void *grown = mremap(address, round_up_to_system_page(size_bytes), round_up_to_system_page(larger_bytes),
+                         MREMAP_MAYMOVE);
+    return grown == MAP_FAILED ? NULL : grown;
+}
+
 bool dao_host_map_at(void *address, size_t size_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {

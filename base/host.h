@@ -36,6 +36,9 @@ void *dao_host_map(size_t size_bytes, size_t alignment_bytes);
 /* Gives zeroed pages, each taken from the system when it is touched, so that no touch takes long; NULL if refused. */
 void *dao_host_map_pages(size_t size_bytes);
 
+/* Makes what dao_host_map_pages() gave larger, at another address if need be, without copying. NULL leaves it as it was. */
+void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes);
+
 /* Puts zeroed pages behind a part of what dao_host_reserve() gave. False if the system refuses: nothing is changed. */
 bool dao_host_map_at(void *address, size_t size_bytes);
 

@@ -16,8 +16,6 @@
 #include "planning/greedy.h"
 #include "planning/lowest.h"
 
-#include <string.h>
-
 /* Work without anything better after which it is tired: some twenty seconds, and less for few items, which have few orders. */
 #define PATIENCE_WORK      (UINT64_C(1) << 30)
 #define PATIENCE_PAIR_WORK (UINT64_C(1) << 14)

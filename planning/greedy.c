@@ -19,8 +19,6 @@
 #include "planning/sort.h"
 #include "planning/tree.h"
 
-#include <string.h>
-
 #define FIRST_SPAN_COUNT 256u
 
 /* With a shelf, there are at most so many pieces, and one of so many pairs overlaps at least. */

@@ -1,8 +1,8 @@
 /* From a problem to items and pieces: rows are cut, their times numbered, and sorted. */
 #include "planning/instance.h"
 
+#include "base/assert.h"
 #include "base/error.h"
-#include "base/math.h"
 #include "planning/sort.h"
 
 #include <string.h>
@@ -283,7 +283,7 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
     dao_plan_rows_finish(&builder.rows, &instance->memory);
     dao_plan_trim(&instance->memory, meter);
     if (status == DAO_OK && dao_plan_meter_is_cancelled(meter)) {
-        status = DAO_ERR_STOPPED;
+        return DAO_ERR_STOPPED; /* giving it all back takes long: that is for who destroys it */
     }
     if (status != DAO_OK) {
         dao_plan_instance_finish(instance);

@@ -79,11 +79,11 @@ static void give_head(head_t *head)
 static head_t *grow_into_pages(head_t *before, size_t whole_bytes)
 {
     size_t before_bytes = before->size_bytes;
-    head_t *head = take_head(whole_bytes);
-    if (head == NULL) {
-        return NULL;
+    if (is_large(before_bytes)) {
+        return dao_host_grow_pages(before, before_bytes, whole_bytes);
     }
-    if (!is_large(before_bytes) || !dao_host_move(before, head, before_bytes)) {
+    head_t *head = take_head(whole_bytes);
+    if (head != NULL) {
         memcpy(head, before, before_bytes);
         give_head(before);
     }

@@ -435,9 +435,12 @@ static dao_status_t prepare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *m
         return status;
     }
     status = check_fixed(instance, meter);
-    if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
+    if (status != DAO_OK) {
         dao_plan_instance_finish(instance);
-        return status == DAO_OK ? DAO_ERR_STOPPED : status;
+        return status;
+    }
+    if (dao_plan_meter_is_cancelled(meter)) {
+        return DAO_ERR_STOPPED; /* the instance goes with the portfolio */
     }
     instance->memory.most_bytes += portfolio->copy.memory.used_bytes; /* there were both */
     dao_plan_problem_copy_drop(&portfolio->copy, meter);

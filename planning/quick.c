@@ -5,8 +5,6 @@
 #include "base/host.h"
 #include "planning/check.h"
 
-#include <string.h>
-
 dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem)
 {
     *quick = (dao_plan_quick_t){0};

@@ -1,5 +1,5 @@
 /* Quick methods on one problem, one after the other, for who places again and again and wants neither a bound nor a report: the
-   problem is made ready once, the best layout is kept, and a method that leaves out as many bytes as that one ends there. */
+   problem is made ready once, the best layout is kept, and a greedy method that leaves out as many bytes as that one ends there. */
 #ifndef DAO_PLANNING_QUICK_H
 #define DAO_PLANNING_QUICK_H
 

@@ -21,7 +21,6 @@
 #include "planning/swap_choose.h"
 
 #include "base/assert.h"
-#include "base/error.h"
 #include "base/host.h"
 #include "planning/swap_link.h"
 

@@ -7,7 +7,6 @@
 #include "planning/swap_cycle.h"
 
 #include "base/assert.h"
-#include "base/error.h"
 #include "base/host.h"
 
 #include <string.h>

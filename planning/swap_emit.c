@@ -21,7 +21,6 @@
 #include "planning/swap_emit.h"
 
 #include "base/assert.h"
-#include "base/error.h"
 #include "base/host.h"
 
 #include <stdlib.h>

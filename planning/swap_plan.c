@@ -38,9 +38,12 @@ static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *p
     dao_swap_replay_t replay;
     play.cancel = step->cancel;
     bool ends = dao_swap_replay(&play, &replay);
-    if (!ends) {
-        DAO_ASSERT(dao_swap_is_cancelled(step->cancel));
+    if (!ends && dao_swap_is_cancelled(step->cancel)) {
         return dao_swap_step_give_up(step);
+    }
+    DAO_ASSERT(ends);
+    if (!ends) {
+        return dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");
     }
     plan->program.schedule.step_ns = replay.step_ns;
     return DAO_OK;

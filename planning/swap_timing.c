@@ -11,7 +11,6 @@
 #include "planning/swap_timing.h"
 
 #include "base/assert.h"
-#include "base/error.h"
 #include "base/host.h"
 #include "planning/swap_link.h"
 

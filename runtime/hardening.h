@@ -14,7 +14,8 @@ DAO_NODISCARD dao_status_t dao_hardening_flags_check(const char *what, uint32_t 
 uint32_t dao_hardening_of(dao_core_t *core, dao_place_t place);
 
 /* Puts a hardened allocator around a place's allocator, if it is to be hardened. The runtime is borrowed, NULL for the host;
-   its bytes_stream is there. DAO_ERR_NO_HOST_MEMORY: the allocator stays as it was. */
+   its bytes_stream is there. DAO_ERR_NO_HOST_MEMORY: *allocator is still the caller's to destroy, and may
+   be hardened already. */
 DAO_NODISCARD dao_status_t dao_hardening_wrap(dao_core_t *core, dao_runtime_t *runtime, dao_place_kind_t kind,
                                               dao_allocator_t **allocator);
 

@@ -281,7 +281,7 @@ static void an_ended_lease_makes_room_once_it_is_empty(void)
 {
     dao_window_t window, none;
     CU_ASSERT_EQUAL(allocator->ops->window_begin(allocator, &window), DAO_OK);
-    CU_ASSERT_EQUAL(allocator->ops->window_begin(allocator, &none), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->window_begin(allocator, &none), DAO_ERR_TOO_MANY);
     uint32_t leases[DAO_PAGED_LEASE_MAX], more = 0;
     void *blocks[DAO_PAGED_LEASE_MAX];
     for (size_t i = 0; i < DAO_PAGED_LEASE_MAX; i++) {

@@ -51,7 +51,7 @@ static void what_grows_keeps_what_it_held(void)
     dao_plan_memory_t memory = {0};
     uint64_t *array = NULL;
     size_t before = 0;
-    for (size_t count = SMALL_COUNT; count < 4 * LARGE_COUNT; count *= 4) {
+    for (size_t count = SMALL_COUNT; count < 16 * LARGE_COUNT; count *= 4) {
         array = dao_plan_grow(&memory, array, count, sizeof(*array));
         CU_ASSERT_PTR_NOT_NULL_FATAL(array);
         CU_ASSERT(is_count(array, before));

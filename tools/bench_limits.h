@@ -6,18 +6,19 @@
 /* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
 #define DAO_BENCH_INSTRUCTIONS_MAX 380
 
-/* Trace (the first that the name begins with), ns of a pair over ns of a lock pair, smallest device over peak live without
-   and with page mapping. 0: no limit. Last: the capacities are aims that some traces miss still; the tests hold those to so
-   many times as much, which is what they reach. */
+/* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair; smallest device over
+   peak live without and with page mapping. 0: no limit. Last: the same two where a trace misses what is wanted, as it reaches
+   them, which is what it is held to. */
 #define DAO_BENCH_LIMIT_LIST(X)                                                                              \
-    X("a1", 1.2, 0, 0, 1)                                                                                    \
-    X("a2", 1.6, 0, 0, 1)                                                                                    \
-    X("b1k", 6.5, 1.11, 1.04, 1.011)                                                                         \
-    X("b10k", 7.5, 1.07, 1.03, 1)                                                                            \
-    X("cd", 0, 1.004, 1.003, 1)                                                                              \
-    X("c", 2.4, 1.004, 1.003, 1)                                                                             \
-    X("d", 5, 1.14, 1.02, 1)                                                                                 \
-    X("torch:", 0, 0, 1.02, 1.016)
+    X("a1", 1.2, 0, 0, 0, 0)                                                                                 \
+    X("a2", 1.6, 0, 0, 0, 0)                                                                                 \
+    X("b1k", 6.5, 1.11, 1.04, 1.1222, 0)                                                                     \
+    X("b10k", 7.5, 1.07, 1.03, 0, 0)                                                                         \
+    X("cd", 0, 1.004, 1.003, 0, 0)                                                                           \
+    X("c", 2.4, 1.004, 1.003, 0, 0)                                                                          \
+    X("d", 5, 1.14, 1.02, 0, 0)                                                                              \
+    X("torch:lstm", 0, 0, 1.02, 0, 1.0363)                                                                   \
+    X("torch:", 0, 0, 1.02, 0, 0)
 
 /* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
    where nothing grows. */

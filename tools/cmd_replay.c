@@ -175,6 +175,9 @@ static dao_status_t configure(const settings_t *settings, replay_t *replay)
     if (status == DAO_OK && settings->is_touched && replay->place.kind == DAO_PLACE_KIND_DEVICE) {
         status = dao_error(DAO_ERR_INVALID, "--touch: a device's memory is not touched from here");
     }
+    if (status == DAO_OK && settings->is_prefaulted && replay->place.kind == DAO_PLACE_KIND_DEVICE) {
+        status = dao_error(DAO_ERR_INVALID, "--prefault: a device's memory is not touched from here");
+    }
     config.serving.prefault = settings->is_prefaulted;
     config.serving.max_count = (uint32_t)(replay->recorded.last - replay->recorded.first);
     if (replay->is_alone) {

@@ -86,13 +86,14 @@ static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
 static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
 {
     dao_status_t status = dao_policy_parse(text, out_policy);
-    if (status == DAO_OK && *out_policy == DAO_POLICY_USER) {
-        return dao_error(DAO_ERR_INVALID,
-                         "\"user\" needs a function that rates tensors, which only a program "
-                         "can give; choose lru, belady, weighted_lru, weighted_belady, window, "
-                         "size, or all");
+    if (status == DAO_OK && *out_policy != DAO_POLICY_USER) {
+        return DAO_OK;
     }
-    return status;
+    return dao_error(DAO_ERR_INVALID,
+                     "\"%.40s\" %s: there are lru, belady, weighted_lru, weighted_belady, window, size, all",
+                     text,
+                     status != DAO_OK ? "is no policy"
+                                      : "needs a function that rates tensors, which only a program can give");
 }
 
 static bool is_planned(const settings_t *settings)

@@ -128,7 +128,7 @@ static const char *dashes(const char *name)
 static dao_status_t refuse_zero(dao_status_t status, const uint64_t *value)
 {
     return status == DAO_OK && *value == 0
-               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for no limit")
+               ? dao_error(DAO_ERR_INVALID, "0 is nothing; leave it out for what holds without it")
                : status;
 }
 

@@ -52,8 +52,8 @@ bool dao_options_parse(const dao_command_t *command, int argc, char **argv, void
 bool dao_option_number(const char *text, uint64_t fallback, uint64_t least, uint64_t most,
                        uint64_t *out_number);
 
-/* Read sizes, rates and times of which 0 is none: in the library's settings it is "no limit", on a command line it would read
-   as nothing at all. DAO_ERR_INVALID, with what is wrong in the last message. */
+/* Read sizes, rates and times of which 0 is none: in the library's settings it stands for the default, on a command line it
+   would read as nothing at all. DAO_ERR_INVALID, with what is wrong in the last message. */
 dao_status_t dao_option_bytes(const char *text, uint64_t *out_bytes);
 dao_status_t dao_option_rate(const char *text, uint64_t *out_bytes_per_second);
 dao_status_t dao_option_time(const char *text, uint64_t *out_ns);

@@ -198,10 +198,7 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", MAP_PAGES_VARIABLE, dao_last_message());
     }
-    vendorStreamCaptureMode_t mode = vendorStreamCaptureModeRelaxed;
-    exchange_mode(&mode);
     vendorError_t error = vendorGetDeviceCount(&count);
-    exchange_mode(&mode);
     if (error != vendorSuccess || count < 1) {
         (void)vendorGetLastError();
         return no_device(error);

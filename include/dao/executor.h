@@ -47,8 +47,8 @@ typedef struct dao_launch {
 /**
  * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
  * Addresses are good for work queued on that stream before the function returns.
- * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host; one
- * without a copy keeps what that work has written.
+ * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host or in
+ * the file; one that only the device has keeps what that work has written; one without a content still has none.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
@@ -227,7 +227,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, c
 /**
  * Waits until everything pushed by this call's begin has run on the device, and reports the first error since the last sync.
  *
- * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE, DAO_ERR_HOST_FULL, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_COPY_FAILED,
+ * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE, DAO_ERR_HOST_FULL, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_COPY_FAILED, DAO_ERR_IO,
  *         DAO_ERR_NEVER_WRITTEN, DAO_ERR_KERNEL_FAILED, with a message that names the kernel, the tensor and the figures;
  *         the device's own error; DAO_ERR_STOPPED; DAO_ERR_REENTRANT.
  *

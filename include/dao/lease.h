@@ -109,8 +109,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *ad
  *         if it is being captured or a thread has entered it; DAO_ERR_FORKED; DAO_ERR_REENTRANT from inside of a segment
  *         callback, or where it would have to wait inside of a host function: the lease stays, to be released elsewhere.
  *
- * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed. Cost: O(retained
- * blocks).
+ * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed; at a hardened place also
+ * for the device, which brings the blocks that were freed under the lease to be looked at. Cost: O(retained blocks); at
+ * hardened places and with strategies of whole blocks also O(blocks that wait).
  */
 DAO_API dao_status_t dao_lease_release(dao_lease_t *lease);
 

@@ -337,7 +337,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
 
 /**
- * Ends the work: whoever does it returns within a millisecond of processor time, however many buffers there are. The best plan so
+ * Ends the work: whoever does it returns within a millisecond or two of processor time, up to millions of buffers. The best plan so
  * far stays.
  *
  * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.

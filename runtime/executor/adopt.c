@@ -226,6 +226,15 @@ static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basi
 }
 
 /* A direction without copies is taken to be as the other one. */
+/* A direction without copies is as the other one. */
+static void fill_directions(dao_swap_tier_t *tier)
+{
+    tier->in_bytes_per_second =
+        tier->in_bytes_per_second != 0 ? tier->in_bytes_per_second : tier->out_bytes_per_second;
+    tier->out_bytes_per_second =
+        tier->out_bytes_per_second != 0 ? tier->out_bytes_per_second : tier->in_bytes_per_second;
+}
+
 static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const dao_meter_link_t *out)
 {
     uint64_t in_latency_ns = 0;
@@ -236,10 +245,7 @@ static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const d
     if (out->count > 0) {
         dao_meter_link_speed(out, &link->out_bytes_per_second, &out_latency_ns);
     }
-    link->in_bytes_per_second =
-        link->in_bytes_per_second != 0 ? link->in_bytes_per_second : link->out_bytes_per_second;
-    link->out_bytes_per_second =
-        link->out_bytes_per_second != 0 ? link->out_bytes_per_second : link->in_bytes_per_second;
+    fill_directions(link);
     if (in->count > 0 || out->count > 0) {
         link->latency_ns = in_latency_ns > out_latency_ns ? in_latency_ns : out_latency_ns;
     }
@@ -268,12 +274,7 @@ static void note_file(dao_adopt_t *adopt)
             speed_by_pieces(file.out_bytes_per_second, file.latency_ns, tier->staging_bytes);
     }
     if (in->count > 0 || out->count > 0) {
-        adopt->file.in_bytes_per_second = adopt->file.in_bytes_per_second != 0
-                                              ? adopt->file.in_bytes_per_second
-                                              : adopt->file.out_bytes_per_second;
-        adopt->file.out_bytes_per_second = adopt->file.out_bytes_per_second != 0
-                                               ? adopt->file.out_bytes_per_second
-                                               : adopt->file.in_bytes_per_second;
+        fill_directions(&adopt->file);
         adopt->file.latency_ns = file.latency_ns;
         memset(tier->moved, 0, sizeof(tier->moved));
     }
@@ -589,7 +590,9 @@ static void end_step(dao_adopt_t *adopt, dao_shape_t *shape)
     }
     if (engine->course != NULL) {
         dao_course_turn(engine);
-        shape->try_count = 0; /* what failed before has passed */
+    }
+    if (engine->course != NULL) {
+        shape->try_count = 0; /* it was followed to its end: what failed before has passed */
     }
     if (engine->meter.state == DAO_METER_RUNNING) {
         dao_meter_stop(&engine->meter);

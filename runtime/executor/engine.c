@@ -416,13 +416,15 @@ static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_
     *placement = (dao_placement_t){.has_workspace = false};
     if (engine->course != NULL) {
         status = dao_course_prepare(engine, item, &engine->adopt->log, placement);
-        if (status == DAO_OK || engine->is_lost) {
-            return status == DAO_OK ? verify_all(engine, item) : status;
+        if (status != DAO_OK && engine->is_lost) {
+            return status;
         }
-        dao_course_leave(engine);
-        *placement = (dao_placement_t){.has_workspace = false};
+        if (status != DAO_OK) {
+            dao_course_leave(engine);
+            *placement = (dao_placement_t){.has_workspace = false};
+        }
     }
-    status = prepare(engine, item, placement);
+    status = engine->course != NULL ? verify_all(engine, item) : prepare(engine, item, placement);
     if (status != DAO_OK) {
         dao_error_prefix("kernel \"%s\" (number %" PRIu64 "): ", item->name, engine->now);
     }

@@ -19,7 +19,6 @@
 #include "base/names.h"
 
 #include <math.h>
-#include <string.h>
 
 static const dao_named_t policies[] = {
 #define POLICY_ROW(number, symbol, name, meaning) {name, DAO_POLICY_##symbol},

@@ -74,9 +74,9 @@ static CUresult primary_retain(CUcontext *out_context, CUdevice device)
 static CUresult exchange_mode(CUstreamCaptureMode *mode)
 {
     enum cudaStreamCaptureMode exchanged = (enum cudaStreamCaptureMode) * mode;
-    cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
+    loopback_exchange_mode(&exchanged);
     *mode = (CUstreamCaptureMode)exchanged;
-    return (CUresult)error;
+    return CUDA_SUCCESS;
 }
 
 static CUresult get_current(CUcontext *out_context)

@@ -132,7 +132,7 @@ static vendorError_t begin_locked(const char *call, int device, bool needs_conte
     if (needs_context) {
         need_context_locked();
     }
-    if (capture_mode != vendorStreamCaptureModeRelaxed) {
+    if (needs_context && capture_mode != vendorStreamCaptureModeRelaxed) {
         breach_locked(LOOPBACK_RULE_CAPTURE, call);
     }
     vendorError_t error = failure_locked(call);
@@ -291,11 +291,21 @@ vendorError_t vendorSetDevice(int device)
     return vendorSuccess;
 }
 
-vendorError_t vendorThreadExchangeStreamCaptureMode(vendorStreamCaptureMode_t *mode)
+void loopback_exchange_mode(vendorStreamCaptureMode_t *mode)
 {
     vendorStreamCaptureMode_t before = capture_mode;
     capture_mode = *mode;
     *mode = before;
+}
+
+vendorError_t vendorThreadExchangeStreamCaptureMode(vendorStreamCaptureMode_t *mode)
+{
+#ifdef vendorContextStart /* the runtime makes the current device's context first */
+    dao_mutex_lock(&loopback_driver.lock);
+    need_context_locked();
+    dao_mutex_unlock(&loopback_driver.lock);
+#endif
+    loopback_exchange_mode(mode);
     return vendorSuccess;
 }
 

@@ -86,6 +86,9 @@ void loopback_context_set(int device);
 void loopback_context_make(int device);
 bool loopback_may_be_current(int device);
 
+/* Gives this thread a mode of capture, and takes the one that it had. */
+void loopback_exchange_mode(vendorStreamCaptureMode_t *mode);
+
 /* The device that is current in this thread. */
 dao_backend_device_t *loopback_device(void);
 

@@ -41,7 +41,7 @@ typedef enum loopback_copy_kind {
 } loopback_copy_kind_t;
 
 typedef enum loopback_capture_mode {
-    LOOPBACK_CAPTURE_GLOBAL = 0,
+    LOOPBACK_CAPTURE_GLOBAL = 0, /* as a thread begins */
     LOOPBACK_CAPTURE_RELAXED = 2,
 } loopback_capture_mode_t;
 

@@ -164,7 +164,9 @@ static desk_t *desk_of(const dao_runtime_t *runtime)
         there->is_direct == runtime->info.host_accessible) {
         return there;
     }
-    device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
+    if (there != NULL) {
+        device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
+    }
     desk_t *desk = must_alloc(sizeof(*desk));
     *desk = (desk_t){.index = runtime->device_index,
                      .device = runtime->device,
@@ -382,16 +384,6 @@ static void wait_for(const desk_t *desk, dao_status_t status)
 {
     must(status, "copy");
     must(ops()->stream_synchronize(desk->stream), "copy");
-}
-
-void device_write(dao_place_t place, void *address, const void *bytes, size_t size_bytes)
-{
-    const desk_t *desk = desk_for(place);
-    if (desk == NULL) {
-        memcpy(address, bytes, size_bytes);
-    } else {
-        wait_for(desk, ops()->copy(desk->stream, DAO_COPY_KIND_H2D, address, bytes, size_bytes));
-    }
 }
 
 void device_read(dao_place_t place, const void *address, void *bytes, size_t size_bytes)

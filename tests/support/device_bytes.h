@@ -45,8 +45,7 @@ DAO_NODISCARD dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate);
 typedef bool (*device_hold_t)(int32_t device_index, void *native_stream, const uint32_t *word);
 void device_hold_set(device_hold_t hold);
 
-/* Write and read bytes of a place; nothing else uses them. A failure ends the program. */
-void device_write(dao_place_t place, void *address, const void *bytes, size_t size_bytes);
+/* Read and fill bytes of a place; nothing else uses them. A failure ends the program. */
 void device_read(dao_place_t place, const void *address, void *bytes, size_t size_bytes);
 void device_fill(dao_place_t place, void *address, unsigned char value, size_t size_bytes);
 
@@ -55,7 +54,7 @@ unsigned char device_byte(dao_place_t place, const void *address);
 
 bool device_holds(dao_place_t place, const void *address, unsigned char value, size_t size_bytes);
 
-/* Makes the four above possible for a place inside of a segment callback, which must start no device. */
+/* Makes those possible for a place inside of a segment callback, which must start no device. */
 void device_bytes_open(dao_place_t place);
 
 /* Gives back what was taken for a device, which is about to be closed: for the table that a program's suites run on. */

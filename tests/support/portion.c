@@ -118,13 +118,23 @@ static dao_status_t settle(portion_t *portion, size_t size_bytes, dao_status_t s
     return status;
 }
 
-/* Gives back a count behind a call that may have kept the memory. */
+/* Gives back a count behind a call that may have kept the memory. A lost device keeps all, and nobody asks for it again. */
 static dao_status_t settle_free(portion_t *portion, size_t size_bytes, dao_status_t status)
 {
-    if (status == DAO_OK && size_bytes > 0) {
+    if ((status == DAO_OK || status == DAO_ERR_DEVICE_LOST) && size_bytes > 0) {
         dao_virtual_memory_give(&portion->memory, size_bytes);
     }
     return status;
+}
+
+/* As settle_free(), of a piece that was forgotten before the call: behind it its address may be another one's. */
+static dao_status_t settle_kept(dao_backend_device_t *device, const void *key, size_t size_bytes,
+                                dao_status_t status)
+{
+    if (status != DAO_OK && status != DAO_ERR_DEVICE_LOST && size_bytes > 0) {
+        remember(portion_of(device), key, size_bytes);
+    }
+    return settle_free(portion_of(device), size_bytes, status);
 }
 
 /* ---- devices ---- */
@@ -261,9 +271,8 @@ static dao_status_t portion_pool_alloc(dao_backend_device_t *device, dao_backend
 
 static dao_status_t portion_pool_free(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address)
 {
-    dao_status_t status = inner->pool_free(device, pool, address);
-    return status == DAO_OK ? settle_free(portion_of(device), forget(portion_of(device), address), status)
-                            : status;
+    size_t size_bytes = forget(portion_of(device), address);
+    return settle_kept(device, address, size_bytes, inner->pool_free(device, pool, address));
 }
 
 static dao_status_t portion_shared_create(dao_backend_device_t *device, size_t size_bytes,
@@ -284,9 +293,8 @@ static dao_status_t portion_shared_create(dao_backend_device_t *device, size_t s
 /* What was imported is another process's. */
 static dao_status_t portion_shared_destroy(dao_backend_device_t *device, dao_backend_shared_t *shared)
 {
-    dao_status_t status = inner->shared_destroy(device, shared);
-    return status == DAO_OK ? settle_free(portion_of(device), forget(portion_of(device), shared), status)
-                            : status;
+    size_t size_bytes = forget(portion_of(device), shared);
+    return settle_kept(device, shared, size_bytes, inner->shared_destroy(device, shared));
 }
 
 bool portion_is_used(void)
