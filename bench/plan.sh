@@ -36,10 +36,10 @@ rows() {
 
 # figures: every figure with its limits.
 figures() {
-    echo "| figure | instance | buffers | peak | ratio | proved | CPU s | B a buffer | at most | over |"
-    echo "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | --- | --- |"
+    echo "| figure | instance | buffers | peak | ratio | proved | CPU s | B a buffer | look ms | at most | over |"
+    echo "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | --- |"
     "$build/dao" bench plan --data "$DAO_BENCH_DATA" --json >"$work/json"
-    rows figure instance buffers peak_bytes ratio proved cpu_s bytes_per_buffer at_most over <"$work/json"
+    rows figure instance buffers peak_bytes ratio proved cpu_s bytes_per_buffer look_ms at_most over <"$work/json"
 }
 
 # instances: a name and a file each, those that are here.

@@ -22,6 +22,7 @@ typedef struct dao_plan_goal {
     double most_us_each; /* besides, a buffer */
     double peer_s;       /* what MiniMalloc needs for it, on the machine of dao_bench_plan_speed() */
     double bytes_most;   /* of memory, a buffer */
+    double look_most_ms; /* between two looks at the cancellation; 0: they are not timed */
     bool needs_proof;
 } dao_plan_goal_t;
 
@@ -40,6 +41,7 @@ typedef struct dao_plan_result {
     dao_plan_row_t row;   /* without its plan */
     double ratio;         /* to the bound, or to the rival's peak */
     double speed;         /* of dao_bench_plan_speed() */
+    uint64_t look_ns;     /* longest time between two looks, in a run of its own; 0: not timed */
 } dao_plan_result_t;
 
 /* Writes which limits a result breaks, with commas between; "" if none. Gives their number. */

@@ -42,7 +42,7 @@
     {                                                                                                        \
         .figure = "million", .stand_in = kind ":1000000:1", .method = "best", .budget_s = 10,                \
         .ratio_most = (ratio) + 10 * ROUNDING, .first_ratio_most = 1.14, .first_most_s = 0.5,                \
-        .bytes_most = 150                                                                                    \
+        .bytes_most = 150, .look_most_ms = 1                                                                 \
     }
 
 #define BINS(step, stand)                                                                                    \
