@@ -379,7 +379,9 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
     if (launch_status != DAO_OK) {
         (void)dao_error(DAO_ERR_KERNEL_FAILED,
                         "kernel \"%s\" (number %" PRIu64 "): its launch function answered %s: %.300s",
-                        item->name, engine->now, dao_status_name(launch_status), dao_last_message());
+                        item->name, engine->now, dao_status_name(launch_status),
+                        launch_status == dao_last_status() ? dao_last_message()
+                                                           : dao_status_text(launch_status));
         dao_engine_fail(engine, DAO_ERR_KERNEL_FAILED, false);
     }
     status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, out_sequence);
