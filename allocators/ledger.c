@@ -210,6 +210,9 @@ void dao_ledger_grow_cancel(dao_ledger_t *ledger, size_t size_bytes)
 
 void dao_ledger_count_grow(dao_ledger_t *ledger, size_t size_bytes)
 {
+    if (ledger->budget != NULL) {
+        dao_budget_note(ledger->budget);
+    }
     dao_stats_count_grow(&ledger->stats, size_bytes);
 }
 

@@ -98,7 +98,7 @@ for arguments in --help --version "help run" "run --help" info "info --json" "in
 done
 
 expect 2 "is missing" bench
-expect 2 '"some" is none of ours, g10, upstream and all' bench swap --set some
+expect 2 '"some" is none of ours, g10, upstream, device and all' bench swap --set some
 expect 1 "nothing was checked" bench swap --data "$folder" --check
 expect 0 "step" bench swap --data "$folder"
 expect 2 '"free" cannot be measured' bench free
