@@ -2,6 +2,7 @@
    seeds. */
 #include "backends/sim/sim.h"
 #include "tests/support/fault_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tests/support/trace.h"
 #include "tools/read_json_step.h"
@@ -11,12 +12,7 @@
 #include <stdio.h>
 
 /* A part of the example, with small tensors: every structure of the planner is checked in most builds. */
-#if defined(__SANITIZE_THREAD__)
-enum { LEARNT_COUNT = 1 };
-#else
-enum { LEARNT_COUNT = 2 };
-#endif
-enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4 };
+enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4, LEARNT_COUNT = TEST_ROUNDS(2) };
 
 static dao_step_trace_t trace;
 static dao_step_figures_t figures;
