@@ -347,6 +347,12 @@ expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
 [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
 expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
+# A step that no machine has the memory for is refused before anything is written.
+awk 'BEGIN {
+    print "T 64"; for (i = 0; i < 64; i++) print i, "1000000000000", 1, "w" i
+    print "K 1 1"; print "5 1 0:1"
+}' >"$folder/huge.tr"
+expect 1 '"dao simulate" runs it in virtual time' run "$folder/huge.tr"
 printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
 [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"

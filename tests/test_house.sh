@@ -78,7 +78,8 @@ vendor_headers_stay_at_home() {
     for file in $(sources $layers tests bench examples); do
         case $file in
         backends/cuda/* | backends/hip/* | tests/loopback/cuda.c | tests/loopback/hip.c | \
-            tests/support/hold_cuda.c | tests/support/hold_hip.c | tests/test_cuda_batch.c) ;;
+            tests/support/capture_cuda.c | tests/support/capture_hip.c | tests/support/hold_cuda.c | \
+            tests/support/hold_hip.c | tests/test_cuda_batch.c) ;;
         *)
             code "$file" | grep -E '# *include *[<"](cuda|hip/|nvml|nv[A-Z]|hsa|rocm)' |
                 breach "a vendor's header outside its folder"

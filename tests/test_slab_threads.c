@@ -30,7 +30,7 @@ static void begin(void)
                                                                      .name = "device:0"},
                                              &inner),
                           DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "device:0", &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "device:0", 0, &allocator), DAO_OK);
 }
 
 static void end(void)
@@ -43,7 +43,7 @@ static void end(void)
 static void host_begin(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "cpu", &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "cpu", 0, &allocator), DAO_OK);
 }
 
 static void host_end(void)
@@ -189,7 +189,7 @@ static void allocators_beyond_the_slots_do_without(void)
     for (size_t i = 0; i < COUNT; i++) {
         dao_allocator_t *below = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &below), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_slab_create(below, "cpu", &fronts[i]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_slab_create(below, "cpu", 0, &fronts[i]), DAO_OK);
         void *address = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(fronts[i], 1000, &address), DAO_OK);
         CU_ASSERT_EQUAL(dao_allocator_free(fronts[i], address), DAO_OK);

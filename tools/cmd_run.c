@@ -7,6 +7,7 @@
 #include "tools/run_step.h"
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -469,6 +470,20 @@ static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *f
     return status;
 }
 
+/* Virtual devices are made of the machine's memory, and so is what is moved off them: beyond that the system would kill us. */
+static dao_status_t check_memory(const dao_step_figures_t *figures)
+{
+    uint64_t total_bytes = dao_host_total_bytes();
+    if (strcmp(dao_backend_name(), "cpu") != 0 || figures->peak_bytes <= total_bytes) {
+        return DAO_OK;
+    }
+    char peak[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
+    return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                     "the step has %s alive at its peak, wherever they are, and this machine's memory, which "
+                     "virtual devices are made of, is %s; \"dao simulate\" runs it in virtual time",
+                     dao_report_size(figures->peak_bytes, peak), dao_report_size(total_bytes, total));
+}
+
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
 {
     dao_step_figures_t figures;
@@ -480,6 +495,9 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
     if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
                           &exit_code)) {
         return exit_code;
+    }
+    if (check_memory(&figures) != DAO_OK) {
+        return dao_failure("run");
     }
     if (is_planned(settings)) {
         return run_planned(config, trace, settings->is_json);

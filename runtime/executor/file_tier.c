@@ -188,9 +188,11 @@ dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64
     uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
     dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
-        return dao_error(DAO_ERR_LIMIT,
-                         "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; raise its limit",
-                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes);
+        return dao_error(DAO_ERR_LIMIT, "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; %s",
+                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes,
+                         tier->config.file.limit_bytes != 0
+                             ? "raise its limit"
+                             : "its file system had no more free as the executor was created");
     }
     return status;
 }
