@@ -3,6 +3,7 @@
 #include "backends/sim/sim.h"
 #include "base/fault.h"
 #include "tests/support/fault_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tests/support/trace.h"
 #include "tools/read_json_step.h"
@@ -13,12 +14,8 @@
 #include <stdlib.h>
 
 /* A part of the example, with small tensors: every structure of the planner is checked in most builds. */
-#if defined(__SANITIZE_THREAD__)
-enum { CAPACITY_COUNT = 1, BAD_COUNT = 1 };
-#else
-enum { CAPACITY_COUNT = 2, BAD_COUNT = 3 };
-#endif
 enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4, HOST_BYTES = 1 << 16 };
+enum { CAPACITY_COUNT = TEST_ROUNDS(2), BAD_COUNT = TEST_ROUNDS(3) };
 
 static dao_step_trace_t trace;
 static dao_step_figures_t figures;
