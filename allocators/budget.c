@@ -46,8 +46,12 @@ bool dao_budget_take(dao_budget_t *budget, uint64_t size_bytes)
         dao_budget_give(budget, size_bytes);
         return false;
     }
-    raise_peak(budget, used_bytes + size_bytes);
     return true;
+}
+
+void dao_budget_note(dao_budget_t *budget)
+{
+    raise_peak(budget, atomic_load_explicit(&budget->used_bytes, memory_order_relaxed));
 }
 
 void dao_budget_give(dao_budget_t *budget, uint64_t size_bytes)

@@ -13,8 +13,12 @@ typedef struct dao_budget {
     _Atomic uint64_t limit_bytes; /* 0: none */
 } dao_budget_t;
 
-/* Takes bytes, before what they stand for is taken. False if the limit is in the way: nothing is changed. Threads: any. */
+/* Takes bytes, before what they stand for is taken. False if the limit is in the way: nothing is changed. The peak does not know
+   of them before dao_budget_note(): they may be given back, as what they stand for cannot be had. Threads: any. */
 bool dao_budget_take(dao_budget_t *budget, uint64_t size_bytes);
+
+/* What was taken is there: the peak is at least what is used now. Threads: any. */
+void dao_budget_note(dao_budget_t *budget);
 
 /* Gives back bytes that were taken. Threads: any. */
 void dao_budget_give(dao_budget_t *budget, uint64_t size_bytes);
@@ -26,7 +30,7 @@ uint64_t dao_budget_room(const dao_budget_t *budget);
    refused by either limit. Threads: any. */
 bool dao_budget_limit_set(dao_budget_t *budget, uint64_t limit_bytes);
 
-/* While nobody takes or gives. */
+/* While nobody takes or gives, and all that was taken was noted. */
 bool dao_budget_is_valid(const dao_budget_t *budget);
 
 #endif

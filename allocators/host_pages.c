@@ -81,6 +81,9 @@ static dao_status_t pages_create(dao_backend_device_t *device, size_t size_bytes
         }
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "the system refuses %zu bytes of pages", size_bytes);
     }
+    if (host->budget != NULL) {
+        dao_budget_note(host->budget);
+    }
     note_refusals(host, &refusals);
     *pages = (dao_backend_pages_t){.size_bytes = size_bytes, .address = home};
     *out_pages = pages;

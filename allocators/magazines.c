@@ -131,6 +131,7 @@ static dao_thread_table_t *table_create_locked(void)
 static uint32_t capacity_of(uint32_t class_index)
 {
     uint32_t count = (uint32_t)(DAO_MAGAZINE_BYTES_MAX / dao_slab_object_bytes(class_index));
+    count = count > DAO_MAGAZINE_OBJECT_MIN ? count : DAO_MAGAZINE_OBJECT_MIN;
     return count < DAO_MAGAZINE_OBJECT_MAX ? count : DAO_MAGAZINE_OBJECT_MAX;
 }
 

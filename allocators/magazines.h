@@ -15,8 +15,9 @@
 /* Most bytes that a thread keeps for one owner. */
 #define DAO_MAGAZINES_BYTES_MAX ((size_t)256 << 10)
 
-/* Most bytes of objects of one size, and most objects. */
+/* Most bytes of objects of one size, unless these are fewer objects than the least; and most objects. */
 #define DAO_MAGAZINE_BYTES_MAX  ((size_t)32 << 10)
+#define DAO_MAGAZINE_OBJECT_MIN 4u
 #define DAO_MAGAZINE_OBJECT_MAX 64u
 
 /* Magazines of two threads share no line of a processor's cache. */

@@ -1,6 +1,6 @@
 /* The small front: the table of allocator.h over slabs.c and magazines.c.
 
-       request <= 4 KiB -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
+       small request    -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
        any other        -> the inner allocator
 
        address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
@@ -344,10 +344,10 @@ static DAO_ON_THE_PATH dao_status_t forward_alloc(dao_front_t *front, const dao_
                                                     : forward_again(front, status, request, out_grant);
 }
 
-static bool is_small(const dao_block_request_t *request)
+static bool is_small(const dao_front_t *front, const dao_block_request_t *request)
 {
-    return request->size_bytes <= DAO_SLAB_OBJECT_BYTES_MAX &&
-           request->alignment_bytes <= DAO_SLAB_UNIT_BYTES && (request->stream | request->lease) == 0;
+    return request->size_bytes <= front->small_bytes && request->alignment_bytes <= DAO_SLAB_UNIT_BYTES &&
+           (request->stream | request->lease) == 0;
 }
 
 /* Hands the latest object of a magazine out, which has `count` of them, at least 1. */
@@ -405,21 +405,26 @@ static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_reque
 {
     dao_front_t *front = dao_front_of(allocator);
     DAO_ASSERT(request->size_bytes > 0 && request->tag < DAO_TAG_COUNT_MAX);
-    return is_small(request) ? alloc_slowly(front, request, out_grant)
-                             : forward_alloc(front, request, out_grant);
+    return is_small(front, request) ? alloc_slowly(front, request, out_grant)
+                                    : forward_alloc(front, request, out_grant);
+}
+
+/* A small request. Apart from slab_alloc_plain(), which then leaves its registers as they are for what is not small. */
+static DAO_OFF_THE_PATH void *alloc_small_plain(dao_front_t *front, size_t size_bytes)
+{
+    dao_magazines_t *own = dao_magazines_own(&front->owner);
+    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    return is_ready(front, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
+                                             : dao_allocator_alloc_otherwise(&front->base, size_bytes);
 }
 
 static void *slab_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_front_t *front = dao_front_of(allocator);
-    if (size_bytes - 1 >= DAO_SLAB_OBJECT_BYTES_MAX) { /* 0 is none of the sizes here */
-        return front->inner->ops->alloc_plain(front->inner, size_bytes);
-    }
-    dao_magazines_t *own = dao_magazines_own(&front->owner);
-    dao_magazine_t *magazine = &own->magazines[dao_slab_class_of(size_bytes)];
-    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-    return is_ready(front, own) && count > 0 ? hand_out(own, magazine, count, size_bytes, 0)
-                                             : dao_allocator_alloc_otherwise(allocator, size_bytes);
+    return size_bytes - 1 < front->small_bytes /* 0 is none of the sizes here */
+               ? alloc_small_plain(front, size_bytes)
+               : front->inner->ops->alloc_plain(front->inner, size_bytes);
 }
 
 /* ---- free ---- */
@@ -786,8 +791,10 @@ static const dao_allocator_ops_t slab_ops = {
     .window_walk = slab_window_walk,
 };
 
-dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_allocator_t **out_allocator)
+dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
+                             dao_allocator_t **out_allocator)
 {
+    DAO_ASSERT(small_bytes <= DAO_SLAB_OBJECT_BYTES_MAX);
     dao_front_t *front = dao_host_calloc(1, sizeof(*front));
     if (front == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
@@ -796,6 +803,7 @@ dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, dao_alloc
     dao_allocator_ops_limit(&front->ops, inner->ops);
     front->base.ops = &front->ops;
     front->inner = inner;
+    front->small_bytes = small_bytes != 0 ? small_bytes : DAO_SLAB_OBJECT_BYTES_DEFAULT;
     dao_allocator_stand_before(&front->base, inner);
     front->base.ledger = inner->ledger;
     front->owner.attach = attach;

@@ -8,7 +8,7 @@
 /* Stacks it over `inner`, which belongs to it from then on: destroying it destroys `inner`. A failure leaves `inner` with
    the caller. `name` is the place, for messages; copied. DAO_ERR_NO_HOST_MEMORY.
 
-   Small are requests of at most DAO_SLAB_OBJECT_BYTES_MAX bytes, aligned to at most DAO_SLAB_UNIT_BYTES, that follow no
+   Small are requests of at most `small_bytes`, which is at most DAO_SLAB_OBJECT_BYTES_MAX (0: DAO_SLAB_OBJECT_BYTES_DEFAULT), aligned to at most DAO_SLAB_UNIT_BYTES, that follow no
    stream. Such a block takes an empty hold alone: freed with another one, the answer is DAO_ERR_UNSUPPORTED and nothing is
    changed; wait for the hold first. stream_mark() is there if `inner` has it.
 
@@ -21,7 +21,7 @@
    Threads: any. Waits: as `inner`, and only where it is asked. Cost: a small pair about 130 instructions, no lock, and one atomic
    exchange, in the free: of two threads that free one block at the same time one is told so; another one about 25 more than
    `inner`. */
-DAO_NODISCARD dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name,
+DAO_NODISCARD dao_status_t dao_slab_create(dao_allocator_t *inner, const char *name, size_t small_bytes,
                                            dao_allocator_t **out_allocator);
 
 #endif

@@ -10,6 +10,7 @@
 typedef struct dao_front {
     dao_allocator_t base;
     dao_allocator_t *inner;
+    size_t small_bytes;     /* the largest request that is small */
     _Atomic uint32_t epoch; /* changes when all threads are to flush */
     dao_magazine_owner_t owner;
     dao_allocator_ops_t ops; /* without stream_mark if the inner allocator has none */

@@ -52,6 +52,8 @@ static_assert(DAO_SLAB_GRANULE_MAX * DAO_SLAB_GRANULE_BYTES == DAO_SLAB_BYTES_MA
 static_assert(DAO_SLAB_GRANULE_MAX <= DAO_SLAB_ENTRY_GRANULE_MASK + 1, "granules fit into an entry");
 static_assert(DAO_SLAB_BYTES_MAX / DAO_SLAB_UNIT_BYTES <= UINT64_C(1) << (64 - DAO_SLAB_ENTRY_COUNT_SHIFT),
               "counts fit into an entry");
+static_assert(DAO_SLAB_CLASS_COUNT <= 1u << (DAO_SLAB_ENTRY_COUNT_SHIFT - DAO_SLAB_ENTRY_CLASS_SHIFT),
+              "classes fit into an entry");
 static_assert(DAO_SLAB_OBJECT_BYTES_MAX < 1u << DAO_SLAB_WORD_TAG_SHIFT, "a request fits");
 static_assert(DAO_TAG_COUNT_MAX <= 1u << (32 - DAO_SLAB_WORD_TAG_SHIFT), "a tag fits");
 

@@ -16,12 +16,15 @@
 #define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
 #define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
-/* Largest object. Of larger ones there are too few of a size at a time: their slabs would come and go, which costs more
-   than placing each of them for itself. */
-#define DAO_SLAB_OBJECT_BYTES_MAX ((size_t)4 << 10)
+/* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of a size at a
+   time, so that their slabs come and go, which costs more than placing each of them for itself. */
+#define DAO_SLAB_OBJECT_BYTES_MAX     ((size_t)32 << 10)
+#define DAO_SLAB_OBJECT_BYTES_DEFAULT ((size_t)4 << 10)
 
-/* Sizes of objects: a class for every number of units. */
-#define DAO_SLAB_CLASS_COUNT ((uint32_t)(DAO_SLAB_OBJECT_BYTES_MAX >> DAO_SLAB_UNIT_SHIFT))
+/* Sizes of objects: 16 an octave from 16 units on, which is every number of units up to 32, and below every one. */
+#define DAO_SLAB_OCTAVE_SHIFT   4u
+#define DAO_SLAB_OCTAVE_CLASSES (1u << DAO_SLAB_OCTAVE_SHIFT)
+#define DAO_SLAB_CLASS_COUNT    64u /* to DAO_SLAB_OBJECT_BYTES_MAX */
 
 /* Most bytes of a slab, and most granules; there are descriptors for each number of them. */
 #define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
@@ -79,13 +82,23 @@ void dao_slabs_finish(dao_slabs_t *slabs);
 /* Gives the class for a request of 1 .. DAO_SLAB_OBJECT_BYTES_MAX bytes. */
 static inline uint32_t dao_slab_class_of(size_t size_bytes)
 {
-    return (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
+    uint32_t units_less_1 = (uint32_t)((size_bytes - 1) >> DAO_SLAB_UNIT_SHIFT);
+    if (units_less_1 < 2 * DAO_SLAB_OCTAVE_CLASSES) {
+        return units_less_1;
+    }
+    uint32_t octave = 31 - (uint32_t)__builtin_clz(units_less_1) - DAO_SLAB_OCTAVE_SHIFT;
+    return (octave << DAO_SLAB_OCTAVE_SHIFT) + (units_less_1 >> octave);
 }
 
 /* Gives the bytes of an object of a class. */
 static inline uint32_t dao_slab_object_bytes(uint32_t class_index)
 {
-    return (class_index + 1) << DAO_SLAB_UNIT_SHIFT;
+    if (class_index < 2 * DAO_SLAB_OCTAVE_CLASSES) {
+        return (class_index + 1) << DAO_SLAB_UNIT_SHIFT;
+    }
+    uint32_t octave = (class_index >> DAO_SLAB_OCTAVE_SHIFT) - 1;
+    uint32_t step = class_index % DAO_SLAB_OCTAVE_CLASSES + DAO_SLAB_OCTAVE_CLASSES + 1;
+    return step << octave << DAO_SLAB_UNIT_SHIFT;
 }
 
 /* ---- an object in one word: its slab, and the unit that it begins at above ---- */

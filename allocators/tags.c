@@ -138,6 +138,7 @@ void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)
 
 void dao_tags_count_alloc(dao_tags_t *tags, uint32_t tag)
 {
+    dao_budget_note(&tags->entries[tag].bytes);
     count(&tags->entries[tag].alloc_count);
 }
 

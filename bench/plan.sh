@@ -7,9 +7,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build/release}
 : "${DAO_BENCH_DATA:=$root/../shared/data}"
 doc=$root/docs/planning.md
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$root"
+. bench/document.sh
 
 # rows FIELD...: those fields of the objects of a JSON array, a row of a table each.
 rows() {
@@ -79,38 +78,6 @@ ways() {
         done <"$work/instances"
         echo "$method"
     done <"$work/methods"
-}
-
-# section NAME COMMAND: puts what the command prints between the marks of that name.
-section() {
-    "$2" >"$work/section"
-    awk -v name="$1" -v file="$work/section" '
-        $0 == "<!-- end: " name " -->" { inside = 0 }
-        !inside { print }
-        $0 == "<!-- begin: " name " -->" {
-            inside = 1
-            print ""
-            while ((getline line < file) > 0) print line
-            print ""
-        }' "$doc" >"$work/doc"
-    cp "$work/doc" "$doc"
-}
-
-# cached NAME: the value of a variable of the build.
-cached() {
-    sed -n "s/^$1:[^=]*=//p" "$build/CMakeCache.txt"
-}
-
-# compiler: what made the build, and with which options.
-compiler() {
-    kind=$(cached CMAKE_BUILD_TYPE | tr '[:lower:]' '[:upper:]')
-    echo "$("$(cached CMAKE_C_COMPILER)" --version | head -1) $(cached "CMAKE_C_FLAGS_$kind")"
-}
-
-# taken: when and where.
-taken() {
-    echo "Taken on $(date -u +%Y-%m-%d) on one thread of an $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)" \
-        "with $(nproc) processors, $(compiler); seconds are processor time."
 }
 
 section taken taken

@@ -55,9 +55,9 @@
 #define FRAME_NONE UINT32_MAX
 #define PART_NONE  UINT32_MAX
 
-/* Failed states that are remembered. */
-#define FAILURE_BITS  16u
-#define FAILURE_COUNT (UINT64_C(1) << FAILURE_BITS)
+/* Entries for failed states that are remembered: at first, and at most. Whenever half of them are taken there are twice as many. */
+#define FAILURE_BITS_FIRST 6u
+#define FAILURE_BITS_MAX   16u
 
 /* Numbers looked at, in loops over neighbours, that count as a step of work. */
 #define LOOKS_PER_STEP 8u
@@ -130,8 +130,10 @@ struct dao_plan_fit {
     frame_t *frames;
     uint32_t frame_count;
     size_t frame_capacity;
-    uint64_t *failures;  /* keys */
-    uint64_t look_count; /* of the step at hand */
+    uint64_t *failures;     /* keys, each where its first bits say; 0: none */
+    uint32_t failure_bits;  /* their number's logarithm */
+    uint64_t failure_count; /* those that are not 0 */
+    uint64_t look_count;    /* of the step at hand */
 };
 
 /* ---- numbers that backtracking restores ---- */
@@ -197,9 +199,44 @@ static inline uint64_t key_of(const dao_plan_fit_t *fit, uint32_t item, dao_plan
     return mix(((uint64_t)item + 1) * UINT64_C(0xD6E8FEB86659FD93) + (uint64_t)low + fit->key_salt);
 }
 
+static uint64_t *failure_at(const dao_plan_fit_t *fit, uint64_t key)
+{
+    return &fit->failures[key >> (64 - fit->failure_bits)];
+}
+
 static bool has_failed(const dao_plan_fit_t *fit)
 {
-    return fit->failures[fit->key >> (64 - FAILURE_BITS)] == fit->key;
+    return *failure_at(fit, fit->key) == fit->key;
+}
+
+/* Doubles the table. Without memory it stays as it is: less is remembered. */
+static void grow_failures(dao_plan_fit_t *fit)
+{
+    dao_plan_memory_t *memory = fit->model->memory;
+    uint64_t *before = fit->failures, count = UINT64_C(1) << fit->failure_bits;
+    uint64_t *larger = dao_plan_take(memory, 2 * count, sizeof(*larger));
+    if (larger == NULL) {
+        return;
+    }
+    fit->failures = larger;
+    fit->failure_bits++;
+    for (uint64_t i = 0; i < count; i++) {
+        if (before[i] != 0) {
+            *failure_at(fit, before[i]) = before[i]; /* one of the two that the entry has become */
+        }
+    }
+    dao_plan_give(memory, before);
+}
+
+/* Remembers that the state at hand has failed, in place of another one with the same first bits. */
+static void remember_failure(dao_plan_fit_t *fit)
+{
+    if (fit->failure_bits < FAILURE_BITS_MAX && fit->failure_count >> (fit->failure_bits - 1) > 0) {
+        grow_failures(fit);
+    }
+    uint64_t *failure = failure_at(fit, fit->key);
+    fit->failure_count += *failure == 0 ? 1 : 0;
+    *failure = fit->key;
 }
 
 /* ---- lows and floors ---- */
@@ -583,7 +620,7 @@ static dao_plan_fit_end_t go_back(dao_plan_fit_t *fit)
     restore_parent(fit);
     frame_t *frame = &fit->frames[fit->parent];
     if (frame->is_postponed) {
-        fit->failures[fit->key >> (64 - FAILURE_BITS)] = fit->key;
+        remember_failure(fit);
         fit->parent = frame->parent;
         return DAO_PLAN_FIT_OPEN;
     }
@@ -738,7 +775,8 @@ static bool take_arrays(dao_plan_fit_t *fit)
     fit->crossings = dao_plan_take(memory, sections, sizeof(*fit->crossings));
     fit->weights = dao_plan_take(memory, sections, sizeof(*fit->weights));
     fit->parts = dao_plan_take(memory, 3 * sections + 1, sizeof(*fit->parts));
-    fit->failures = dao_plan_take(memory, FAILURE_COUNT, sizeof(*fit->failures));
+    fit->failure_bits = FAILURE_BITS_FIRST;
+    fit->failures = dao_plan_take(memory, (size_t)1 << FAILURE_BITS_FIRST, sizeof(*fit->failures));
     return fit->cells != NULL && fit->lasts != NULL && fit->offsets != NULL && fit->totals != NULL &&
            fit->crossings != NULL && fit->weights != NULL && fit->parts != NULL && fit->failures != NULL;
 }

@@ -34,7 +34,7 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_gap_t *gap
     for (uint32_t part = 0; part < parts->count; part++) {
         travellers[part].part = part;
     }
-    for (uint32_t i = 0; i < step->touch_count; i++) {
+    for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_touch_t *one = &step->touches[i];
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
@@ -70,7 +70,12 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps)
         return dao_swap_step_give_up(parts->step);
     }
     uint64_t host_bytes = count_travels(parts, gaps, travellers);
-    dao_status_t status = DAO_OK;
+    dao_status_t status =
+        dao_swap_is_cancelled(parts->step->cancel) ? dao_swap_step_give_up(parts->step) : DAO_OK;
+    if (status != DAO_OK) {
+        dao_host_free(travellers);
+        return status;
+    }
     if (host_bytes > limit && problem->file.in_bytes_per_second == 0) {
         status = dao_error(DAO_ERR_HOST_FULL,
                            "%" PRIu64 " bytes have to leave the device and the host tier's limit is %" PRIu64

@@ -408,7 +408,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t 
         return dao_swap_step_give_up(parts->step);
     }
     int64_t period_ns = (int64_t)timing->step_ns;
-    for (int is_file = 0; is_file < 2; is_file++) {
+    for (int is_file = 0; is_file < 2 && !dao_swap_is_cancelled(parts->step->cancel); is_file++) {
         size_t count = list_lane(parts, gaps, timing, is_file != 0, copies);
         int64_t limit_ns = INT64_MAX;        /* the begin of the copy behind */
         for (int lap = 1; lap >= 0; lap--) { /* the second round knows what is behind the last copy */
@@ -431,7 +431,7 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_gap_t 
         }
     }
     dao_host_free(copies);
-    return DAO_OK;
+    return dao_swap_is_cancelled(parts->step->cancel) ? dao_swap_step_give_up(parts->step) : DAO_OK;
 }
 
 /* ---- one after the other ---- */
@@ -483,7 +483,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
         return dao_swap_step_give_up(parts->step);
     }
     memset(timing->moments, 0, parts->gap_count * sizeof(*timing->moments));
-    for (uint32_t k = 0; k < step->kernel_count; k++) {
+    for (uint32_t k = 0; k < step->kernel_count && !dao_swap_is_cancelled(step->cancel); k++) {
         now_ns = load_serially(parts, gaps, k, now_ns, load_begin_ns);
         timing->kernel_begin_ns[k] = now_ns;
         now_ns += (int64_t)dao_later(step->problem->kernels[k].time_ns, 1);
@@ -499,7 +499,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
         timing->moments[t].in_end_ns = is_copied ? timing->kernel_begin_ns[kernel] + wrap_ns : 0;
     }
     dao_host_free(load_begin_ns);
-    return DAO_OK;
+    return dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step) : DAO_OK;
 }
 
 void dao_swap_timing_copy(dao_swap_timing_t *to, const dao_swap_timing_t *from, const dao_swap_parts_t *parts)

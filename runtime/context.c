@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "runtime/callback.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/host_register.h"
@@ -373,7 +374,8 @@ dao_status_t dao_context_start(const dao_config_t *config, const dao_backend_ops
 
 dao_status_t dao_init(const dao_config_t *config)
 {
-    return dao_context_start(config, dao_backend_ops());
+    dao_status_t status = dao_watch_check();
+    return status == DAO_OK ? dao_context_start(config, dao_backend_ops()) : status;
 }
 
 /* Starts with defaults unless it was finalized. */
@@ -501,13 +503,18 @@ static dao_status_t finalize_locked(void)
         context.init_count--;
         return DAO_OK;
     }
-    return stop_locked();
+    status = dao_callback_check();
+    return status == DAO_OK ? stop_locked() : status;
 }
 
 dao_status_t dao_finalize(void)
 {
+    dao_status_t status = dao_watch_check();
+    if (status != DAO_OK) {
+        return status;
+    }
     dao_mutex_lock(&context.lock);
-    dao_status_t status = finalize_locked();
+    status = finalize_locked();
     dao_mutex_unlock(&context.lock);
     return status;
 }

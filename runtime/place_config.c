@@ -1,5 +1,6 @@
 /* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and which settings go
    together. What was said is kept by the core (context.c) and carried out by place_start.c. */
+#include "allocators/slabs.h"
 #include "allocators/strategy.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -9,6 +10,7 @@
 #include "runtime/place_start.h"
 #include "runtime/serving.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +90,25 @@ static dao_status_t check_sizes(const char *place, const dao_place_config_t *con
     return DAO_OK;
 }
 
+static_assert(DAO_SMALL_BYTES_MAX == DAO_SLAB_OBJECT_BYTES_MAX, "slabs have objects of all that can be said");
+
+static dao_status_t check_small_bytes(dao_place_t place, const char *text, const dao_place_config_t *config,
+                                      dao_strategy_t strategy)
+{
+    bool has_slabs = place.kind == DAO_PLACE_KIND_DEVICE &&
+                     (strategy == DAO_STRATEGY_GOOD_FIT || strategy == DAO_STRATEGY_BEST_FIT);
+    if (config->small_bytes != 0 && !has_slabs) {
+        return dao_error(DAO_ERR_INVALID, "%s: small_bytes is for device places with good_fit or best_fit",
+                         text);
+    }
+    if (config->small_bytes > DAO_SMALL_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: small_bytes is %zu; it goes up to %zu, larger blocks are placed one by one",
+                         text, config->small_bytes, DAO_SMALL_BYTES_MAX);
+    }
+    return DAO_OK;
+}
+
 dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t *config,
                                     dao_strategy_t strategy)
 {
@@ -103,6 +124,10 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
     }
     if (config->memory_pool && place.kind != DAO_PLACE_KIND_DEVICE) {
         return dao_error(DAO_ERR_INVALID, "%s: memory_pool is for device places", text);
+    }
+    status = check_small_bytes(place, text, config, strategy);
+    if (status != DAO_OK) {
+        return status;
     }
     status = dao_serving_config_check(text, &config->serving);
     return status == DAO_OK ? check_sizes(text, config, strategy) : status;

@@ -92,10 +92,10 @@ static dao_status_t undo(dao_allocator_t *made, dao_status_t status)
 }
 
 /* Makes small blocks come out of slabs. Takes `large` over in any case. */
-static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name,
+static dao_status_t put_slabs_before(dao_allocator_t *large, const char *name, size_t small_bytes,
                                      dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_slab_create(large, name, out_allocator);
+    dao_status_t status = dao_slab_create(large, name, small_bytes, out_allocator);
     return status == DAO_OK ? DAO_OK : undo(large, status);
 }
 
@@ -110,7 +110,7 @@ static dao_status_t start_host_pages(const char *name, dao_range_fit_t fit, cons
                                      .limit_bytes = config->limit_bytes};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_host_pages_create(&pages, &large);
-    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
+    return status == DAO_OK ? put_slabs_before(large, name, 0, out_allocator) : status;
 }
 
 static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_place_config_t *config,
@@ -164,7 +164,7 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
-    return status == DAO_OK ? put_slabs_before(large, name, out_allocator) : status;
+    return status == DAO_OK ? put_slabs_before(large, name, config->small_bytes, out_allocator) : status;
 }
 
 /* Gives what a place takes its memory from. */

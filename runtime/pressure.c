@@ -32,6 +32,7 @@
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
 #include "base/error.h"
+#include "runtime/callback.h"
 
 #include <inttypes.h>
 
@@ -187,7 +188,9 @@ static size_t run_locked(callback_t *callback, size_t needed_bytes)
     running_here = callback;
     unlock();
     DAO_ASSERT_UNLOCKED();
+    dao_callback_begin();
     size_t freed_bytes = callback->function(callback->place, needed_bytes, callback->user);
+    dao_callback_end();
     lock();
     running_here = NULL;
     callback->running_count--;
@@ -459,8 +462,7 @@ void dao_pressure_clear(void)
     lock();
     for (size_t i = 0; i < DAO_PRESSURE_CALLBACK_COUNT_MAX; i++) {
         callback_t *callback = &pressure.callbacks[i];
-        bool is_running =
-            callback->running_count > 0; /* it is told not to stop the library; it does all the same */
+        bool is_running = callback->running_count > 0; /* by a thread that should not be in a call now */
         callback->is_removed = is_running;
         if (!is_running) {
             *callback = (callback_t){0};

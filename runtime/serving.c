@@ -6,6 +6,7 @@
 #include "allocators/ordered.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "runtime/callback.h"
 #include "runtime/context_internal.h"
 
 #include <inttypes.h>
@@ -222,7 +223,13 @@ dao_status_t dao_serving_save(dao_place_t place, dao_write_t write, void *user)
     if (status == DAO_OK && write == NULL) {
         status = dao_error(DAO_ERR_INVALID, "dao_serving_save: write is NULL");
     }
-    return status == DAO_OK ? dao_planned_save(planned, write, user) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_callback_begin();
+    status = dao_planned_save(planned, write, user);
+    dao_callback_end();
+    return status;
 }
 
 dao_status_t dao_serving_load(dao_place_t place, const char *text, size_t text_bytes)
@@ -255,5 +262,11 @@ dao_status_t dao_serving_walk(dao_place_t place, dao_serving_visit_t visit, void
     if (status == DAO_OK && visit == NULL) {
         status = dao_error(DAO_ERR_INVALID, "dao_serving_walk: visit is NULL");
     }
-    return status == DAO_OK ? dao_planned_walk(planned, visit, user) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_callback_begin();
+    status = dao_planned_walk(planned, visit, user);
+    dao_callback_end();
+    return status;
 }

@@ -5,6 +5,7 @@
 
 #include "allocators/ledger.h"
 #include "base/error.h"
+#include "runtime/callback.h"
 #include "runtime/pressure_internal.h"
 
 DAO_FAST_THREAD_LOCAL dao_tag_t dao_tag_of_thread;
@@ -103,7 +104,9 @@ dao_status_t dao_tag_walk(dao_place_t place, dao_tag_visit_t visit, void *user)
         dao_tag_stats_t stats;
         dao_tags_stats_get(tags, tag, &stats);
         if (stats.alloc_count > 0 || stats.limit_bytes > 0 || stats.refused_count > 0) {
+            dao_callback_begin();
             visit(tag, &stats, user);
+            dao_callback_end();
         }
     }
     return status;

@@ -404,6 +404,25 @@ static void the_program_overwrites_a_slot_when_all_is_full(void)
     end();
 }
 
+/* Leaves a message in the executor's thread, and answers a code without one. */
+static dao_status_t launch_and_answer(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_REENTRANT);
+    return *(const dao_status_t *)user;
+}
+
+static void a_failing_launch_without_a_message_gets_nobody_elses(void)
+{
+    begin(2);
+    dao_status_t answer = DAO_ERR_UNSUPPORTED;
+    dao_kernel_t kernel = {.name = "mute", .launch = launch_and_answer, .user = &answer};
+    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "DAO_ERR_UNSUPPORTED: the backend cannot do this"));
+    end();
+}
+
 static void a_failing_launch_is_reported_once_and_skips_the_rest(void)
 {
     begin(2);
@@ -550,6 +569,11 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_EQUAL(dao_managed_read(NULL, &byte, 1), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_write(program.tensors[0].handle, NULL, UNIT), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_retain(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_create(executor, &(dao_managed_config_t){"t", UNIT, false}, &tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK); /* its record has died */
+    CU_ASSERT_EQUAL(dao_managed_release(tensor), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_managed_retain(tensor), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_managed_release(NULL), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(other), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(NULL), DAO_OK);
@@ -822,6 +846,8 @@ static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
     {"a tensor named twice counts once", a_tensor_named_twice_counts_once},
+    {"a failing launch without a message gets nobody else's",
+     a_failing_launch_without_a_message_gets_nobody_elses},
     {"a kernel may have thousands of operands", a_kernel_may_have_thousands_of_operands},
     {"an output that nobody reads is freed", an_output_that_nobody_reads_is_freed},
     {"a dropped tensor lives until its last pending use", a_dropped_tensor_lives_until_its_last_pending_use},

@@ -7,6 +7,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -16,12 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slow builds run fewer seeds and let fewer calls fail. */
-#if defined(__SANITIZE_THREAD__)
-enum { VIRTUAL_SEEDS = 2, THREAD_SEEDS = 2, FAIL_EVERY = 24 };
-#else
-enum { VIRTUAL_SEEDS = 12, THREAD_SEEDS = 6, FAIL_EVERY = 3 };
-#endif
+enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4), FAIL_EVERY = 3 * TEST_CALL_STEP };
 
 enum {
     LAYERS = 6,
@@ -173,12 +169,10 @@ static void run_well(const variation_t *variation)
 
 /* ---- executors ---- */
 
-static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
+static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, bool is_still,
+                     const dao_executor_config_t *config)
 {
-    dao_config_t settings = {.cpu = {.device_count = 1,
-                                     .device_bytes = 8 * MIB,
-                                     .h2d_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0,
-                                     .d2h_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0}};
+    dao_config_t settings = {.cpu = *cpu};
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, ops), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(is_still ? dao_executor_create_still(config, &executor)
                                    : dao_executor_create(config, &executor),
@@ -189,6 +183,15 @@ static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executo
         program.work = work_in_virtual_time;
     }
     CU_ASSERT_EQUAL(build_network(), DAO_OK);
+}
+
+static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
+{
+    dao_cpu_config_t cpu = {.device_count = 1,
+                            .device_bytes = 8 * MIB,
+                            .h2d_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0,
+                            .d2h_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0};
+    begin_on(&cpu, ops, is_still, config);
 }
 
 static void end(void)
@@ -271,6 +274,40 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
 
+/* Where only one direction copies at a time, the plan is one for that, and no slower than what the executor does by itself. */
+static void a_shared_link_is_learnt(void)
+{
+    uint64_t taken_ns[2];
+    for (int i = 0; i < 2; i++) {
+        dao_executor_config_t config = tight;
+        config.without_plans = i == 1;
+        begin_on(&(dao_cpu_config_t){.device_count = 1,
+                                     .device_bytes = 8 * MIB,
+                                     .h2d_bytes_per_second = LINK_BYTES_PER_S,
+                                     .d2h_bytes_per_second = LINK_BYTES_PER_S,
+                                     .half_duplex = true},
+                 &dao_sim_bytes_backend_ops, true, &config);
+        for (int step = 0; step < STEPS; step++) {
+            run_well(&usual);
+        }
+        if (i == 0) {
+            const dao_swap_tier_t *link = &executor->engine.adopt->link;
+            CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+            CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+            CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
+                           link->shared_bytes_per_second < LINK_BYTES_PER_S / 10 * 11);
+        }
+        uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
+        for (int step = 0; step < STEPS; step++) {
+            run_well(&usual);
+        }
+        taken_ns[i] = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+        end();
+    }
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", taken_ns[0], taken_ns[1]);
+    CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
+}
+
 /* Some tensors of the plan go to the host, some on to the file. */
 static void a_plan_with_a_file_is_followed(void)
 {
@@ -287,6 +324,30 @@ static void a_plan_with_a_file_is_followed(void)
     CU_ASSERT_TRUE(planned_ns <= online_ns);
     CU_ASSERT_EQUAL(run_in_virtual_time(config, false, &again), planned_ns);
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+/* What reads of a step take is what the plan reckons with: the latency of each piece once, not in the speed and again for each
+   tensor. */
+static void times_of_the_file_are_learnt(void)
+{
+    enum { LATENCY_NS = 20000 };
+    dao_executor_config_t config = tight_with_file(12 * UNIT);
+    config.file.latency_ns = LATENCY_NS;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    run_until_planned(&usual, STEPS);
+    const dao_lane_t *lane = &executor->engine.timeline.lanes[DAO_LANE_FILE_IN];
+    const dao_swap_tier_t *file = &executor->engine.adopt->file;
+    dao_executor_stats_t before = stats_now();
+    double operations = -(double)lane->issued;
+    run_until_planned(&usual, STEPS);
+    operations += (double)lane->issued;
+    double bytes = (double)(stats_now().file_in_bytes - before.file_in_bytes);
+    double tensors = (double)(stats_now().file_fetch_count - before.file_fetch_count);
+    double taken_ns = operations * LATENCY_NS + bytes * 1e9 / (double)config.file.in_bytes_per_second;
+    double planned_ns = tensors * (double)file->latency_ns + bytes * 1e9 / (double)file->in_bytes_per_second;
+    CU_ASSERT_TRUE(tensors > 0);
+    CU_ASSERT_DOUBLE_EQUAL(planned_ns / taken_ns, 1, 0.05);
+    end();
 }
 
 /* From a host that holds no tensor to one that holds all, and a device that just holds each kernel. */
@@ -519,6 +580,7 @@ static void a_new_plan_stays_if_it_is_no_slower(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     job->problem.capacity_bytes = executor->engine.config.arena_bytes;
     job->problem.host.in_bytes_per_second = LINK_BYTES_PER_S;
+    job->problem.host.out_bytes_per_second = LINK_BYTES_PER_S;
     CU_ASSERT_EQUAL_FATAL(dao_course_create(&job->problem, NULL, NULL, &other), DAO_OK);
     dao_desk_job_destroy(job);
     shape->new_course = other;
@@ -698,6 +760,8 @@ static void a_bad_disk_loses_nothing(void)
 
 static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
+    {"times of the file are learnt", times_of_the_file_are_learnt},
+    {"a shared link is learnt", a_shared_link_is_learnt},
     {"a plan with a file is followed", a_plan_with_a_file_is_followed},
     {"plans with a file hold at all limits", plans_with_a_file_hold_at_all_limits},
     {"the step before tells what comes", the_step_before_tells_what_comes},

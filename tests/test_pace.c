@@ -140,7 +140,22 @@ static void elsewhere_nothing_is_copied_ahead(void)
     }
 }
 
+static void looks_are_device_time_apart(void)
+{
+    dao_pace_t pace = {.kernel_ns = 0};
+    CU_ASSERT_TRUE(dao_pace_wants_look(&pace, 1)); /* nothing is known yet */
+    pace.kernel_ns = DAO_PACE_LOOK_NS;
+    CU_ASSERT_TRUE(dao_pace_wants_look(&pace, 1));
+    pace.kernel_ns = DAO_PACE_LOOK_NS / 5;
+    CU_ASSERT_FALSE(dao_pace_wants_look(&pace, 4));
+    CU_ASSERT_TRUE(dao_pace_wants_look(&pace, 5));
+    pace.kernel_ns = 1;
+    CU_ASSERT_FALSE(dao_pace_wants_look(&pace, DAO_PACE_LOOK_KERNELS_MAX - 1));
+    CU_ASSERT_TRUE(dao_pace_wants_look(&pace, DAO_PACE_LOOK_KERNELS_MAX));
+}
+
 static CU_TestInfo tests[] = {
+    {"looks are device time apart", looks_are_device_time_apart},
     {"device time bounds what is in flight", device_time_bounds_what_is_in_flight},
     {"a second is the default and the ring the end", a_second_is_the_default_and_the_ring_the_end},
     {"near the device victims are copied out ahead", near_the_device_victims_are_copied_out_ahead},

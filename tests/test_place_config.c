@@ -459,6 +459,9 @@ static void a_config_that_cannot_be_is_refused_by_name(void)
         {host, {.segment_bytes = SIZE_MAX}, DAO_ERR_INVALID, "1 TiB"},
         {host, {.no_page_mapping = true}, DAO_ERR_INVALID, "no_page_mapping"},
         {pinned, {.no_page_mapping = true}, DAO_ERR_INVALID, "pinned:0"},
+        {device, {.small_bytes = 32 * KIB + 1}, DAO_ERR_INVALID, "32768"},
+        {device, {.strategy = DAO_STRATEGY_SYSTEM, .small_bytes = 1}, DAO_ERR_INVALID, "good_fit"},
+        {host, {.small_bytes = 1}, DAO_ERR_INVALID, "device places"},
         {none, {0}, DAO_ERR_INVALID, "not a place"},
         {far, {0}, DAO_ERR_NO_DEVICE, "device:2"},
     };

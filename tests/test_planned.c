@@ -44,7 +44,7 @@ static dao_status_t device_create(const dao_serving_config_t *serving, uint64_t 
     dao_caching_config_t caching = {
         .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
     dao_status_t status = dao_caching_create(&caching, &inner);
-    if (status == DAO_OK && (status = dao_slab_create(inner, "device:0", &slab)) != DAO_OK) {
+    if (status == DAO_OK && (status = dao_slab_create(inner, "device:0", 0, &slab)) != DAO_OK) {
         inner->ops->destroy(inner);
     }
     if (status == DAO_OK) {

@@ -78,6 +78,28 @@ static void a_callback_that_frees_nothing_is_asked_once(void)
     give(device, block);
 }
 
+static size_t stop_the_library(dao_place_t place, size_t needed_bytes, void *user)
+{
+    (void)place;
+    (void)needed_bytes;
+    stash_t *stash = user;
+    stash->call_count++;
+    CU_ASSERT_EQUAL(dao_init(NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* it goes on for whoever started it */
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
+    return 0;
+}
+
+static void a_callback_cannot_stop_the_library(void)
+{
+    stash_t stash = {0};
+    stash_add(&stash, stop_the_library);
+    void *block = take(device, 60 * MIB);
+    take_and_fail(device, 32 * MIB, DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(stash.call_count, 1);
+    give(device, block);
+}
+
 static void callbacks_are_asked_in_order_until_it_fits(void)
 {
     stash_t empty = {0}, full = {.block = take(device, 60 * MIB), .claimed_bytes = 1}, never = {0};
@@ -623,6 +645,7 @@ static void every_failure_on_the_way_leaves_all_as_it_was(void)
 static CU_TestInfo callback_tests[] = {
     {"a callback that frees lets the allocation succeed", a_callback_that_frees_lets_the_allocation_succeed},
     {"a callback that frees nothing is asked once", a_callback_that_frees_nothing_is_asked_once},
+    {"a callback cannot stop the library", a_callback_cannot_stop_the_library},
     {"callbacks are asked in order until it fits", callbacks_are_asked_in_order_until_it_fits},
     {"callbacks that only claim to free end with the error",
      callbacks_that_only_claim_to_free_end_with_the_error},

@@ -96,6 +96,29 @@ static void every_place_can_be_served(void)
     }
 }
 
+static dao_status_t stop_while_writing(const char *text, size_t text_bytes, void *user)
+{
+    (void)text;
+    (void)text_bytes;
+    (void)user;
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
+    return DAO_OK;
+}
+
+static void stop_while_looking(const dao_serving_lifetime_t *lifetime, void *user)
+{
+    CU_ASSERT_TRUE(lifetime->size_bytes > 0);
+    CU_ASSERT_EQUAL(stop_while_writing("", 0, user), DAO_OK);
+}
+
+static void the_library_is_not_stopped_while_a_plan_is_shown(void)
+{
+    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    whole_step(host);
+    CU_ASSERT_EQUAL(dao_serving_save(host, stop_while_writing, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_serving_walk(host, stop_while_looking, NULL), DAO_OK);
+}
+
 static void bins_serve_every_order(void)
 {
     serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
@@ -337,6 +360,7 @@ static void the_order_of_streams_is_kept_in_the_arena(void)
 
 static CU_TestInfo tests[] = {
     {"every place can be served", every_place_can_be_served},
+    {"the library is not stopped while a plan is shown", the_library_is_not_stopped_while_a_plan_is_shown},
     {"bins serve every order", bins_serve_every_order},
     {"a place that is not configured has no plans", a_place_that_is_not_configured_has_no_plans},
     {"wrong settings are refused", wrong_settings_are_refused},

@@ -14,13 +14,14 @@
 
 static heap_backend_t *heap;
 static dao_allocator_t *inner; /* what the latest front is stacked over */
+static size_t small_bytes;     /* of that front; 0: the default */
 
 /* ---- the contract ---- */
 
 /* Stacks the front over what was made, or takes that down again. */
 static dao_status_t stack(dao_allocator_t **out_allocator)
 {
-    dao_status_t status = dao_slab_create(inner, "device:0", out_allocator);
+    dao_status_t status = dao_slab_create(inner, "device:0", small_bytes, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
     }
@@ -92,6 +93,18 @@ static void over_segments_begin(void)
     contract_begin(&contract);
 }
 
+static void large_contract_begin(void)
+{
+    small_bytes = DAO_SLAB_OBJECT_BYTES_MAX;
+    over_pages_begin();
+}
+
+static void large_contract_end(void)
+{
+    allocator_contract_end();
+    small_bytes = 0;
+}
+
 static void over_host_begin(void)
 {
     static const allocator_contract_t contract = {
@@ -111,6 +124,18 @@ static void begin(void)
 static void end(void)
 {
     over_caching_destroy(allocator);
+}
+
+static void large_begin(void)
+{
+    small_bytes = DAO_SLAB_OBJECT_BYTES_MAX;
+    begin();
+}
+
+static void large_end(void)
+{
+    end();
+    small_bytes = 0;
 }
 
 static dao_stats_t stats_now(void)
@@ -191,6 +216,20 @@ static void what_is_not_small_goes_below(void)
     CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 4 * KIB + 1}));
     CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 256, .alignment_bytes = 512}));
     CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 1 * MIB, .alignment_bytes = 64 * KIB}));
+}
+
+static void what_is_small_can_be_said(void)
+{
+    CU_ASSERT_TRUE(is_kept(&(dao_block_request_t){.size_bytes = 4 * KIB + 1}));
+    CU_ASSERT_TRUE(is_kept(&(dao_block_request_t){.size_bytes = 32 * KIB, .alignment_bytes = 256}));
+    CU_ASSERT_FALSE(is_kept(&(dao_block_request_t){.size_bytes = 32 * KIB + 1}));
+    void *addresses[] = {take(8 * KIB), take(8 * KIB + 1), take(17 * KIB), take(17 * KIB + 1),
+                         take(31 * KIB + 1)};
+    static const size_t expected[] = {8 * KIB, 8 * KIB + 512, 17 * KIB, 18 * KIB, 32 * KIB};
+    for (size_t i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(block_bytes_of(addresses[i]), expected[i]);
+        give(addresses[i]);
+    }
 }
 
 static void see_tag(const dao_block_t *block, void *user)
@@ -509,7 +548,7 @@ static void model_compare(const model_t *model)
 static void model_step(model_t *model, uint64_t *seed, bool grows)
 {
     uint64_t dice = dao_test_random(seed) % 1000;
-    size_t small_bytes = 1 + (size_t)(dao_test_random(seed) % DAO_SLAB_OBJECT_BYTES_MAX);
+    size_t object_bytes = 1 + (size_t)(dao_test_random(seed) % DAO_SLAB_OBJECT_BYTES_MAX);
     size_t large_bytes = DAO_SLAB_OBJECT_BYTES_MAX + 1 + (size_t)(dao_test_random(seed) % (4 * MIB));
     if (dice == 0) {
         (void)trim();
@@ -518,7 +557,7 @@ static void model_step(model_t *model, uint64_t *seed, bool grows)
         model->stats.peak_requested_bytes = model->stats.requested_bytes;
         model->stats.peak_used_bytes = model->stats.used_bytes;
     } else if (dice < (grows ? 600u : 400u) && model->count < LIVE_MAX) {
-        model_take(model, dice % 3 == 0 ? large_bytes : small_bytes);
+        model_take(model, dice % 3 == 0 ? large_bytes : object_bytes);
     } else if (model->count > 0) {
         model_give(model, (size_t)(dao_test_random(seed) % model->count));
     }
@@ -601,6 +640,14 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
+static CU_TestInfo large_tests[] = {
+    {"what is small can be said", what_is_small_can_be_said},
+    {"a thread keeps a bounded number of bytes", a_thread_keeps_a_bounded_number_of_bytes},
+    {"random operations are counted exactly", random_operations_are_counted_exactly},
+    {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},
+    CU_TEST_INFO_NULL,
+};
+
 int main(void)
 {
     CU_SuiteInfo suites[] = {{"slab over pages, contract", NULL, NULL, over_pages_begin,
@@ -610,6 +657,9 @@ int main(void)
                              {"slab over host, contract", NULL, NULL, over_host_begin, allocator_contract_end,
                               allocator_contract_tests},
                              {"slab", NULL, NULL, begin, end, tests},
+                             {"slabs of up to 32 KiB, contract", NULL, NULL, large_contract_begin,
+                              large_contract_end, allocator_contract_tests},
+                             {"slabs of up to 32 KiB", NULL, NULL, large_begin, large_end, large_tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

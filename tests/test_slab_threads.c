@@ -7,6 +7,7 @@
 #include "base/sync.h"
 #include "tests/support/gate.h"
 #include "tests/support/heap_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void begin(void)
                                                                      .name = "device:0"},
                                              &inner),
                           DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "device:0", &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "device:0", 0, &allocator), DAO_OK);
 }
 
 static void end(void)
@@ -43,7 +44,7 @@ static void end(void)
 static void host_begin(void)
 {
     CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &inner), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "cpu", &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_slab_create(inner, "cpu", 0, &allocator), DAO_OK);
 }
 
 static void host_end(void)
@@ -189,7 +190,7 @@ static void allocators_beyond_the_slots_do_without(void)
     for (size_t i = 0; i < COUNT; i++) {
         dao_allocator_t *below = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_host_allocator_create(&(dao_host_config_t){.name = "cpu"}, &below), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_slab_create(below, "cpu", &fronts[i]), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_slab_create(below, "cpu", 0, &fronts[i]), DAO_OK);
         void *address = NULL;
         CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(fronts[i], 1000, &address), DAO_OK);
         CU_ASSERT_EQUAL(dao_allocator_free(fronts[i], address), DAO_OK);
@@ -432,7 +433,7 @@ static void a_thread_without_magazines_is_served(void)
 
 /* ---- forks ---- */
 
-#if !defined(__SANITIZE_THREAD__) /* its own thread would live on in the child */
+#if !defined(TEST_HAS_THREAD_SANITIZER) /* its own thread would live on in the child */
 
 static void a_forked_child_ends_its_thread_in_peace(void)
 {
@@ -566,7 +567,7 @@ static CU_TestInfo tests[] = {
 #if defined(DAO_FAULTS)
     {"a thread without magazines is served", a_thread_without_magazines_is_served},
 #endif
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(TEST_HAS_THREAD_SANITIZER)
     {"a forked child ends its thread in peace", a_forked_child_ends_its_thread_in_peace},
 #endif
     CU_TEST_INFO_NULL,

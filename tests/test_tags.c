@@ -59,7 +59,10 @@ static void a_budget_is_taken_to_the_last_byte_and_no_further(void)
     CU_ASSERT_EQUAL(dao_budget_room(&budget), 40);
     CU_ASSERT_TRUE(dao_budget_take(&budget, 40));
     CU_ASSERT_EQUAL(dao_budget_room(&budget), 0);
+    CU_ASSERT_EQUAL(budget.peak_bytes, 0);
+    dao_budget_note(&budget);
     dao_budget_give(&budget, 30);
+    dao_budget_note(&budget);
     CU_ASSERT_EQUAL(budget.used_bytes, 70);
     CU_ASSERT_EQUAL(budget.peak_bytes, 100);
     CU_ASSERT_FALSE(dao_budget_limit_set(&budget, 69));
@@ -84,6 +87,7 @@ static void *take_until_refused(void *user)
 {
     (void)user;
     while (dao_budget_take(&shared_budget, 3)) {
+        dao_budget_note(&shared_budget);
         atomic_fetch_add(&taken_count, 1);
     }
     return NULL;
@@ -425,6 +429,42 @@ static void a_walk_shows_the_tags_of_a_place(void)
     CU_ASSERT_EQUAL(dao_free(place, c), DAO_OK);
 }
 
+/* Nobody ever had it: the place is full, not the tag. */
+static void what_could_not_be_had_is_no_peak(void)
+{
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        dao_alloc_options_t options = {.tag = tag_named("peaks")};
+        dao_tag_stats_t stats;
+        CU_ASSERT_EQUAL(dao_limit_set(places[i], 32 * MIB), DAO_OK);
+        void *block = dao_alloc_with(places[i], 1 * MIB, &options);
+        CU_ASSERT_PTR_NOT_NULL(block);
+        CU_ASSERT_PTR_NULL(dao_alloc_with(places[i], 64 * MIB, &options));
+        CU_ASSERT_EQUAL(dao_tag_stats_get(places[i], options.tag, &stats), DAO_OK);
+        CU_ASSERT_EQUAL(stats.peak_used_bytes, 1 * MIB);
+        CU_ASSERT_EQUAL(dao_free(places[i], block), DAO_OK);
+        CU_ASSERT_EQUAL(dao_limit_set(places[i], 0), DAO_OK);
+    }
+}
+
+static void stop_in_the_middle(dao_tag_t tag, const dao_tag_stats_t *stats, void *user)
+{
+    (void)tag;
+    (void)stats;
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
+    (*(int *)user)++;
+}
+
+static void the_library_is_not_stopped_in_a_walk(void)
+{
+    int call_count = 0;
+    CU_ASSERT_EQUAL(dao_tag_limit_set(places[0], tag_named("first"), 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(places[0], tag_named("second"), 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_walk(places[0], stop_in_the_middle, &call_count), DAO_OK);
+    CU_ASSERT_TRUE(call_count >= 2);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(places[0], tag_named("first"), 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(places[0], tag_named("second"), 0), DAO_OK);
+}
+
 #if defined(DAO_FAULTS)
 static void a_failure_leaves_no_charge_behind(void)
 {
@@ -475,6 +515,8 @@ static CU_TestInfo place_tests[] = {
     {"a handle counts until its stream is done", a_handle_counts_until_its_stream_is_done},
     {"threads fill a tag to its last block", threads_fill_a_tag_to_its_last_block},
     {"a walk shows the tags of a place", a_walk_shows_the_tags_of_a_place},
+    {"what could not be had is no peak", what_could_not_be_had_is_no_peak},
+    {"the library is not stopped in a walk", the_library_is_not_stopped_in_a_walk},
 #if defined(DAO_FAULTS)
     {"a failure leaves no charge behind", a_failure_leaves_no_charge_behind},
 #endif

@@ -156,6 +156,38 @@ static void a_poll_looks_at_all_lanes_in_spite_of_an_error(void)
     finish();
 }
 
+static void a_poll_finds_what_has_finished_and_asks_little(void)
+{
+    enum { DONE = 400, HELD = 200, ASKED_MAX = 18 }; /* 9 steps ahead, as many back */
+    uint64_t asked = 0;
+    start(0);
+    dao_gate_t gate;
+    dao_gate_init(&gate);
+    for (int i = 0; i < DONE; i++) {
+        (void)queue(COMPUTE, &no_fence, do_nothing, NULL);
+    }
+    CU_ASSERT_EQUAL(ops->stream_synchronize(streams[COMPUTE]), DAO_OK);
+    for (int i = 0; i < HELD; i++) {
+        (void)queue(COMPUTE, &no_fence, i == 0 ? dao_gate_wait : do_nothing, i == 0 ? &gate : NULL);
+    }
+    asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
+    CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
+    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, DONE);
+    CU_ASSERT_TRUE(fault_backend_calls(FAULT_CALL_EVENT_QUERY) - asked <= ASKED_MAX);
+    asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
+    CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_EVENT_QUERY) - asked, 1);
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(streams[COMPUTE]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
+    CU_ASSERT_EQUAL(timeline.lanes[COMPUTE].completed, DONE + HELD);
+    asked = fault_backend_calls(FAULT_CALL_EVENT_QUERY);
+    CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_calls(FAULT_CALL_EVENT_QUERY), asked); /* nothing is in flight */
+    finish();
+    dao_gate_finish(&gate);
+}
+
 static void a_lost_device_gives_no_number(void)
 {
     start(0);
@@ -177,6 +209,7 @@ static CU_TestInfo tests[] = {
      an_operation_without_an_event_has_finished_when_it_is_numbered},
     {"any number of operations goes through the depth", any_number_of_operations_goes_through_the_depth},
     {"a poll looks at all lanes in spite of an error", a_poll_looks_at_all_lanes_in_spite_of_an_error},
+    {"a poll finds what has finished and asks little", a_poll_finds_what_has_finished_and_asks_little},
     {"a lost device gives no number", a_lost_device_gives_no_number},
     CU_TEST_INFO_NULL,
 };

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
 #include "tests/loopback/failures.h"
+#include "tests/support/capture.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -769,6 +770,34 @@ static void wrong_mappings_are_seen(world_t *world)
         DAO_OK);
 }
 
+static void what_ends_a_capture_is_seen(const world_t *world)
+{
+    dao_backend_stream_t *second = NULL;
+    CU_ASSERT_EQUAL_FATAL(ops->stream_create(world->device, &second), DAO_OK);
+    CU_ASSERT_EQUAL(ops->event_record(world->begin, second), DAO_OK);
+    CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_record(world->end, world->stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->event_query(world->end), DAO_ERR_NOT_READY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->event_synchronize(world->end), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world->stream), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->device_synchronize(world->device), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->stream_wait_event(world->stream, world->begin), DAO_ERR_BACKEND); /* not of it */
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_TRUE(capture_end(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_query(world->end),
+                    DAO_ERR_NOT_READY); /* it never will be, and harms nothing now */
+    CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_record(world->end, world->stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_wait_event(second, world->end), DAO_OK); /* drawn in, never waited for */
+    CU_ASSERT_FALSE(capture_end(ops->stream_native(world->stream)));
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    ops->stream_destroy(second);
+}
+
 static void what_callers_do_wrong_is_seen(void)
 {
     world_t world;
@@ -777,6 +806,7 @@ static void what_callers_do_wrong_is_seen(void)
     wrong_objects_are_seen(&world);
     wrong_ranges_are_seen(&world);
     wrong_mappings_are_seen(&world);
+    what_ends_a_capture_is_seen(&world);
     world_close(&world);
     CU_ASSERT_NOT_EQUAL(vendorDeviceSynchronize(), vendorSuccess);
     expect_breach(LOOPBACK_RULE_NOT_OPEN);

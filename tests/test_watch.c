@@ -264,6 +264,8 @@ static void use_the_library(dao_place_t place, dao_segment_event_t event, void *
     CU_ASSERT_EQUAL(dao_device_set_current(1), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_segment_callback_add(place, use_the_library, NULL, &id), DAO_ERR_REENTRANT);
     CU_ASSERT_EQUAL(dao_segment_callback_remove(misuse->id), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_init(NULL), DAO_ERR_REENTRANT);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
     misuse->call_count++;
 }
 

@@ -77,6 +77,9 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 /* Tells whether a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
+/* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is the default. */
+void dao_bench_small_set(size_t small_bytes);
+
 /* Without pages the device is one contiguous segment, for strategies that place blocks in ranges. */
 DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes,
                                                   bool has_pages);

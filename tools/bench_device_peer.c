@@ -34,11 +34,19 @@ bool dao_bench_maps_pages(const dao_bench_peer_t *peer)
     return peer->strategy == DAO_STRATEGY_GOOD_FIT || peer->strategy == DAO_STRATEGY_BEST_FIT;
 }
 
+static size_t small_bytes; /* of the places that are started */
+
+void dao_bench_small_set(size_t bytes)
+{
+    small_bytes = bytes;
+}
+
 dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes, bool has_pages)
 {
     dao_config_t config = {.cpu = {.device_bytes = device_bytes, .no_page_mapping = !has_pages}};
     bool is_one_piece = !has_pages && dao_bench_maps_pages(peer); /* the others never join what they take */
     dao_place_config_t place = {.strategy = peer->strategy,
+                                .small_bytes = dao_bench_maps_pages(peer) ? small_bytes : 0,
                                 .initial_bytes = is_one_piece ? (size_t)device_bytes : 0};
     dao_status_t status = dao_context_start(&config, &dao_bench_device_ops);
     if (status != DAO_OK) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/sync.h"
+#include "base/units.h"
 
 #include <dao/dao.h>
 
@@ -37,6 +38,7 @@ typedef struct settings {
     const char *seed;
     const char *seed_count;
     const char *thread_count;
+    const char *small;
     const char *torch_folder;
     bool is_checked;
     bool is_json;
@@ -53,6 +55,8 @@ static const dao_option_t options[] = {
      "so many traces from that seed on; figures are means (default: 1)"},
     {"threads", "N", offsetof(settings_t, thread_count),
      "instead: so many threads at once, which share the live blocks"},
+    {"small", "SIZE", offsetof(settings_t, small),
+     "largest block that comes out of slabs, for good_fit and best_fit; at most 32KiB (default: 4KiB)"},
     {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
      "folder of recorded steps (default: examples/traces, if it is there)"},
     {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
@@ -382,6 +386,12 @@ static int read_settings(const char *command, const settings_t *settings, bench_
         return dao_usage_error(command,
                                "--threads takes figures of its own: without --seeds, --figures, --check");
     }
+    uint64_t small_bytes = 0;
+    if (settings->small != NULL && (dao_units_parse_bytes(settings->small, &small_bytes) != DAO_OK ||
+                                    small_bytes > DAO_SMALL_BYTES_MAX)) {
+        return dao_usage_error(command, "--small: \"%.40s\" is no size up to 32KiB", settings->small);
+    }
+    dao_bench_small_set((size_t)small_bytes);
     if (!dao_option_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
         return dao_usage_error(command, "--threads: \"%.40s\" is no number from 2 to %d",
                                settings->thread_count, SEED_COUNT_MAX);

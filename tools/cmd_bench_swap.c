@@ -5,16 +5,17 @@
        g10       steps of G10 (MICRO'23)        40 GiB              15.754 GB/s     10 us
        upstream  HeuristicAllocator's profiles  what its scripts    390.3 MB/s,     none
                                                 need                one at a time
+       device    steps that are run, see bench_swap_device.c
 
    Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all that counts;
    `placed` is the plan itself with its static addresses within the capacity; `noise` and `link` are that plan played with
-   other kernel times and a slower link, over the bound of those. */
+   other kernel times and a slower link, over the bound of those; `first` is a step of the executor that nobody planned. */
 #include "base/error.h"
 #include "base/measure.h"
-#include "tools/json_rows.h"
+#include "tools/bench_swap.h"
 #include "tools/options.h"
 #include "tools/random.h"
-#include "tools/read_step.h"
+#include "tools/scheme.h"
 #include "tools/step_problem.h"
 #include "tools/swap_maps.h"
 
@@ -25,7 +26,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DATA_DEFAULT    "../shared/data"
 #define LINK_LATENCY_NS 10000u
@@ -34,7 +34,7 @@
 #define NS_PER_S        1e9
 #define ALL_BYTES       DAO_SWAP_SIZE_MAX
 
-enum { PATH_BYTES = 4096, FRACTION_FIRST = 90, FRACTION_LAST = 20, FRACTION_STEP = 10, NOISE_SEED = 1 };
+enum { FRACTION_FIRST = 90, FRACTION_LAST = 20, FRACTION_STEP = 10, NOISE_SEED = 1 };
 
 typedef struct settings {
     const char *set;
@@ -44,7 +44,7 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"set", "S", offsetof(settings_t, set), "ours, g10, upstream, or all (the default)"},
+    {"set", "S", offsetof(settings_t, set), "ours, g10, upstream, device, or all (the default)"},
     {"data", "DIR", offsetof(settings_t, data), "folder of recorded steps (default: ../shared/data)"},
     {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit, or none is there"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
@@ -53,35 +53,34 @@ static const dao_option_t options[] = {
 
 /* A step, and what others need for it as a multiple of its kernels' time; 0: not known. */
 typedef struct subject {
-    const char *file;
+    dao_bench_step_t step;
     double published;
-    const char *batch; /* NULL: the file has one */
 } subject_t;
 
 static const subject_t our_subjects[] = {
-    {.file = "swap-traces/gpt6.7b.tr"},
-    {.file = "swap-traces/infer30b.tr"},
-    {.file = "swap-traces/resnet101.tr"},
-    {.file = "swap-traces/resnet101slow.tr"},
+    {.step = {"swap-traces/gpt6.7b.tr", NULL}},
+    {.step = {"swap-traces/infer30b.tr", NULL}},
+    {.step = {"swap-traces/resnet101.tr", NULL}},
+    {.step = {"swap-traces/resnet101slow.tr", NULL}},
 };
 
 /* Times that G10 published, over those of a device that holds everything. */
 static const subject_t g10_subjects[] = {
-    {.file = "g10/g10_BERT-256.tr", .published = 1.004},
-    {.file = "g10/g10_BERT-768.tr", .published = 1.571},
-    {.file = "g10/g10_BERT-1024.tr", .published = 2.249},
-    {.file = "g10/g10_VIT-1024.tr", .published = 1.358},
-    {.file = "g10/g10_Inceptionv3-1536.tr", .published = 1.023},
-    {.file = "g10/g10_Inceptionv3-1792.tr", .published = 1.179},
-    {.file = "g10/g10_ResNet152-1024.tr", .published = 1.001},
-    {.file = "g10/g10_ResNet152-1280.tr", .published = 1.016},
-    {.file = "g10/g10_SENet154-768.tr", .published = 1.002},
-    {.file = "g10/g10_SENet154-1024.tr", .published = 1.071},
+    {.step = {"g10/g10_BERT-256.tr", NULL}, .published = 1.004},
+    {.step = {"g10/g10_BERT-768.tr", NULL}, .published = 1.571},
+    {.step = {"g10/g10_BERT-1024.tr", NULL}, .published = 2.249},
+    {.step = {"g10/g10_VIT-1024.tr", NULL}, .published = 1.358},
+    {.step = {"g10/g10_Inceptionv3-1536.tr", NULL}, .published = 1.023},
+    {.step = {"g10/g10_Inceptionv3-1792.tr", NULL}, .published = 1.179},
+    {.step = {"g10/g10_ResNet152-1024.tr", NULL}, .published = 1.001},
+    {.step = {"g10/g10_ResNet152-1280.tr", NULL}, .published = 1.016},
+    {.step = {"g10/g10_SENet154-768.tr", NULL}, .published = 1.002},
+    {.step = {"g10/g10_SENet154-1024.tr", NULL}, .published = 1.071},
 };
 
 static const subject_t upstream_subjects[] = {
-    {.file = "heuristic-allocator/MobilenetV2.io_info.json.gz", .batch = "4"},
-    {.file = "heuristic-allocator/MobilenetV2.io_info.json.gz", .batch = "16"},
+    {.step = {"heuristic-allocator/MobilenetV2.io_info.json.gz", "4"}},
+    {.step = {"heuristic-allocator/MobilenetV2.io_info.json.gz", "16"}},
 };
 
 /* HeuristicAllocator's scripts, and the least gain over each of them. They say themselves what memory they need. */
@@ -137,7 +136,8 @@ static const group_t groups[] = {
     X(whole, "whole tensors, no addresses")                                                                  \
     X(placed, "with static addresses within the capacity")                                                   \
     X(noise, "the same, kernel times lognormal with 0.3")                                                    \
-    X(link, "the same, a link that is 10 % slower")
+    X(link, "the same, a link that is 10 % slower")                                                          \
+    X(first, "first step without a plan, by the executor in virtual time")
 
 typedef struct row {
     const subject_t *subject;
@@ -146,7 +146,7 @@ typedef struct row {
     uint32_t kernel_count;
     uint64_t capacity_bytes;
     dao_swap_bound_t bound;
-    double parts, whole, placed, noise, link;
+    double parts, whole, placed, noise, link, first;
     double gain;    /* published time, or the script's, over ours; 0: none is known */
     double bound_s; /* processor time of the bound */
     double plan_s;  /* of a plan of one grain with its addresses */
@@ -159,18 +159,14 @@ static const char *const sum_names[SUM_COUNT] = {"all", "80%", "50%", "compute-b
 /* Rows taken together. */
 typedef struct sum {
     size_t count;
-    double log_parts, log_whole, log_placed, log_noise, log_link;
+    double log_parts, log_whole, log_placed, log_noise, log_link, log_first;
     row_t worst;
 } sum_t;
 
 typedef struct bench {
-    const settings_t *settings;
-    const char *data;
+    dao_bench_swap_t base;
     const group_t *group;
     sum_t sums[SUM_COUNT]; /* of the group at hand */
-    size_t row_count;
-    size_t breach_count;
-    dao_json_rows_t json;
 } bench_t;
 
 /* ---- figures ---- */
@@ -257,6 +253,20 @@ static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_grain
     return status;
 }
 
+static dao_status_t take_first_step(const dao_swap_problem_t *problem, row_t *row)
+{
+    const dao_scheme_input_t input = {.problem = problem, .step_count = 1};
+    const dao_scheme_t *online;
+    dao_scheme_run_t run;
+    dao_status_t status = dao_scheme_find("online", &online);
+    status = status == DAO_OK ? online->run(online, &input, &run) : status;
+    if (status == DAO_OK) {
+        row->first = (double)run.simulation.first_step_ns / (double)row->bound.step_ns;
+        dao_simulation_finish(&run.simulation);
+    }
+    return status;
+}
+
 /* `published`: what others need, over the kernels' time. */
 static dao_status_t take_row(const dao_swap_problem_t *problem, double published, row_t *row)
 {
@@ -267,6 +277,7 @@ static dao_status_t take_row(const dao_swap_problem_t *problem, double published
     row->capacity_bytes = problem->capacity_bytes;
     status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRAIN_WHOLE, row) : status;
     status = status == DAO_OK ? take_grain(problem, DAO_SWAP_GRAIN_PARTS, row) : status;
+    status = status == DAO_OK ? take_first_step(problem, row) : status;
     if (status == DAO_OK && published != 0) {
         row->gain = published * (double)row->bound.compute_ns / (row->placed * (double)row->bound.step_ns);
     }
@@ -275,19 +286,17 @@ static dao_status_t take_row(const dao_swap_problem_t *problem, double published
 
 /* ---- output ---- */
 
-enum { NAME_BYTES = 64, CAPACITY_BYTES = 32 };
+enum { NAME_BYTES = DAO_BENCH_STEP_NAME_BYTES + 16, CAPACITY_BYTES = 32 };
 
-/* The file's name without its endings, the batch and the script; "mean" for a row that is none of a step. */
+/* The step and the script; "mean" for a row that is none of a step. */
 static const char *name_of(const row_t *row, char text[NAME_BYTES])
 {
+    char step[DAO_BENCH_STEP_NAME_BYTES];
     if (row->subject == NULL) {
         return "mean";
     }
-    const char *file = strrchr(row->subject->file, '/') + 1, *batch = row->subject->batch;
-    const char *end = strstr(file, ".io_info");
-    end = end != NULL ? end : strrchr(file, '.');
-    (void)snprintf(text, NAME_BYTES, "%.*s%s%s%s%s", (int)(end - file), file, batch != NULL ? "." : "",
-                   batch != NULL ? batch : "", row->script != NULL ? " " : "",
+    dao_bench_step_name(&row->subject->step, step);
+    (void)snprintf(text, NAME_BYTES, "%s%s%s", step, row->script != NULL ? " " : "",
                    row->script != NULL ? row->script->name : "");
     return text;
 }
@@ -304,12 +313,9 @@ static const char *capacity_of(const row_t *row, char text[CAPACITY_BYTES])
 
 static void hold(bench_t *bench, const row_t *row, const char *what, double figure, double most)
 {
-    char name[NAME_BYTES], capacity[CAPACITY_BYTES];
-    if (bench->settings->is_checked && figure > most) {
-        (void)fprintf(stderr, "%s %s: %s is %.4f, at most %.4f\n", name_of(row, name),
-                      capacity_of(row, capacity), what, figure, most);
-        bench->breach_count++;
-    }
+    char name[NAME_BYTES], capacity[CAPACITY_BYTES], text[NAME_BYTES + CAPACITY_BYTES];
+    (void)snprintf(text, sizeof(text), "%s %s", name_of(row, name), capacity_of(row, capacity));
+    dao_bench_swap_hold(&bench->base, text, what, figure, most);
 }
 
 static void add_to_sum(sum_t *sum, const row_t *row)
@@ -326,60 +332,65 @@ static void add_to_sum(sum_t *sum, const row_t *row)
 
 static void print_head(const bench_t *bench)
 {
-    if (!bench->settings->is_json) {
-        printf("%-24s %8s %8s %7s %7s %7s %7s %7s %7s %7s %7s\n", "step", "capacity", "bound", "parts",
-               "whole", "placed", "noise", "link", "gain", "bound s", "plan s");
+    if (!bench->base.is_json) {
+        printf("%-24s %8s %8s", "step", "capacity", "bound");
+#define PRINT_HEAD(name, text) printf(" %7s", #name);
+        RATIO_LIST(PRINT_HEAD)
+#undef PRINT_HEAD
+        printf(" %7s %7s %7s\n", "gain", "bound s", "plan s");
     }
 }
 
 static void print_row(bench_t *bench, const row_t *row)
 {
-    if (bench->settings->is_json) {
-        dao_json_rows_begin(&bench->json);
-        dao_json_rows_text(&bench->json, "step", row->subject->file);
-        if (row->subject->batch != NULL) {
-            dao_json_rows_text(&bench->json, "batch", row->subject->batch);
-        }
+    if (bench->base.is_json) {
+        dao_bench_step_json(&bench->base, &row->subject->step);
         if (row->script != NULL) {
-            dao_json_rows_text(&bench->json, "script", row->script->name);
+            dao_json_rows_text(&bench->base.json, "script", row->script->name);
         }
-        dao_json_rows_count(&bench->json, "capacity_bytes", row->capacity_bytes);
-        dao_json_rows_count(&bench->json, "kernels", row->kernel_count);
-        dao_json_rows_decimal(&bench->json, "compute_s", (double)row->bound.compute_ns / NS_PER_S, 6);
-        dao_json_rows_decimal(&bench->json, "bound_s", (double)row->bound.step_ns / NS_PER_S, 6);
-#define JSON_RATIO(name, text) dao_json_rows_decimal(&bench->json, #name, row->name, 4);
+        dao_json_rows_count(&bench->base.json, "capacity_bytes", row->capacity_bytes);
+        dao_json_rows_count(&bench->base.json, "kernels", row->kernel_count);
+        dao_json_rows_decimal(&bench->base.json, "compute_s", (double)row->bound.compute_ns / NS_PER_S, 6);
+        dao_json_rows_decimal(&bench->base.json, "bound_s", (double)row->bound.step_ns / NS_PER_S, 6);
+#define JSON_RATIO(name, text) dao_json_rows_decimal(&bench->base.json, #name, row->name, 4);
         RATIO_LIST(JSON_RATIO)
 #undef JSON_RATIO
         if (row->gain != 0) {
-            dao_json_rows_decimal(&bench->json, "gain", row->gain, 3);
+            dao_json_rows_decimal(&bench->base.json, "gain", row->gain, 3);
         } else {
-            dao_json_rows_null(&bench->json, "gain");
+            dao_json_rows_null(&bench->base.json, "gain");
         }
-        dao_json_rows_decimal(&bench->json, "bound_cpu_s", row->bound_s, 4);
-        dao_json_rows_decimal(&bench->json, "plan_cpu_s", row->plan_s, 4);
+        dao_json_rows_decimal(&bench->base.json, "bound_cpu_s", row->bound_s, 4);
+        dao_json_rows_decimal(&bench->base.json, "plan_cpu_s", row->plan_s, 4);
         return;
     }
     char name[NAME_BYTES], capacity[CAPACITY_BYTES], gain[16] = "-";
     if (row->gain != 0) {
         (void)snprintf(gain, sizeof(gain), "%.3f", row->gain);
     }
-    printf("%-24s %8s %7.4fs %7.4f %7.4f %7.4f %7.4f %7.4f %7s %7.4f %7.3f\n", name_of(row, name),
-           capacity_of(row, capacity), (double)row->bound.step_ns / NS_PER_S, row->parts, row->whole,
-           row->placed, row->noise, row->link, gain, row->bound_s, row->plan_s);
+    printf("%-24s %8s %7.4fs", name_of(row, name), capacity_of(row, capacity),
+           (double)row->bound.step_ns / NS_PER_S);
+#define PRINT_RATIO(name, text) printf(" %7.4f", row->name);
+    RATIO_LIST(PRINT_RATIO)
+#undef PRINT_RATIO
+    printf(" %7s %7.4f %7.3f\n", gain, row->bound_s, row->plan_s);
     dao_output_flush();
 }
 
 static void print_sum(const bench_t *bench, const char *name, const sum_t *sum)
 {
-    if (sum->count == 0 || bench->settings->is_json) {
+    if (sum->count == 0 || bench->base.is_json) {
         return;
     }
-    double n = (double)sum->count;
-    printf("%-24s %8s %8s %7.4f %7.4f %7.4f %7.4f %7.4f\n", name, "mean", "", exp(sum->log_parts / n),
-           exp(sum->log_whole / n), exp(sum->log_placed / n), exp(sum->log_noise / n),
-           exp(sum->log_link / n));
-    printf("%-24s %8s %8s %7.4f %7.4f %7.4f %7.4f %7.4f\n", "", "worst", "", sum->worst.parts,
-           sum->worst.whole, sum->worst.placed, sum->worst.noise, sum->worst.link);
+    printf("%-24s %8s %8s", name, "mean", "");
+#define PRINT_MEAN(name, text) printf(" %7.4f", exp(sum->log_##name / (double)sum->count));
+    RATIO_LIST(PRINT_MEAN)
+#undef PRINT_MEAN
+    printf("\n%-24s %8s %8s", "", "worst", "");
+#define PRINT_WORST(name, text) printf(" %7.4f", sum->worst.name);
+    RATIO_LIST(PRINT_WORST)
+#undef PRINT_WORST
+    printf("\n");
 }
 
 /* ---- rows ---- */
@@ -389,6 +400,7 @@ static void hold_row(bench_t *bench, const row_t *row)
     bool is_ours = row->percent != 0;
     hold(bench, row, "parts", row->parts, is_ours ? 1.06 : row->script != NULL ? 1.10 : 1.03);
     hold(bench, row, "whole", row->whole, 1.10);
+    hold(bench, row, "the first step", is_ours ? row->first : 0, 1.15);
     hold(bench, row, "bound's processor time in s", row->bound_s, 0.05);
     if (row->bound.step_ns == row->bound.compute_ns && is_ours) {
         hold(bench, row, "parts of a compute-bound step", row->parts, 1.005);
@@ -425,7 +437,7 @@ static dao_status_t run_cell(bench_t *bench, const dao_swap_problem_t *problem, 
     if (status != DAO_OK) {
         return status;
     }
-    bench->row_count++;
+    bench->base.row_count++;
     print_row(bench, &row);
     hold_row(bench, &row);
     add_to_sum(&bench->sums[SUM_ALL], &row);
@@ -491,19 +503,11 @@ static dao_status_t run_problem(bench_t *bench, const subject_t *subject, const 
 
 static dao_status_t run_subject(bench_t *bench, const subject_t *subject)
 {
-    char path[PATH_BYTES];
     dao_step_trace_t trace;
     dao_step_problem_t step;
-    int length = snprintf(path, sizeof(path), "%s/%s", bench->data, subject->file);
-    if (length < 0 || length >= (int)sizeof(path)) {
-        return dao_error(DAO_ERR_INVALID, "%.200s: the path is too long", bench->data);
-    }
-    if (access(path, R_OK) != 0) {
-        (void)fprintf(stderr, "%s: not there, left out\n", path);
-        return DAO_OK;
-    }
-    dao_status_t status = dao_read_step(path, subject->batch, &trace);
-    if (status != DAO_OK) {
+    bool is_there;
+    dao_status_t status = dao_bench_step_read(&bench->base, &subject->step, &trace, &is_there);
+    if (status != DAO_OK || !is_there) {
         return status;
     }
     status = dao_step_problem_make(&trace, &step);
@@ -531,51 +535,66 @@ static dao_status_t run_group(bench_t *bench, const group_t *group)
     return status;
 }
 
-static int finish(bench_t *bench, dao_status_t status)
+static int finish(dao_bench_swap_t *bench, dao_status_t status)
 {
     bool is_printed = true;
-    if (bench->settings->is_json) {
+    if (bench->is_json) {
         is_printed = status != DAO_OK || dao_json_rows_print(&bench->json);
         dao_json_rows_finish(&bench->json);
     }
     if (status != DAO_OK || !is_printed) {
         return dao_failure(dao_command_bench_swap.name);
     }
-    if (bench->settings->is_checked && bench->row_count == 0) {
+    if (bench->is_checked && bench->row_count == 0) {
         (void)fprintf(stderr, "no step is there: nothing was checked\n");
         return DAO_EXIT_FAILED;
     }
     return bench->breach_count > 0 ? DAO_EXIT_FAILED : DAO_EXIT_OK;
 }
 
+static bool is_asked_for(const char *set, const char *name)
+{
+    return strcmp(set, "all") == 0 || strcmp(set, name) == 0;
+}
+
+static bool is_known(const char *set)
+{
+    bool found = is_asked_for(set, "device");
+    for (size_t i = 0; i < GROUP_COUNT; i++) {
+        found = found || is_asked_for(set, groups[i].name);
+    }
+    return found;
+}
+
+static dao_status_t run_sets(bench_t *bench, const char *set)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < GROUP_COUNT && status == DAO_OK; i++) {
+        if (is_asked_for(set, groups[i].name)) {
+            status = run_group(bench, &groups[i]);
+        }
+    }
+    return status == DAO_OK && is_asked_for(set, "device") ? dao_bench_swap_device(&bench->base) : status;
+}
+
 static int run_bench_swap(const dao_command_t *command, int argc, char **argv)
 {
-    settings_t settings = {0};
-    bench_t bench = {.settings = &settings};
+    settings_t settings = {.set = "all", .data = DATA_DEFAULT};
     const char *arguments[DAO_ARGUMENT_COUNT_MAX];
     int exit_code;
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
-    const char *set = settings.set != NULL ? settings.set : "all";
-    bool is_known = strcmp(set, "all") == 0;
-    for (size_t i = 0; i < GROUP_COUNT; i++) {
-        is_known = is_known || strcmp(set, groups[i].name) == 0;
+    if (!is_known(settings.set)) {
+        return dao_usage_error(
+            command->name, "--set: \"%.40s\" is none of ours, g10, upstream, device and all", settings.set);
     }
-    if (!is_known) {
-        return dao_usage_error(command->name, "--set: \"%.40s\" is none of ours, g10, upstream and all", set);
-    }
-    bench.data = settings.data != NULL ? settings.data : DATA_DEFAULT;
+    bench_t bench = {
+        .base = {.data = settings.data, .is_checked = settings.is_checked, .is_json = settings.is_json}};
     if (settings.is_json) {
-        dao_json_rows_init(&bench.json);
+        dao_json_rows_init(&bench.base.json);
     }
-    dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < GROUP_COUNT && status == DAO_OK; i++) {
-        if (strcmp(set, "all") == 0 || strcmp(set, groups[i].name) == 0) {
-            status = run_group(&bench, &groups[i]);
-        }
-    }
-    return finish(&bench, status);
+    return finish(&bench.base, run_sets(&bench, settings.set));
 }
 
 const dao_command_t dao_command_bench_swap = {
@@ -589,10 +608,13 @@ const dao_command_t dao_command_bench_swap = {
         "  placed  the plan itself, with static addresses within the capacity\n"
         "  noise   that plan with kernel times that are lognormal with 0.3\n"
         "  link    that plan with a link that is 10 % slower\n"
+        "  first   the first step of the executor, which nobody planned, in virtual time\n"
         "  gain    published time over that of the plan\n"
         "Sets: ours, from 90 to 20 % of the peak, 50 GB/s each way, 10 us a copy; g10, 40 GiB, 15.754 GB/s;\n"
         "upstream, HeuristicAllocator's profiles in the memory that its scripts need, one link of 390.3 "
-        "MB/s.",
+        "MB/s;\n"
+        "device, planned steps that are run, with links of 1 GB/s, and their time over bound, forecast and\n"
+        "the plan's replay with the times that were measured: for a machine with nothing else to do.",
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,

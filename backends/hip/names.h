@@ -2,6 +2,7 @@
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
+#include "backends/hip/capture.h"
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
 
@@ -112,6 +113,7 @@
 #define vendorMemsetAsync                     hipMemsetAsync
 #define vendorRuntimeGetVersion               hipRuntimeGetVersion
 #define vendorSetDevice                       hipSetDevice
+#define vendorStreamCapture                   dao_hip_stream_capture
 #define vendorStreamCreateWithFlags           hipStreamCreateWithFlags
 #define vendorStreamDestroy                   hipStreamDestroy
 #define vendorStreamSynchronize               hipStreamSynchronize

@@ -82,7 +82,8 @@ typedef struct dao_config {
  *
  * @param config  Borrowed for the call; NULL means all defaults.
  * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that is not valid, which the message names;
- *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED.
+ *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
+ *         DAO_ERR_REENTRANT from a segment callback.
  *
  * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first used.
  */
@@ -94,8 +95,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
  * until the last one is released.
  *
  * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
- *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a log callback of the
- *         stop itself or of a start, the library's or a device's.
+ *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT, and nothing is done, from a log
+ *         callback of the stop itself or of a start, the library's or a device's, and from a callback whose caller needs
+ *         the library afterwards: of memory pressure, segments, tags, and a plan that is saved or shown.
  *
  * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
  */

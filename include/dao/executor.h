@@ -167,14 +167,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
                                                       const dao_managed_config_t *config,
                                                       dao_managed_t **out_tensor);
 
-/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references. Threads: any. Waits: never. Cost: O(1). */
+/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the latest handles that
+    died are remembered. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
 
 /**
  * Drops a reference. The last one travels through the queue: kernels pushed before still use the tensor, then it is freed.
  *
  * @param tensor  NULL is allowed.
- * @return DAO_OK; DAO_ERR_INVALID for a handle without references.
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_managed_retain().
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -59,8 +59,8 @@ DAO_API dao_status_t dao_lease_commit(dao_lease_t *lease);
 /**
  * Gives a capture up: dao_lease_commit() and dao_lease_release() in one. Works after dao_finalize() too.
  *
- * @return As dao_lease_commit(). The lease is gone on DAO_OK; DAO_ERR_REENTRANT as dao_lease_release(): the lease is committed
- *         then.
+ * @return As dao_lease_commit(). The lease is gone on DAO_OK; DAO_ERR_REENTRANT and DAO_ERR_BUSY as dao_lease_release(): the
+ *         lease is committed then.
  *
  * Threads: the one that captures. Waits: as dao_lease_release(). Cost: O(retained blocks).
  */
@@ -106,7 +106,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *ad
  * whose owners have freed them are freed now. Works after dao_finalize() too.
  *
  * @return DAO_OK: the lease is gone; DAO_ERR_INVALID for NULL or one that has ended, as far as that can be seen; DAO_ERR_BUSY
- *         if it is being captured or a thread has entered it; DAO_ERR_FORKED; DAO_ERR_REENTRANT from inside of a segment
+ *         if it is being captured or a thread has entered it, or if a retained block was freed on a stream that is being
+ *         captured and would have to be waited for: the lease stays; DAO_ERR_FORKED; DAO_ERR_REENTRANT from inside of a segment
  *         callback, or where it would have to wait inside of a host function: the lease stays, to be released elsewhere.
  *
  * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed; at a hardened place also

@@ -28,6 +28,9 @@ typedef enum dao_strategy {
 #undef DAO_STRATEGY_ENUMERATOR
 } dao_strategy_t;
 
+/** The most that small_bytes can be. */
+#define DAO_SMALL_BYTES_MAX ((size_t)32 << 10)
+
 /** How the memory of one place is kept. All zero means defaults. */
 typedef struct dao_place_config {
     dao_strategy_t strategy;
@@ -38,6 +41,10 @@ typedef struct dao_place_config {
         segment_bytes; /**< smallest growth where pages are not mapped, rounded up to 256 bytes; 0 is 20 MiB on
                                a device, else 64 MiB. BINARY_BUDDY: the usual chunk, a power of two, 0 is 64 MiB.
                                Not for SIZE_CLASS and SYSTEM */
+    size_t
+        small_bytes; /**< blocks of at most so many bytes come out of slabs, and threads keep some of them for their next
+                          requests, without a lock; at most DAO_SMALL_BYTES_MAX, 0 is 4 KiB. More is quicker where many blocks of a size live at
+                          a time, and takes more memory where few do. For device places with GOOD_FIT or BEST_FIT */
     size_t limit_bytes; /**< as dao_limit_set() from the start; 0 is no limit */
     bool
         no_page_mapping; /**< device places: segments, although the device has pages, so that nothing is ever moved

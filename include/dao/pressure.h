@@ -20,7 +20,7 @@ DAO_BEGIN_DECLS
 /**
  * Is asked to free memory of a place. Called at most once an allocation, by the thread that allocates, with no lock held;
  * by several threads at the same time if several are short of memory. It may call any function of the library but
- * dao_finalize(); an allocation inside of it that finds no memory calls no callback and does not wait.
+ * dao_finalize(), which answers DAO_ERR_REENTRANT; an allocation inside of it that finds no memory calls no callback and does not wait.
  *
  * @param place         Where memory is short.
  * @param needed_bytes  What the allocation asks for.

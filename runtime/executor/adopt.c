@@ -210,6 +210,14 @@ static uint64_t sum_of_kernels(const dao_meter_t *meter)
     return sum_ns;
 }
 
+/* What both directions move together while both copy. */
+static double both_speed(const dao_swap_tier_t *link)
+{
+    return link->shared_bytes_per_second != 0
+               ? (double)link->shared_bytes_per_second
+               : (double)link->in_bytes_per_second + (double)link->out_bytes_per_second;
+}
+
 /* Tells whether what was measured, and noted, is not what the course was made with any more. */
 static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basis)
 {
@@ -221,11 +229,11 @@ static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basi
            (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
            (out->count > 0 &&
             is_off(out->ns, expected_ns(out, host->out_bytes_per_second, host->latency_ns))) ||
+           (meter->lost_share >= 0 && is_off(both_speed(&adopt->link), both_speed(host))) ||
            is_off((double)adopt->file.in_bytes_per_second, (double)basis->file.in_bytes_per_second) ||
            is_off((double)adopt->file.out_bytes_per_second, (double)basis->file.out_bytes_per_second);
 }
 
-/* A direction without copies is taken to be as the other one. */
 /* A direction without copies is as the other one. */
 static void fill_directions(dao_swap_tier_t *tier)
 {
@@ -251,13 +259,15 @@ static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const d
     }
 }
 
-/* The speed at which a tensor of many pieces passes that each cost the latency. */
+/* The speed at which full pieces pass that each cost the latency. */
 static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, uint64_t piece_bytes)
 {
     double piece_ns = (double)piece_bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
     return (uint64_t)((double)bytes_per_second * piece_ns / (piece_ns + (double)latency_ns)) + 1;
 }
 
+/* A tensor's full pieces have the latency in their speed. Its last one takes as much longer than that as it lacks of a full
+   one: what is left of the latency. */
 static void note_file(dao_adopt_t *adopt)
 {
     dao_file_tier_t *tier = &adopt->engine->file_tier;
@@ -275,8 +285,21 @@ static void note_file(dao_adopt_t *adopt)
     }
     if (in->count > 0 || out->count > 0) {
         fill_directions(&adopt->file);
-        adopt->file.latency_ns = file.latency_ns;
-        memset(tier->moved, 0, sizeof(tier->moved));
+        adopt->file.latency_ns = (uint64_t)((double)file.latency_ns * dao_file_tier_open_share(tier));
+        dao_file_tier_forget_moved(tier);
+    }
+}
+
+/* What both directions of the host's link move together: less than both by themselves if copies have slowed each other, or did
+   in an earlier step. */
+static void note_sharing(dao_adopt_t *adopt)
+{
+    const dao_meter_t *meter = &adopt->engine->meter;
+    adopt->lost_share = meter->lost_share >= 0 ? meter->lost_share : adopt->lost_share;
+    adopt->link.shared_bytes_per_second = 0;
+    if (adopt->lost_share * DAO_ADOPT_TOLERANCE > 1) {
+        double left = both_speed(&adopt->link) * (1 - adopt->lost_share);
+        adopt->link.shared_bytes_per_second = (uint64_t)left + 1;
     }
 }
 
@@ -285,6 +308,7 @@ static void note_links(dao_adopt_t *adopt)
 {
     const dao_meter_t *meter = &adopt->engine->meter;
     note_tier(&adopt->link, &meter->links[DAO_STREAM_ROLE_H2D], &meter->links[DAO_STREAM_ROLE_D2H]);
+    note_sharing(adopt);
     if (adopt->engine->file_tier.is_there) {
         note_file(adopt);
     }

@@ -60,6 +60,7 @@ struct dao_adopt {
     const dao_course_t *measured_course; /* that was followed throughout that step; NULL: none was */
     dao_shape_t *at_desk;
     dao_swap_tier_t link; /* as measured last; without speed: not yet */
+    double lost_share; /* of what its directions move by themselves, lost while both copy; as measured last */
     dao_swap_tier_t file; /* likewise, through the pinned pieces */
 };
 

@@ -379,7 +379,9 @@ static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_pla
     if (launch_status != DAO_OK) {
         (void)dao_error(DAO_ERR_KERNEL_FAILED,
                         "kernel \"%s\" (number %" PRIu64 "): its launch function answered %s: %.300s",
-                        item->name, engine->now, dao_status_name(launch_status), dao_last_message());
+                        item->name, engine->now, dao_status_name(launch_status),
+                        launch_status == dao_last_status() ? dao_last_message()
+                                                           : dao_status_text(launch_status));
         dao_engine_fail(engine, DAO_ERR_KERNEL_FAILED, false);
     }
     status = dao_timeline_after(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, out_sequence);
@@ -481,6 +483,7 @@ void dao_engine_retire(dao_engine_t *engine)
 /* Looks what has finished, and lets go of it. */
 static void look(dao_engine_t *engine)
 {
+    engine->unseen_count = 0;
     dao_status_t status = dao_timeline_poll(&engine->timeline);
     dao_engine_lose_unless_ok(engine, status);
     dao_pace_look(&engine->pace, &engine->timeline);
@@ -536,6 +539,10 @@ static void pass_kernel(dao_engine_t *engine, dao_item_t *item, bool is_launched
 static void keep_within_time(dao_engine_t *engine)
 {
     const dao_lane_t *lane = &engine->timeline.lanes[DAO_STREAM_ROLE_COMPUTE];
+    if (engine->unseen_count > 0 &&
+        dao_pace_is_ahead(&engine->pace, &engine->timeline, engine->config.ahead_ns)) {
+        look(engine); /* perhaps it is not */
+    }
     while (!engine->is_lost && dao_pace_is_ahead(&engine->pace, &engine->timeline, engine->config.ahead_ns)) {
         dao_fence_t fence = {{0}};
         dao_fence_add(&fence, DAO_STREAM_ROLE_COMPUTE, lane->completed + 1);
@@ -563,7 +570,9 @@ static void run_kernel_item(dao_engine_t *engine, dao_item_t *item)
     } else {
         dao_item_destroy(item);
     }
-    look(engine);
+    if (dao_pace_wants_look(&engine->pace, ++engine->unseen_count)) {
+        look(engine);
+    }
     if (engine->config.check && !dao_engine_is_valid(engine)) {
         dao_engine_fail(engine,
                         dao_error(DAO_ERR_CORRUPT,

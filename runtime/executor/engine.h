@@ -57,6 +57,7 @@ typedef struct dao_engine {
     dao_engine_config_t config;
     dao_timeline_t timeline;
     dao_pace_t pace;
+    uint64_t unseen_count; /* kernels since the device was asked what has finished */
     dao_arena_t arena;
     dao_host_tier_t host_tier;
     dao_file_tier_t file_tier;

@@ -52,8 +52,9 @@ typedef struct dao_file_tier {
     dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
     size_t staging_bytes; /* of each */
     uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
-    dao_meter_link_t
-        moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off; adopt.c clears it */
+    dao_meter_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
+    uint64_t moved_count,
+        moved_open_bytes; /* tensors moved by these; what their last pieces lack of full ones */
     dao_file_operation_t
         *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
     uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
@@ -74,6 +75,13 @@ static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t 
 {
     return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
 }
+
+/* The size of a pinned piece, by that of the device's arena. */
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
+
+/* What the settings say that an operation takes at least. */
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes);
 
 /* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
    DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
@@ -112,6 +120,12 @@ int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, v
 const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
                                                    dao_file_direction_t direction);
 void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction);
+
+/* What the last piece of a tensor that was moved lacks of a full one, in the mean, as a share of it. */
+double dao_file_tier_open_share(const dao_file_tier_t *tier);
+
+/* Begins the figures of what was moved anew. */
+void dao_file_tier_forget_moved(dao_file_tier_t *tier);
 
 bool dao_file_tier_is_valid(const dao_file_tier_t *tier);
 

@@ -29,7 +29,7 @@ void dao_managed_unreference(dao_managed_t *tensor)
     dao_executor_t *executor = tensor->executor;
     atomic_fetch_sub(&executor->live_tensor_count, 1);
     dao_host_free(tensor->name);
-    dao_host_free(tensor);
+    dao_handle_bury(&tensor->handle);
     dao_executor_unreference(executor);
 }
 
@@ -69,7 +69,7 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
     tensor->name = name;
     tensor->size_bytes = config->size_bytes;
     tensor->zero_first_touch = config->zero_first_touch;
-    atomic_init(&tensor->handle_count, 1);
+    atomic_init(&tensor->handle.reference_count, 1);
     atomic_init(&tensor->reference_count, 1);
     tensor->release_item.kind = DAO_ITEM_RELEASE;
     tensor->release_item.released = tensor;
@@ -81,17 +81,7 @@ dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_conf
 
 dao_status_t dao_managed_retain(dao_managed_t *tensor)
 {
-    if (tensor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
-    }
-    uint32_t count = atomic_load(&tensor->handle_count);
-    do {
-        if (count == 0 || count == UINT32_MAX) {
-            return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %" PRIu32 " handles: none can be added",
-                             tensor->name, count);
-        }
-    } while (!atomic_compare_exchange_weak(&tensor->handle_count, &count, count + 1));
-    return DAO_OK;
+    return dao_handle_retain(tensor != NULL ? &tensor->handle : NULL, "managed");
 }
 
 dao_status_t dao_managed_release(dao_managed_t *tensor)
@@ -99,14 +89,10 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
     if (tensor == NULL) {
         return DAO_OK;
     }
-    uint32_t count = atomic_load(&tensor->handle_count);
-    do {
-        if (count == 0) {
-            return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has no handle left to release", tensor->name);
-        }
-    } while (!atomic_compare_exchange_weak(&tensor->handle_count, &count, count - 1));
-    if (count > 1) {
-        return DAO_OK;
+    bool is_last;
+    dao_status_t status = dao_handle_release(&tensor->handle, "managed", &is_last);
+    if (status != DAO_OK || !is_last) {
+        return status;
     }
     dao_item_t *item = &tensor->release_item;
     if (dao_queue_push(&tensor->executor->queue, item, item, 0) != DAO_OK) {

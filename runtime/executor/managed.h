@@ -4,6 +4,7 @@
 
 #include "runtime/executor/fence.h"
 #include "runtime/executor/item.h"
+#include "runtime/handle.h"
 
 #include <stdatomic.h>
 
@@ -24,6 +25,8 @@ typedef enum dao_file_copy {
 } dao_file_copy_t;
 
 struct dao_managed {
+    dao_handle_t handle; /* first: see dao_handle_bury(). The program's */
+
     /* Never change. */
     dao_executor_t *executor; /* a reference to its shell */
     uint64_t id;
@@ -31,7 +34,6 @@ struct dao_managed {
     size_t size_bytes;
     bool zero_first_touch;
 
-    _Atomic uint32_t handle_count; /* the program's */
     _Atomic uint32_t
         reference_count;     /* all handles together count one; every use one; the executor's table one */
     dao_item_t release_item; /* so that the last release needs no memory; without uses */

@@ -5,7 +5,16 @@
 
    Ends are the timeline's events, begins are the meter's own, recorded behind the waits. A gap is put down to the copy that
    the kernel waited for and that ended last, or to the host if that was before the gap. Events are used again after
-   DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement. */
+   DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement.
+
+   Whether the two directions of the link slow each other shows where copies of both are under way:
+
+       H2D lane   |--- copy ---|        |--------- copy ----------|
+       D2H lane            |---------- copy ----------|
+                  <- one -><both><-one-><---- both --><--- one --->
+
+   By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0 where each direction
+   has its own speed, and 1/2 where only one moves at a time, whether the other waits or both go half as fast. */
 #include "runtime/executor/meter.h"
 
 #include "base/assert.h"
@@ -14,8 +23,12 @@
 
 #include <string.h>
 
-/* Kernels that the list of times holds at first. */
+/* Kernels, and copies, that their lists hold at first. */
 #define KERNELS_AT_FIRST 256u
+#define SPANS_AT_FIRST   256u
+
+/* Most that is lost while both directions are under way: all that one of them moves. */
+#define LOST_SHARE_MAX 0.5
 
 void dao_meter_init(dao_meter_t *meter, dao_timeline_t *timeline)
 {
@@ -31,6 +44,10 @@ void dao_meter_finish(dao_meter_t *meter)
             }
         }
         dao_host_free(meter->slots[lane]);
+        dao_host_free(meter->copies[lane].spans);
+    }
+    if (meter->origin != NULL) {
+        meter->timeline->ops->event_destroy(meter->origin);
     }
     dao_host_free(meter->kernel_ns);
     *meter = (dao_meter_t){.timeline = NULL};
@@ -48,10 +65,20 @@ static bool has_slots(dao_meter_t *meter)
     return has_all;
 }
 
+/* Records the event from which the step's times count. */
+static bool record_origin(dao_meter_t *meter)
+{
+    const dao_timeline_t *timeline = meter->timeline;
+    return (meter->origin != NULL ||
+            timeline->ops->event_create(timeline->device, true, &meter->origin) == DAO_OK) &&
+           timeline->ops->event_record(meter->origin, timeline->lanes[DAO_STREAM_ROLE_COMPUTE].stream) ==
+               DAO_OK;
+}
+
 void dao_meter_start(dao_meter_t *meter)
 {
     DAO_ASSERT(meter->state == DAO_METER_IDLE);
-    if (!has_slots(meter)) {
+    if (!has_slots(meter) || !record_origin(meter)) {
         return;
     }
     meter->state = DAO_METER_RUNNING;
@@ -60,7 +87,9 @@ void dao_meter_start(dao_meter_t *meter)
     meter->step_ns = 0;
     memset(meter->stall_ns, 0, sizeof(meter->stall_ns));
     memset(meter->links, 0, sizeof(meter->links));
+    meter->lost_share = -1;
     for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
+        meter->copies[lane].count = 0;
         meter->next[lane] = meter->timeline->lanes[lane].issued + 1;
     }
 }
@@ -142,13 +171,21 @@ static dao_backend_event_t *event_of(const dao_meter_t *meter, int lane_index, u
     return is_kept ? lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)] : NULL;
 }
 
-/* Nanoseconds between two events of a lane; what the device cannot tell spoils the measurement. */
-static uint64_t elapsed(dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
+/* Nanoseconds between two events, below 0 if the second one is the earlier; what the device cannot tell spoils the
+   measurement. */
+static int64_t between(dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
 {
     int64_t ns = 0;
     if (meter->timeline->ops->event_elapsed(from, to, &ns) != DAO_OK) {
         meter->is_spoilt = true;
     }
+    return ns;
+}
+
+/* The same for events of a lane, the first one before the second. */
+static uint64_t elapsed(dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
+{
+    int64_t ns = between(meter, from, to);
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
@@ -206,6 +243,24 @@ void dao_meter_link_note(dao_meter_link_t *link, uint64_t size_bytes, uint64_t t
     link->bytes_ns += bytes * ns;
 }
 
+static void note_copy(dao_meter_t *meter, int lane, const dao_meter_slot_t *slot, dao_backend_event_t *end)
+{
+    dao_meter_spans_t *copies = &meter->copies[lane];
+    if (copies->count == copies->capacity) {
+        uint32_t capacity = copies->capacity == 0 ? SPANS_AT_FIRST : 2 * copies->capacity;
+        dao_meter_span_t *spans = dao_host_realloc(copies->spans, capacity, sizeof(*spans));
+        if (spans == NULL) {
+            meter->is_spoilt = true;
+            return;
+        }
+        copies->spans = spans;
+        copies->capacity = capacity;
+    }
+    int64_t end_ns = between(meter, meter->origin, end);
+    int64_t begin_ns = end_ns - (int64_t)elapsed(meter, slot->begin, end);
+    copies->spans[copies->count++] = (dao_meter_span_t){begin_ns, end_ns, slot->size_bytes};
+}
+
 static void look_at(dao_meter_t *meter, int lane, uint64_t sequence)
 {
     const dao_meter_slot_t *slot = slot_of(meter, lane, sequence);
@@ -217,14 +272,81 @@ static void look_at(dao_meter_t *meter, int lane, uint64_t sequence)
     if (slot->sequence != sequence) {
         return; /* nobody asked to measure it: a fill, a request of the program */
     }
-    uint64_t time_ns = elapsed(meter, slot->begin, end);
     if (lane != DAO_STREAM_ROLE_COMPUTE) {
-        dao_meter_link_note(&meter->links[lane], slot->size_bytes, time_ns);
+        note_copy(meter, lane, slot, end);
         return;
     }
     dao_backend_event_t *before = event_of(meter, lane, sequence - 1);
     note_gap(meter, slot, before != NULL ? elapsed(meter, before, slot->begin) : 0);
-    note_kernel(meter, slot, time_ns);
+    note_kernel(meter, slot, elapsed(meter, slot->begin, end));
+}
+
+/* ---- both directions ---- */
+
+/* The time of a span that spans of the other direction share with it. `first`: of these the first that ends behind the span's
+   begin; it moves on with the spans. */
+static uint64_t shared_ns(const dao_meter_span_t *span, const dao_meter_spans_t *others, uint32_t *first)
+{
+    uint64_t ns = 0;
+    while (*first < others->count && others->spans[*first].end_ns <= span->begin_ns) {
+        (*first)++;
+    }
+    for (uint32_t i = *first; i < others->count && others->spans[i].begin_ns < span->end_ns; i++) {
+        const dao_meter_span_t *other = &others->spans[i];
+        int64_t begin_ns = other->begin_ns > span->begin_ns ? other->begin_ns : span->begin_ns;
+        int64_t end_ns = other->end_ns < span->end_ns ? other->end_ns : span->end_ns;
+        ns += end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0;
+    }
+    return ns;
+}
+
+/* Figures of a direction's copies, of all and of those alone; the time in which the other direction was under way, too. */
+static uint64_t sum_up(const dao_meter_spans_t *copies, const dao_meter_spans_t *others,
+                       dao_meter_link_t *all, dao_meter_link_t *alone)
+{
+    uint64_t both_ns = 0;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < copies->count; i++) {
+        const dao_meter_span_t *span = &copies->spans[i];
+        uint64_t time_ns = (uint64_t)(span->end_ns - span->begin_ns);
+        uint64_t with_others_ns = shared_ns(span, others, &first);
+        both_ns += with_others_ns;
+        dao_meter_link_note(all, span->size_bytes, time_ns);
+        if (with_others_ns <= time_ns / DAO_METER_ALONE) {
+            dao_meter_link_note(alone, span->size_bytes, time_ns);
+        }
+    }
+    return both_ns;
+}
+
+/* The time that copies would take if each was alone. */
+static double work_ns(const dao_meter_link_t *all, const dao_meter_link_t *alone)
+{
+    uint64_t bytes_per_second = 0, latency_ns = 0;
+    dao_meter_link_speed(alone, &bytes_per_second, &latency_ns);
+    return (double)all->count * (double)latency_ns +
+           all->bytes / (double)bytes_per_second * (double)DAO_NS_PER_S;
+}
+
+/* All copies are there: what they say of the link. */
+static void note_links(dao_meter_t *meter)
+{
+    static const dao_stream_role_t lanes[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
+    dao_meter_link_t all[2] = {{.count = 0}};
+    dao_meter_link_t *links[] = {&meter->links[lanes[0]], &meter->links[lanes[1]]};
+    double both_ns = 0;
+    for (int i = 0; i < 2; i++) {
+        both_ns = (double)sum_up(&meter->copies[lanes[i]], &meter->copies[lanes[1 - i]], &all[i], links[i]);
+    }
+    double one_ns = all[0].ns + all[1].ns - 2 * both_ns;
+    if (links[0]->count > 0 && links[1]->count > 0 && both_ns * DAO_METER_BOTH >= one_ns + both_ns) {
+        double work = work_ns(&all[0], links[0]) + work_ns(&all[1], links[1]);
+        double lost = 1 - (work - one_ns) / (2 * both_ns);
+        meter->lost_share = lost < 0 ? 0 : lost > LOST_SHARE_MAX ? LOST_SHARE_MAX : lost;
+    }
+    for (int i = 0; i < 2; i++) {
+        *links[i] = links[i]->count > 0 ? *links[i] : all[i];
+    }
 }
 
 void dao_meter_collect(dao_meter_t *meter)
@@ -242,6 +364,7 @@ void dao_meter_collect(dao_meter_t *meter)
         is_done = is_done && meter->next[i] > end;
     }
     if (is_done) {
+        note_links(meter);
         meter->state = DAO_METER_DONE;
     }
 }

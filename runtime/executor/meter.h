@@ -20,6 +20,23 @@ typedef struct dao_meter_link {
     double bytes_bytes, bytes_ns; /* sums of squares and products: for the line through them */
 } dao_meter_link_t;
 
+/* A copy of the step, by the device's time from the step's begin on; it may be queued before that. */
+typedef struct dao_meter_span {
+    int64_t begin_ns, end_ns;
+    uint64_t size_bytes;
+} dao_meter_span_t;
+
+typedef struct dao_meter_spans {
+    dao_meter_span_t *spans; /* one behind the other */
+    uint32_t count, capacity;
+} dao_meter_spans_t;
+
+/* A copy counts as alone if at most 1 / this of its time others of the other direction were under way. */
+#define DAO_METER_ALONE 50u
+
+/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said of both. */
+#define DAO_METER_BOTH 20u
+
 /* Of a lane's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
 typedef struct dao_meter_slot {
     uint64_t sequence; /* 0: it is not measured */
@@ -48,7 +65,13 @@ typedef struct dao_meter {
     uint32_t kernel_count, kernel_capacity;
     uint64_t step_ns; /* from the end of the kernel before the step to the end of its last one */
     uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];
-    dao_meter_link_t links[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
+    dao_backend_event_t *origin;                     /* of the spans' times */
+    dao_meter_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
+    dao_meter_link_t
+        links[DAO_STREAM_ROLE_COUNT]; /* once DONE: of H2D and D2H, those alone; all where none was */
+    double
+        lost_share; /* once DONE: of what both directions move by themselves, lost while both are under way; below 0:
+                          not known */
 } dao_meter_t;
 
 /* The timeline is borrowed. */

@@ -34,3 +34,9 @@ bool dao_pace_is_ahead(const dao_pace_t *pace, const dao_timeline_t *timeline, u
     uint64_t in_flight = lane->issued - lane->completed;
     return in_flight >= 2 && (double)in_flight * pace->kernel_ns > (double)ahead_ns;
 }
+
+bool dao_pace_wants_look(const dao_pace_t *pace, uint64_t kernel_count)
+{
+    return kernel_count >= DAO_PACE_LOOK_KERNELS_MAX ||
+           (double)kernel_count * pace->kernel_ns >= DAO_PACE_LOOK_NS || pace->kernel_ns <= 0;
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Takes the figures of docs/swap.md anew and puts them between its marks. Takes some three minutes, on a machine that has nothing
+# else to do: the set `device` runs for real.
+# Usage: bench/swap.sh [BUILD] ; BUILD is a release build (default: build/release).
+# DAO_BENCH_DATA is the folder of recorded steps (default: ../shared/data beside the project).
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build/release}
+: "${DAO_BENCH_DATA:=$root/../shared/data}"
+doc=$root/docs/swap.md
+cd "$root"
+. bench/document.sh
+
+# swap_set NAME: a set's table, as the command prints it.
+swap_set() {
+    echo '```text'
+    "$build/dao" bench swap --data "$DAO_BENCH_DATA" --set "$1"
+    echo '```'
+}
+
+ours() { swap_set ours; }
+g10() { swap_set g10; }
+upstream() { swap_set upstream; }
+device() { swap_set device; }
+
+for name in taken ours g10 upstream device; do
+    section "$name" "$name"
+done
