@@ -206,7 +206,9 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     }
     bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
     bool must_leave = planned->is_draining && is_lasting(planned, entry);
-    bool is_due = fits && !must_leave;
+    bool is_inside =
+        entry->offset_bytes + dao_planned_rounded(entry->most_bytes) <= planned->arena.segment.size_bytes;
+    bool is_due = fits && is_inside && !must_leave;
     dao_status_t status =
         is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
     planned->stray_count += is_due && status != DAO_OK;
