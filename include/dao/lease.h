@@ -132,7 +132,8 @@ typedef struct dao_lease_stats {
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_FORKED;
  *         DAO_ERR_REENTRANT.
  *
- * Threads: any. Waits: never. Cost: O(1) with page mapping where the place is not hardened and of no strategy of whole blocks, else O(blocks of leases).
+ * Threads: any. Waits: never. Cost: O(1); at hardened places, with strategies of whole blocks and without page mapping
+ *          O(blocks of leases).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats);
 
