@@ -81,7 +81,6 @@ expect 2 "need --file" run "$trace" --host 1GiB --file-in 1GB/s
 expect 2 "--file needs --host" run "$trace" --file "$folder"
 expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$folder" --file-engine aio
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
-expect 2 "are not for a planned step" run "$trace" --scheme plan --file "$folder" --host 1GiB
 
 # Output that cannot be written is a failure with a reason, whatever is printed.
 for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
@@ -362,6 +361,13 @@ for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_rati
     has $field
 done
 [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
+printf 'T 2\n0 4096 1 w\n1 4096 1 v\nK 2 1\n5 1 0:1\n5 1 1:1\n' >"$folder/turns.tr"
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme plan --capacity 4096 --host 1 --file "$folder" --file-in 1GB/s
+for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_bytes_per_second file_copy_ms; do
+    has $field
+done
+[ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
+expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
 
 [ $failures -eq 0 ] && echo "all passed"
 exit $((failures > 0))
