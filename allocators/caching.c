@@ -75,6 +75,16 @@ static dao_status_t caching_alloc(dao_allocator_t *allocator, const dao_block_re
     return status;
 }
 
+static dao_status_t caching_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_alloc_within(&caching->segments, request, growth_bytes, out_grant);
+    unlock(caching);
+    return status;
+}
+
 static dao_status_t caching_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     caching_t *caching = caching_of(allocator);
@@ -217,6 +227,7 @@ static void caching_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t caching_ops = {
     .name = "caching",
     .alloc = caching_alloc,
+    .alloc_within = caching_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = caching_free,

@@ -425,6 +425,16 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     return status;
 }
 
+/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the limit leaves less,
+   DAO_ERR_LIMIT. */
+static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, uint64_t growth_bytes)
+{
+    uint64_t segment_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    bool has_room = segment_bytes <= growth_bytes && segment_bytes <= dao_ledger_room(segments->ledger) &&
+                    segment_bytes <= DAO_SPACE_EXTENT_MAX;
+    return has_room ? take_segment(segments, (size_t)segment_bytes) : DAO_ERR_LIMIT;
+}
+
 /* ---- blocks ---- */
 
 /* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets agree modulo a page
@@ -486,17 +496,29 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
     return DAO_OK;
 }
 
+/* Tells whether a request in stream order finds free parts that streams hold. */
+static bool may_take_held(const dao_segments_t *segments, const dao_range_request_t *wish)
+{
+    return wish->stream != 0 && segments->space.range != NULL && dao_range_has_holds(segments->space.range);
+}
+
+/* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
+static dao_status_t place_held(dao_segments_t *segments, dao_range_request_t *wish,
+                               dao_block_grant_t *out_grant)
+{
+    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT && may_take_held(segments, wish)) {
+        wish->takes_held = true;
+        status = place(segments, wish, out_grant);
+    }
+    return status;
+}
+
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
 static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_range_request_t *wish,
                                                   dao_block_grant_t *out_grant)
 {
-    bool is_ordered = wish->stream != 0;
-    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
-    bool has_holds = segments->space.range != NULL && dao_range_has_holds(segments->space.range);
-    if (status == DAO_ERR_LIMIT && has_holds && is_ordered) {
-        wish->takes_held = true;
-        status = place(segments, wish, out_grant);
-    }
+    dao_status_t status = place_held(segments, wish, out_grant);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
@@ -504,7 +526,7 @@ static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_
     if (status == DAO_OK) {
         return place(segments, wish, out_grant);
     }
-    if (has_holds && is_ordered) {
+    if (may_take_held(segments, wish)) {
         dao_range_join(segments->space.range);
         dao_status_t joined = place(segments, wish, out_grant);
         status = joined != DAO_ERR_LIMIT ? joined : status;
@@ -516,6 +538,14 @@ static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_bl
                                           dao_status_t status)
 {
     return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
+}
+
+static inline dao_range_request_t wish_of(const dao_block_request_t *request)
+{
+    return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
+                                 .alignment_bytes = request->alignment_bytes,
+                                 .user = dao_word_of(request),
+                                 .stream = request->stream};
 }
 
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
@@ -531,10 +561,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     if (status != DAO_OK) {
         return fail(segments, request, status);
     }
-    dao_range_request_t wish = {.size_bytes = block_bytes,
-                                .alignment_bytes = request->alignment_bytes,
-                                .user = dao_word_of(request),
-                                .stream = request->stream};
+    dao_range_request_t wish = wish_of(request);
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
         status = place_slowly(segments, &wish, out_grant);
@@ -544,6 +571,31 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
         return fail(segments, request, status);
     }
     dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0 && request->size_bytes <= DAO_RANGE_CAPACITY_MAX);
+    dao_range_request_t wish = wish_of(request);
+    if (dao_ledger_charge(segments->ledger, request, wish.size_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT) {
+        status = place_held(segments, &wish, out_grant);
+    }
+    if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
+        status =
+            grow_within(segments, bytes_with_alignment(wish.size_bytes, wish.alignment_bytes), growth_bytes);
+        status = status == DAO_OK ? place(segments, &wish, out_grant) : status;
+    }
+    if (status != DAO_OK) {
+        dao_ledger_refund(segments->ledger, request, wish.size_bytes);
+        return DAO_ERR_LIMIT;
+    }
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)wish.size_bytes);
     return DAO_OK;
 }
 

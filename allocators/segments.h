@@ -79,6 +79,8 @@ DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, s
    config.holds. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant);
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold);
 dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
 dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block);
