@@ -116,8 +116,8 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
             "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
         return false;
     }
-    if (is_learning(settings) && (settings->mode != NULL || settings->file != NULL)) {
-        *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
+    if (is_learning(settings) && settings->mode != NULL) {
+        *out_exit = dao_usage_error("run", "--mode is not for steps that are learnt");
         return false;
     }
     if (is_planned(settings) &&
