@@ -30,6 +30,9 @@
 
 #define WAITING_MIN 64u
 
+/* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look at all that wait. */
+#define RENEW_OFFER_MAX 8u
+
 /* A block that was put off. */
 typedef struct waiting {
     char *address;
@@ -237,23 +240,39 @@ static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
     return lasting_id == lease_id && is_ready;
 }
 
-/* Takes the block that suits a request best into this call's hands: one that was asked for by the same size, else the smallest. */
+/* Tells whether a block that waits holds a request where it lies. */
+static bool holds_request(const waiting_t *block, const dao_block_request_t *request)
+{
+    return block->block_bytes >= request->size_bytes &&
+           (request->alignment_bytes == 0 || (uintptr_t)block->address % request->alignment_bytes == 0);
+}
+
+/* The order in which blocks are offered to a request: first those that were asked for by the same size, then smaller ones, then
+   lower ones. */
+static bool comes_before(const waiting_t *block, const waiting_t *other, size_t size_bytes)
+{
+    bool is_same = block->requested_bytes == size_bytes;
+    if (is_same != (other->requested_bytes == size_bytes)) {
+        return is_same;
+    }
+    return block->block_bytes != other->block_bytes ? block->block_bytes < other->block_bytes
+                                                    : block->address < other->address;
+}
+
+/* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless that is NULL. */
 static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
-                         bool takes_held, waiting_t *out_block)
+                         bool takes_held, const waiting_t *refused, waiting_t *out_block)
 {
     lock(ordered);
     size_t count = waiting_count_of(ordered), best = count;
     for (size_t i = 0; i < count; i++) {
         const waiting_t *block = &ordered->waiting[i];
-        if (block->block_bytes < request->size_bytes ||
-            (request->alignment_bytes != 0 && (uintptr_t)block->address % request->alignment_bytes != 0) ||
-            !may_have_locked(ordered, block, request, lease_id, takes_held)) {
-            continue;
+        bool is_left = refused == NULL || comes_before(refused, block, request->size_bytes);
+        if (is_left && holds_request(block, request) &&
+            (best == count || comes_before(block, &ordered->waiting[best], request->size_bytes)) &&
+            may_have_locked(ordered, block, request, lease_id, takes_held)) {
+            best = i;
         }
-        bool is_same = block->requested_bytes == request->size_bytes;
-        bool best_is_same = best < count && ordered->waiting[best].requested_bytes == request->size_bytes;
-        bool is_smaller = best == count || block->block_bytes < ordered->waiting[best].block_bytes;
-        best = is_same > best_is_same || (is_same == best_is_same && is_smaller) ? i : best;
     }
     if (best < count) {
         *out_block = pick_locked(ordered, best);
@@ -262,22 +281,26 @@ static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request,
     return best < count;
 }
 
-/* Serves a request with a block that waits; false if none suits. */
+/* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it would give them. */
 static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id, bool takes_held,
                   dao_block_grant_t *out_grant)
 {
     waiting_t block;
-    if (waiting_count_of(ordered) == 0 || !pick_fitting(ordered, request, lease_id, takes_held, &block)) {
-        return false;
-    }
-    if (ordered->inner->ops->renew(ordered->inner, block.address, request) != DAO_OK) {
+    const waiting_t *refused = NULL;
+    for (uint32_t i = 0; i < RENEW_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
+        if (!pick_fitting(ordered, request, lease_id, takes_held, refused, &block)) {
+            return false;
+        }
+        if (ordered->inner->ops->renew(ordered->inner, block.address, request) == DAO_OK) {
+            drop(ordered);
+            *out_grant = (dao_block_grant_t){.address = block.address,
+                                             .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
+            return true;
+        }
         put(ordered, &block);
-        return false;
+        refused = &block;
     }
-    drop(ordered);
-    *out_grant = (dao_block_grant_t){.address = block.address,
-                                     .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
-    return true;
+    return false;
 }
 
 /* ---- alloc ---- */

@@ -5,6 +5,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -27,13 +28,8 @@
 /* Most calls that one scenario makes; a loop that goes on longer has a bug. */
 #define CALL_COUNT_MAX 3000
 
-/* From a call that fails to the next one that does: test_executor_faults.c takes them all. Under sanitizers a run takes ten
-   times as long. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define CALL_STEP 23
-#else
-#define CALL_STEP 4
-#endif
+/* From a call that fails to the next one that does: test_executor_faults.c takes more of them. */
+enum { CALL_STEP = 4 * TEST_CALL_STEP };
 
 static dao_executor_t *executor;
 static program_t program;

@@ -18,6 +18,16 @@ if(CXX_COMPILER)
     run(${SCRATCH}/by_cmake/consumer_cpp)
 endif()
 
+# The command needs nothing but what is installed with it: no library of the build.
+if(EXISTS ${BUILD}/dao)
+    run(${SCRATCH}/prefix/bin/dao --version)
+    foreach(file IN ITEMS share/man/man1/dao.1 share/bash-completion/completions/dao)
+        if(NOT EXISTS ${SCRATCH}/prefix/${file})
+            message(FATAL_ERROR "${file} was not installed")
+        endif()
+    endforeach()
+endif()
+
 set(ENV{PKG_CONFIG_PATH} ${SCRATCH}/prefix/${LIBDIR}/pkgconfig)
 execute_process(COMMAND pkg-config --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)

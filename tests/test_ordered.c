@@ -361,6 +361,32 @@ static void what_waits_is_shown_as_pending(void)
     }
 }
 
+static char *take_aligned(size_t size_bytes, size_t alignment_bytes, int stream)
+{
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .alignment_bytes = alignment_bytes, .stream = streams.numbers[stream]};
+    dao_block_grant_t grant = {0};
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_EQUAL((uintptr_t)grant.address % alignment_bytes, 0);
+    return grant.address;
+}
+
+/* A request that is aligned gets a larger piece, in which it can be so wherever that lies: a plain block is refused to it. */
+static void a_block_that_is_refused_hides_no_other(void)
+{
+    begin(SYSTEM, 0);
+    char *plain = take(14 * KIB, 0, 0);
+    CU_ASSERT_EQUAL_FATAL((uintptr_t)plain % (4 * KIB), 0); /* by itself: so it is offered first */
+    char *aligned = take_aligned(14 * KIB, 4 * KIB, 0);
+    give(plain, 0);
+    give(aligned, 0);
+    CU_ASSERT_PTR_EQUAL(take_aligned(14 * KIB, 4 * KIB, 0), aligned);
+    CU_ASSERT_PTR_EQUAL(take(14 * KIB, 0, 0), plain);
+    give(plain, 0);
+    give(aligned, 0);
+    end();
+}
+
 /* ---- leases ---- */
 
 static void a_lease_keeps_its_addresses(void)
@@ -783,6 +809,7 @@ static CU_TestInfo tests[] = {
     {"where nothing else is left another stream waits", where_nothing_else_is_left_another_stream_waits},
     {"only blocks of streams are marked", only_blocks_of_streams_are_marked},
     {"what waits is shown as pending", what_waits_is_shown_as_pending},
+    {"a block that is refused hides no other", a_block_that_is_refused_hides_no_other},
     {"a lease keeps its addresses", a_lease_keeps_its_addresses},
     {"a lease follows streams", a_lease_follows_streams},
     {"there are eight leases", there_are_eight_leases},

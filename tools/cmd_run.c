@@ -7,6 +7,7 @@
 #include "tools/run_step.h"
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -119,10 +120,9 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
         *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
         return false;
     }
-    if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
-                                 settings->host != NULL || settings->file != NULL || settings->is_verified)) {
-        *out_exit = dao_usage_error(
-            "run", "--policy, --mode, --host, --file and --verify are not for a planned step");
+    if (is_planned(settings) &&
+        (settings->policy != NULL || settings->mode != NULL || settings->is_verified)) {
+        *out_exit = dao_usage_error("run", "--policy, --mode and --verify are not for a planned step");
         return false;
     }
     return true;
@@ -217,6 +217,23 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
 
 /* ---- a planned step ---- */
 
+/* The file as it was measured, and what goes there and comes back. */
+static void report_planned_file(dao_report_t *report, const dao_run_plan_result_t *result)
+{
+    char in[DAO_UNITS_TEXT_BYTES];
+    char out[DAO_UNITS_TEXT_BYTES];
+    if (!report->is_json) {
+        dao_report_row("file, measured", "%s in, %s out",
+                       dao_units_format_rate(result->file.in_bytes_per_second, in),
+                       dao_units_format_rate(result->file.out_bytes_per_second, out));
+    }
+    dao_report_bytes(report, "file_in_bytes_per_second", NULL, result->file.in_bytes_per_second);
+    dao_report_bytes(report, "file_out_bytes_per_second", NULL, result->file.out_bytes_per_second);
+    dao_report_bytes(report, "file_bytes_in", "  from the file", result->file_in_bytes);
+    dao_report_bytes(report, "file_bytes_out", "  to the file", result->file_out_bytes);
+    dao_report_ms(report, "file_copy_ms", "  a copy, besides bytes", result->file_copy_ns);
+}
+
 static void report_plan(dao_report_t *report, const dao_run_plan_result_t *result)
 {
     char in[DAO_UNITS_TEXT_BYTES];
@@ -235,6 +252,9 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_bytes(report, "part_bytes", NULL, result->part_bytes);
     dao_report_bytes(report, "bytes_in", "bytes to the device", result->in_bytes);
     dao_report_bytes(report, "bytes_out", "bytes to the host", result->out_bytes);
+    if (result->file.in_bytes_per_second != 0) {
+        report_planned_file(report, result);
+    }
     dao_report_count(report, "steps", "steps", result->step_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "mismatches", "mismatches", result->mismatch_count);
@@ -259,6 +279,8 @@ static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *t
     dao_run_plan_config_t planned = {.capacity_bytes = config->capacity_bytes,
                                      .link_in_bytes_per_second = config->link_in_bytes_per_second,
                                      .link_out_bytes_per_second = config->link_out_bytes_per_second,
+                                     .host_bytes = config->host_bytes,
+                                     .file = config->file,
                                      .time_scale = config->time_scale,
                                      .shows_progress = true};
     dao_run_plan_result_t result;
@@ -448,6 +470,20 @@ static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *f
     return status;
 }
 
+/* Virtual devices are made of the machine's memory, and so is what is moved off them: beyond that the system would kill us. */
+static dao_status_t check_memory(const dao_step_figures_t *figures)
+{
+    uint64_t total_bytes = dao_host_total_bytes();
+    if (strcmp(dao_backend_name(), "cpu") != 0 || figures->peak_bytes <= total_bytes) {
+        return DAO_OK;
+    }
+    char peak[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
+    return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                     "the step has %s alive at its peak, wherever they are, and this machine's memory, which "
+                     "virtual devices are made of, is %s; \"dao simulate\" runs it in virtual time",
+                     dao_report_size(figures->peak_bytes, peak), dao_report_size(total_bytes, total));
+}
+
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
 {
     dao_step_figures_t figures;
@@ -459,6 +495,9 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
     if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
                           &exit_code)) {
         return exit_code;
+    }
+    if (check_memory(&figures) != DAO_OK) {
+        return dao_failure("run");
     }
     if (is_planned(settings)) {
         return run_planned(config, trace, settings->is_json);

@@ -129,6 +129,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_copy_batch(dao_stream_t *stream, d
 /**
  * Queues a fill of device memory with one byte value.
  *
+ * @param dst         Memory of the stream's device, which is not checked; stays allocated until the fill is done.
+ * @param value       Of every byte.
+ * @param size_bytes  0 does nothing.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: never. Cost: a backend call.

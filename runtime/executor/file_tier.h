@@ -76,6 +76,13 @@ static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t 
     return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
 }
 
+/* The size of a pinned piece, by that of the device's arena. */
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
+
+/* What the settings say that an operation takes at least. */
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes);
+
 /* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
    DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
 DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
