@@ -641,6 +641,14 @@ static void slab_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_blo
     inner->ops->lease_stats(inner, lease, out_stats);
 }
 
+/* A slab would be more than the block. */
+static dao_status_t slab_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                      uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->alloc_within(inner, request, growth_bytes, out_grant);
+}
+
 static dao_status_t slab_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
     dao_allocator_t *inner = dao_front_of(allocator)->inner;
@@ -760,6 +768,7 @@ static void slab_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t slab_ops = {
     .name = "slab",
     .alloc = slab_alloc,
+    .alloc_within = slab_alloc_within,
     .alloc_plain = slab_alloc_plain,
     .free = slab_free,
     .free_plain = slab_free_plain,
