@@ -22,6 +22,15 @@ expect() {
     got=$?
     [ "$got" -eq "$code" ] || fail "dao $*: exit code $got, not $code"
     cat "$folder/out" "$folder/err" | grep -qF -e "$text" || fail "dao $*: no \"$text\""
+    check_fields "$@"
+}
+
+# check_fields ARGUMENT...: each field of JSON in the last output is a word of the documents.
+grep -ohE '[a-z0-9_]+' "$2"/docs/*.md | sort -u >"$folder/words"
+check_fields() {
+    case " $* " in *" --json "*) ;; *) return ;; esac
+    unknown=$(grep -oE '"[a-z0-9_]+" *:' "$folder/out" | tr -d '": ' | sort -u | comm -23 - "$folder/words")
+    [ -z "$unknown" ] || fail "dao $*: docs/json.md does not say what this is: $unknown"
 }
 
 # has FIELD: the JSON object in the last output has it.
