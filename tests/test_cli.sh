@@ -377,6 +377,8 @@ for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_byte
 done
 [ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file "$folder"
+has file_bytes_in
 
 [ $failures -eq 0 ] && echo "all passed"
 exit $((failures > 0))
