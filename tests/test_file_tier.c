@@ -510,7 +510,20 @@ static void virtual_time_is_what_the_settings_say(void)
     }
 }
 
+/* A share of small arenas, at most 16 MiB where a larger share is no more, up to 64 MiB. */
+static void pieces_grow_with_the_arena(void)
+{
+    const uint64_t mib = MIB, gib = 1024 * mib;
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(0), DAO_FILE_STAGING_BYTES_MIN);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(mib), mib / 16);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(gib), 16 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(4 * gib), 16 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(8 * gib), 32 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(80 * gib), 64 * mib);
+}
+
 static CU_TestInfo tests[] = {
+    {"pieces grow with the arena", pieces_grow_with_the_arena},
     {"tensors go on to the file and come back", tensors_go_on_to_the_file_and_come_back},
     {"tensors larger than the host go through pinned pieces",
      tensors_larger_than_the_host_go_through_pinned_pieces},
