@@ -161,6 +161,11 @@ typedef struct dao_allocator_ops {
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
+    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and counts no block: it is
+       idle memory then, which may go elsewhere as any other. The answers of alloc_at, the limit on waste aside. */
+    dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
+                                size_t size_bytes);
+
     /* Goes with these: shows idle parts of a window of at least a size, those in small holes first. */
     void (*window_walk)(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
                         dao_idle_visit_t visit, void *user);

@@ -103,6 +103,34 @@ static dao_status_t caching_stream_mark(dao_allocator_t *allocator, void *addres
     return dao_ledger_check_query(&caching->ledger, status, address);
 }
 
+static dao_status_t caching_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_put_off(&caching->segments, address, out_block);
+    unlock(caching);
+    return dao_ledger_check_free(&caching->ledger, status, address);
+}
+
+static dao_status_t caching_carry_out(dao_allocator_t *allocator, void *address)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_carry_out(&caching->segments, address);
+    unlock(caching);
+    return dao_ledger_check_free(&caching->ledger, status, address);
+}
+
+static dao_status_t caching_renew(dao_allocator_t *allocator, void *address,
+                                  const dao_block_request_t *request)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_renew(&caching->segments, address, request);
+    unlock(caching);
+    return status;
+}
+
 static dao_status_t caching_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
 {
     caching_t *caching = caching_of(allocator);
@@ -214,6 +242,9 @@ static const dao_allocator_ops_t caching_ops = {
     .walk_all = caching_walk_all,
     .is_valid = caching_is_valid,
     .destroy = caching_destroy,
+    .put_off = caching_put_off,
+    .carry_out = caching_carry_out,
+    .renew = caching_renew,
 };
 
 /* ---- create ---- */

@@ -17,6 +17,7 @@
 #include "allocators/buddy.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/host_policy.h"
 #include "base/math.h"
 
 #include <inttypes.h>
@@ -73,19 +74,18 @@ static void arena_show(dao_planned_t *planned, const void *address, size_t size_
     atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
 }
 
-/* Touches the memory of the first bytes of a window, if that was asked for and they are free. */
+/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if it is idle. */
 static void window_prefault(dao_planned_t *planned, const dao_window_t *window, uint64_t size_bytes)
 {
-    dao_block_request_t request = {.size_bytes = (size_t)dao_round_up(size_bytes, DAO_RANGE_GRANULE)};
-    dao_block_grant_t grant;
-    if (!planned->config.prefault || !planned->is_host_memory || size_bytes == 0 ||
-        planned->inner->ops->alloc_at(planned->inner, window, window->address, &request, &grant) != DAO_OK) {
-        return; /* without it pages are touched as they are needed */
+    uint64_t done_bytes = planned->arena.touched_bytes;
+    if (!planned->config.prefault || !planned->is_host_memory || size_bytes <= done_bytes) {
+        return;
     }
-    memset(grant.address, 0, request.size_bytes);
-    dao_status_t status = planned->inner->ops->free(planned->inner, grant.address, NULL);
-    DAO_ASSERT(status == DAO_OK); /* it was allocated just now */
-    (void)status;
+    size_t new_bytes = (size_t)(size_bytes - done_bytes);
+    if (planned->inner->ops->window_back(planned->inner, window, (size_t)done_bytes, new_bytes) == DAO_OK) {
+        dao_host_touch((char *)window->address + done_bytes, new_bytes);
+        planned->arena.touched_bytes = size_bytes;
+    } /* else pages are touched as they are needed */
 }
 
 /* Gives what the place has before its first arena. */

@@ -26,6 +26,7 @@ typedef struct dao_arena {
         segment; /* where plans are served, as large as they ask for; its range is NULL for a window */
     dao_window_t window;       /* or nothing */
     dao_planned_usual_t usual; /* as the first was taken */
+    uint64_t touched_bytes;    /* of a window, from its begin on: prefaulted */
     dao_ledger_t ledger;       /* of a block: counts what lives in it; a part of the inner allocator's */
     size_t given_bytes;        /* of a block: what it takes of the inner allocator */
     uint64_t take_count;       /* such blocks so far */

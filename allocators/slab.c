@@ -662,6 +662,13 @@ static dao_status_t slab_alloc_at(dao_allocator_t *allocator, const dao_window_t
     return inner->ops->alloc_at(inner, window, address, request, out_grant);
 }
 
+static dao_status_t slab_window_back(dao_allocator_t *allocator, const dao_window_t *window,
+                                     size_t offset_bytes, size_t size_bytes)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->window_back(inner, window, offset_bytes, size_bytes);
+}
+
 static void slab_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
                              dao_idle_visit_t visit, void *user)
 {
@@ -788,6 +795,7 @@ static const dao_allocator_ops_t slab_ops = {
     .lease_stats = slab_lease_stats,
     .window_begin = slab_window_begin,
     .alloc_at = slab_alloc_at,
+    .window_back = slab_window_back,
     .window_walk = slab_window_walk,
 };
 

@@ -133,10 +133,8 @@ static dao_status_t device_find(dao_place_t place, dao_runtime_t **out_runtime)
     if (status != DAO_OK) {
         return status;
     }
-    if (!is_device || allocator->ops->lease_begin == NULL) {
-        return dao_error(DAO_ERR_UNSUPPORTED,
-                         "dao_lease_begin: %s has no leases; they need a device place, with page mapping or "
-                         "hardened or of a strategy of whole blocks",
+    if (!is_device) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "dao_lease_begin: %s has no leases; they need a device place",
                          dao_place_format(place, text));
     }
     return check_free_to_enter("dao_lease_begin", *out_runtime);

@@ -22,6 +22,15 @@ expect() {
     got=$?
     [ "$got" -eq "$code" ] || fail "dao $*: exit code $got, not $code"
     cat "$folder/out" "$folder/err" | grep -qF -e "$text" || fail "dao $*: no \"$text\""
+    check_fields "$@"
+}
+
+# check_fields ARGUMENT...: each field of JSON in the last output is a word of the documents.
+grep -ohE '[a-z0-9_]+' "$2"/docs/*.md | sort -u >"$folder/words"
+check_fields() {
+    case " $* " in *" --json "*) ;; *) return ;; esac
+    unknown=$(grep -oE '"[a-z0-9_]+" *:' "$folder/out" | tr -d '": ' | sort -u | comm -23 - "$folder/words")
+    [ -z "$unknown" ] || fail "dao $*: docs/json.md does not say what this is: $unknown"
 }
 
 # has FIELD: the JSON object in the last output has it.
@@ -39,6 +48,9 @@ expect 0 "usage: dao COMMAND" --help
 expect 0 "usage: dao COMMAND" help
 expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
+expect 0 "usage: dao bench plan" help bench plan
+expect 2 '"now" is one argument too many' help bench plan now
+expect 2 '"now" is one argument too many' help run now
 expect 0 "usage: dao run TRACE" run --help
 expect 0 "usage: dao info [TRACE]" info -h
 
@@ -368,6 +380,8 @@ for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_byte
 done
 [ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
 expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file "$folder"
+has file_bytes_in
 
 [ $failures -eq 0 ] && echo "all passed"
 exit $((failures > 0))

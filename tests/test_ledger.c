@@ -15,16 +15,6 @@ static void ignore(dao_status_t status)
     (void)status;
 }
 
-static void start(void)
-{
-    start_with(0, false);
-}
-
-static void stop(void)
-{
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
 static void a_request_larger_than_the_device_is_told_so(void)
 {
     take_and_fail(device, 65 * MIB, DAO_ERR_NO_DEVICE_MEMORY);

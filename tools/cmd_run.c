@@ -116,8 +116,8 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
             "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
         return false;
     }
-    if (is_learning(settings) && (settings->mode != NULL || settings->file != NULL)) {
-        *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
+    if (is_learning(settings) && settings->mode != NULL) {
+        *out_exit = dao_usage_error("run", "--mode is not for steps that are learnt");
         return false;
     }
     if (is_planned(settings) &&
@@ -470,18 +470,31 @@ static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *f
     return status;
 }
 
-/* Virtual devices are made of the machine's memory, and so is what is moved off them: beyond that the system would kill us. */
+/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. */
 static dao_status_t check_memory(const dao_step_figures_t *figures)
 {
+    bool is_virtual = strcmp(dao_backend_name(), "cpu") == 0;
     uint64_t total_bytes = dao_host_total_bytes();
-    if (strcmp(dao_backend_name(), "cpu") != 0 || figures->peak_bytes <= total_bytes) {
+    dao_device_info_t info;
+    if (figures->peak_bytes <= total_bytes) {
         return DAO_OK;
     }
+    if (!is_virtual) {
+        dao_status_t status = dao_device_query(0, &info);
+        status = status == DAO_OK ? dao_finalize() : status; /* the run starts it with settings of its own */
+        if (status != DAO_OK || figures->peak_bytes <= total_bytes + info.total_bytes) {
+            return status;
+        }
+        total_bytes += info.total_bytes;
+    }
     char peak[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
-    return dao_error(DAO_ERR_NO_HOST_MEMORY,
-                     "the step has %s alive at its peak, wherever they are, and this machine's memory, which "
-                     "virtual devices are made of, is %s; \"dao simulate\" runs it in virtual time",
-                     dao_report_size(figures->peak_bytes, peak), dao_report_size(total_bytes, total));
+    return dao_error(
+        DAO_ERR_NO_HOST_MEMORY,
+        "the step has %s alive at its peak, wherever they are, and this machine's memory, %s, is %s; "
+        "\"dao simulate\" runs it in virtual time",
+        dao_report_size(figures->peak_bytes, peak),
+        is_virtual ? "which virtual devices are made of" : "the device's included",
+        dao_report_size(total_bytes, total));
 }
 
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)

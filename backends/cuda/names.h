@@ -51,6 +51,7 @@
 
 /* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
+    X(cudaErrorCudartUnloading)                                                                              \
     X(cudaErrorECCUncorrectable)                                                                             \
     X(cudaErrorNvlinkUncorrectable)                                                                          \
     X(cudaErrorIllegalAddress)                                                                               \

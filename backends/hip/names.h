@@ -50,6 +50,7 @@
 
 /* After these the device answers nothing but the same error. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
+    X(hipErrorDeinitialized)                                                                                 \
     X(hipErrorECCNotCorrectable)                                                                             \
     X(hipErrorIllegalAddress)                                                                                \
     X(hipErrorLaunchTimeOut)                                                                                 \

@@ -46,12 +46,18 @@ static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction
 
 /* ---- making the tier ---- */
 
+static uint64_t share_of(uint64_t arena_bytes, uint64_t share, uint64_t most_bytes)
+{
+    uint64_t bytes = arena_bytes / share;
+    return bytes < most_bytes ? bytes : most_bytes;
+}
+
 size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
 {
-    uint64_t bytes = arena_bytes / DAO_FILE_STAGING_ARENA_SHARE;
-    if (bytes > DAO_FILE_STAGING_BYTES_MAX) {
-        return DAO_FILE_STAGING_BYTES_MAX;
-    }
+    uint64_t bytes = share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
+    uint64_t large_bytes =
+        share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
+    bytes = large_bytes > bytes ? large_bytes : bytes;
     return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
 }
 

@@ -13,10 +13,13 @@
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
 enum { DAO_FILE_STAGING_COUNT = 2 };
 
-/* Size of one, unless the arena is so small that a sixteenth of it is less. */
-#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)16 << 20)
-#define DAO_FILE_STAGING_BYTES_MIN   ((uint64_t)4 << 10)
-#define DAO_FILE_STAGING_ARENA_SHARE 16
+/* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may queue ahead is as many
+   pieces as a lane of the timeline has operations in flight, so that large devices need large ones. */
+#define DAO_FILE_STAGING_BYTES_MIN         ((uint64_t)4 << 10)
+#define DAO_FILE_STAGING_ARENA_SHARE       16u
+#define DAO_FILE_STAGING_BYTES             ((uint64_t)16 << 20)
+#define DAO_FILE_STAGING_ARENA_SHARE_LARGE 256u
+#define DAO_FILE_STAGING_BYTES_MAX         ((uint64_t)64 << 20)
 
 /* An operation on a lane of the file. It lies in the tier's ring until it was taken off. */
 typedef struct dao_file_operation {

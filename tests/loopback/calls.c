@@ -138,6 +138,15 @@ vendorError_t vendorMemGetInfo(size_t *out_free, size_t *out_total)
 
 /* ---- memory ---- */
 
+/* A real driver waits for all work of the device before it takes memory back, and sometimes before it unmaps: a test that holds
+   a stream up meanwhile hangs. */
+void loopback_wait_for_device(void)
+{
+    if (loopback_driver.is_like_real) {
+        (void)cpu->device_synchronize(loopback_device());
+    }
+}
+
 static void remember(const loopback_span_t *span)
 {
     dao_mutex_lock(&loopback_driver.lock);
@@ -213,6 +222,7 @@ vendorError_t vendorFree(void *address)
     if (span.device != loopback_current_device()) {
         (void)loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "free");
     }
+    loopback_wait_for_device();
     return loopback_memory_give(&span);
 }
 
@@ -226,6 +236,7 @@ vendorError_t vendorFreeHost(void *address)
     if (!forget("free host", address, true, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
+    loopback_wait_for_device();
     return loopback_from(cpu->pinned_free(loopback_driver.devices[span.device], address, span.size_bytes));
 }
 
@@ -258,6 +269,7 @@ vendorError_t vendorHostUnregister(void *address)
     if (error != vendorSuccess) {
         return error;
     }
+    loopback_wait_for_device();
     loopback_driver_t *driver = &loopback_driver;
     dao_mutex_lock(&driver->lock);
     const loopback_span_t *span = loopback_spans_at(&driver->registered, address);

@@ -109,6 +109,9 @@ vendorError_t loopback_from(dao_status_t status);
 /* Runs a host function; the calls that it makes are breaches. */
 void loopback_run_host_func(void (*function)(void *), void *user);
 
+/* Waits for a device's work, where a real driver would do so before it takes something back. */
+void loopback_wait_for_device(void);
+
 /* Queues a host function. */
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
