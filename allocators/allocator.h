@@ -77,6 +77,12 @@ typedef struct dao_allocator_ops {
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
 
+    /* Optional: as alloc, from what is reserved and free, and where that has no place from a segment that is no larger than the
+       block needs, if that is at most growth_bytes. Else DAO_ERR_LIMIT, which counts as no failure; what the upstream has
+       said may be the thread's latest error. Blocks have at most DAO_RANGE_CAPACITY_MAX bytes. */
+    dao_status_t (*alloc_within)(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                 uint64_t growth_bytes, dao_block_grant_t *out_grant);
+
     /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be asked, which knows
        more ways, or the size is 0, it ends with dao_allocator_alloc_otherwise() of the outermost allocator. That is no
        failure: it is not counted as one, and nothing is changed before. */
@@ -154,6 +160,11 @@ typedef struct dao_allocator_ops {
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
+
+    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and counts no block: it is
+       idle memory then, which may go elsewhere as any other. The answers of alloc_at, the limit on waste aside. */
+    dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
+                                size_t size_bytes);
 
     /* Goes with these: shows idle parts of a window of at least a size, those in small holes first. */
     void (*window_walk)(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,

@@ -75,6 +75,16 @@ static dao_status_t caching_alloc(dao_allocator_t *allocator, const dao_block_re
     return status;
 }
 
+static dao_status_t caching_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_alloc_within(&caching->segments, request, growth_bytes, out_grant);
+    unlock(caching);
+    return status;
+}
+
 static dao_status_t caching_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     caching_t *caching = caching_of(allocator);
@@ -91,6 +101,34 @@ static dao_status_t caching_stream_mark(dao_allocator_t *allocator, void *addres
     dao_status_t status = dao_segments_mark(&caching->segments, address, stream);
     unlock(caching);
     return dao_ledger_check_query(&caching->ledger, status, address);
+}
+
+static dao_status_t caching_put_off(dao_allocator_t *allocator, void *address, dao_block_t *out_block)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_put_off(&caching->segments, address, out_block);
+    unlock(caching);
+    return dao_ledger_check_free(&caching->ledger, status, address);
+}
+
+static dao_status_t caching_carry_out(dao_allocator_t *allocator, void *address)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_carry_out(&caching->segments, address);
+    unlock(caching);
+    return dao_ledger_check_free(&caching->ledger, status, address);
+}
+
+static dao_status_t caching_renew(dao_allocator_t *allocator, void *address,
+                                  const dao_block_request_t *request)
+{
+    caching_t *caching = caching_of(allocator);
+    lock(caching);
+    dao_status_t status = dao_segments_renew(&caching->segments, address, request);
+    unlock(caching);
+    return status;
 }
 
 static dao_status_t caching_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
@@ -189,6 +227,7 @@ static void caching_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t caching_ops = {
     .name = "caching",
     .alloc = caching_alloc,
+    .alloc_within = caching_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = caching_free,
@@ -203,6 +242,9 @@ static const dao_allocator_ops_t caching_ops = {
     .walk_all = caching_walk_all,
     .is_valid = caching_is_valid,
     .destroy = caching_destroy,
+    .put_off = caching_put_off,
+    .carry_out = caching_carry_out,
+    .renew = caching_renew,
 };
 
 /* ---- create ---- */

@@ -21,6 +21,11 @@
        done_epoch is DONE_ALL for numbers that no stream has, else at most the epoch of now
        every event is in one ring, or spare, or waited for by threads alone
 
+   A stream that is being captured (its work becomes a graph that runs later) is left alone: an event on it stands for no work
+   that was done, and asking for one would end the capture. What is freed on it is its own, in its order, and waits for nothing
+   else until the capture has ended; whoever asks then records the event. Other streams of the same capture wait for an event
+   within it, which no ring gets. A stream of a capture cannot wait for others: the host does that for it.
+
    Events are counted: a ring holds one reference, and each thread that waits on the host. The lock is held over backend calls
    that do not wait; waiting is done without it. */
 #include "allocators/holds.h"
@@ -104,7 +109,7 @@ static bool line_is_done(const line_t *line, uint64_t epoch)
 /* Tells whether a backend's answer about an event means that the work before it has ended. */
 static bool means_ended(dao_status_t status)
 {
-    return status != DAO_ERR_NOT_READY && status != DAO_ERR_REENTRANT;
+    return status != DAO_ERR_NOT_READY && !dao_hold_must_wait_elsewhere(status);
 }
 
 /* ---- events ---- */
@@ -163,8 +168,19 @@ static void line_advance_locked(dao_holds_t *holds, line_t *line, uint64_t done_
     }
 }
 
-/* Records an event for all frees of a stream so far. */
-static dao_status_t line_record_locked(dao_holds_t *holds, line_t *line)
+static uint64_t line_capture(const dao_holds_t *holds, const line_t *line)
+{
+    return dao_backend_stream_capture(holds->ops, line->stream);
+}
+
+static dao_status_t captured_error(void)
+{
+    return dao_error(DAO_ERR_BUSY, "the stream on which memory was freed is being captured into a graph: "
+                                   "nobody else has that memory before the capture ends");
+}
+
+/* Gives a fence with one reference, recorded on a stream. */
+static dao_status_t fence_record_locked(dao_holds_t *holds, const line_t *line, fence_t **out_fence)
 {
     fence_t *fence = NULL;
     dao_status_t status = fence_take_locked(holds, &fence);
@@ -175,6 +191,26 @@ static dao_status_t line_record_locked(dao_holds_t *holds, line_t *line)
     status = holds->ops->event_record(fence->event, line->stream);
     if (status != DAO_OK) {
         fence_release_locked(holds, fence);
+        return status;
+    }
+    *out_fence = fence;
+    return DAO_OK;
+}
+
+/* Records an event for all frees of a stream so far. DAO_ERR_BUSY without a message: it is being captured. It is looked at behind
+   the event, too, since another thread may begin the capture. */
+static dao_status_t line_record_locked(dao_holds_t *holds, line_t *line)
+{
+    fence_t *fence = NULL;
+    if (line_capture(holds, line) != 0) {
+        return DAO_ERR_BUSY;
+    }
+    dao_status_t status = fence_record_locked(holds, line, &fence);
+    if (status == DAO_OK && line_capture(holds, line) != 0) {
+        fence_release_locked(holds, fence);
+        status = DAO_ERR_BUSY;
+    }
+    if (status != DAO_OK) {
         return status;
     }
     if (line->ring_count == DAO_HOLD_EVENT_MAX) {
@@ -196,7 +232,7 @@ static dao_status_t line_find_locked(dao_holds_t *holds, line_t *line, uint64_t 
     if (!has_event_locked(line, epoch)) {
         dao_status_t status = line_record_locked(holds, line);
         if (status != DAO_OK) {
-            return status;
+            return status == DAO_ERR_BUSY ? captured_error() : status;
         }
     }
     uint32_t index = line->ring_count - 1;
@@ -467,12 +503,31 @@ bool dao_holds_poll(dao_holds_t *holds)
 
 /* ---- waiting ---- */
 
-/* Makes a stream wait for another one's frees up to an epoch. */
-static dao_status_t line_wait_on_locked(dao_holds_t *holds, uint32_t stream, uint64_t epoch, line_t *waiter)
+/* Makes a stream wait for another one of the same capture: an edge of its graph. */
+static dao_status_t join_in_capture_locked(dao_holds_t *holds, const line_t *line, const line_t *waiter)
+{
+    fence_t *fence = NULL;
+    dao_status_t status = fence_record_locked(holds, line, &fence);
+    if (status == DAO_OK) {
+        status = holds->ops->stream_wait_event(waiter->stream, fence->event);
+        fence_release_locked(holds, fence);
+    }
+    return status;
+}
+
+/* Makes a stream wait for another one's frees up to an epoch. `capture`: what the waiting stream is a part of. Adds the other one
+   to *for_host if the host has to wait instead. */
+static dao_status_t line_wait_on_locked(dao_holds_t *holds, uint32_t stream, uint64_t epoch, line_t *waiter,
+                                        uint64_t capture, uint64_t *for_host)
 {
     line_t *line = &holds->lines[stream];
     if (line_is_done(line, epoch) || waiter->seen_epochs[stream] >= epoch) {
         return DAO_OK;
+    }
+    if (capture != 0) {
+        bool is_same = line_capture(holds, line) == capture && capture != DAO_CAPTURE_UNKNOWN;
+        *for_host |= is_same ? 0 : bit(stream);
+        return is_same ? join_in_capture_locked(holds, line, waiter) : DAO_OK;
     }
     fence_t *fence = NULL;
     dao_status_t status = line_find_locked(holds, line, epoch, &fence);
@@ -490,16 +545,19 @@ dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint3
     DAO_ASSERT_UNLOCKED();
     DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
     uint64_t streams = hold->streams & ~bit(stream);
+    dao_hold_t for_host = {.epoch = hold->epoch};
     dao_status_t status = DAO_OK;
     lock(holds);
+    line_t *waiter = &holds->lines[stream];
+    uint64_t capture = streams != 0 ? line_capture(holds, waiter) : 0;
     note_use(holds, stream, atomic_load(&holds->epoch));
     while (streams != 0 && status == DAO_OK) {
         uint32_t other = take_stream(&streams);
-        status = line_wait_on_locked(holds, other, needed_epoch(&holds->lines[other], hold),
-                                     &holds->lines[stream]);
+        status = line_wait_on_locked(holds, other, needed_epoch(&holds->lines[other], hold), waiter, capture,
+                                     &for_host.streams);
     }
     unlock(holds);
-    return status;
+    return status == DAO_OK && for_host.streams != 0 ? dao_holds_wait(holds, &for_host) : status;
 }
 
 /* Waits for an event, or without one for the whole device: for later work too, but surely. */
@@ -525,12 +583,16 @@ static dao_status_t line_wait(dao_holds_t *holds, line_t *line, const dao_hold_t
         return DAO_OK;
     }
     fence_t *fence = NULL;
-    if (line_find_locked(holds, line, epoch, &fence) == DAO_OK) {
+    dao_status_t status = line_find_locked(holds, line, epoch, &fence);
+    if (status == DAO_OK) {
         fence->reference_count++;
         epoch = fence->epoch;
     }
     unlock(holds);
-    dao_status_t status = wait_for(holds, fence);
+    if (status == DAO_ERR_BUSY) {
+        return status; /* waiting for the device would end the capture */
+    }
+    status = wait_for(holds, fence);
     lock(holds);
     if (means_ended(status)) {
         line_advance_locked(holds, line, epoch);

@@ -43,6 +43,13 @@ static inline void dao_hold_join(dao_hold_t *hold, const dao_hold_t *other)
     hold->epoch = other->epoch > hold->epoch ? other->epoch : hold->epoch;
 }
 
+/* Tells whether an answer of dao_holds_wait() means that nothing was waited for: this thread must not wait, or a stream is being
+   captured into a graph, which waiting would end. */
+static inline bool dao_hold_must_wait_elsewhere(dao_status_t status)
+{
+    return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
+}
+
 typedef struct dao_holds dao_holds_t;
 
 /* The device is borrowed. DAO_ERR_NO_HOST_MEMORY. */
@@ -90,12 +97,14 @@ void dao_holds_finished(dao_holds_t *holds, uint32_t stream, uint64_t epoch);
 /* Gives the hold of all that was freed and is not known to have finished. Threads: any. Loads only. */
 dao_hold_t dao_holds_pending(const dao_holds_t *holds);
 
-/* Makes `stream` wait, on the device, for a hold. Called without a lock. The backend's answer: after an error the stream may
-   wait for a part of it. */
+/* Makes `stream` wait, on the device, for a hold; if it is being captured into a graph, and the hold is of others than the streams
+   of that capture, the host waits instead: what waits for a graph's first run would not wait for its second. Called without
+   a lock. The backend's answer: after an error the stream may wait for a part of it. DAO_ERR_BUSY: a stream of the hold is being
+   captured, and the waiting one is no part of that. */
 DAO_NODISCARD dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream);
 
 /* Waits on the host for a hold. Called without a lock. The backend's first error: the work has ended then, too, and the hold
-   is done, but for DAO_ERR_REENTRANT: this thread must not wait. */
+   is done, but for what dao_hold_must_wait_elsewhere() knows. */
 dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
 
 bool dao_holds_is_valid(dao_holds_t *holds);

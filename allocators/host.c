@@ -102,6 +102,12 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
                : dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
 }
 
+static bool is_small(const dao_block_request_t *request)
+{
+    return request->size_bytes <= DAO_HOST_SMALL_BYTES &&
+           request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
+}
+
 static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
@@ -109,10 +115,22 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     DAO_ASSERT(request->size_bytes > 0);
     out_grant->hold = (dao_hold_t){0}; /* a small block's */
     lock(host);
-    bool is_small =
-        request->size_bytes <= DAO_HOST_SMALL_BYTES && request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
-    dao_status_t status = is_small ? alloc_small_locked(host, request, &out_grant->address)
-                                   : dao_segments_alloc(&host->segments, request, out_grant);
+    dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
+                                            : dao_segments_alloc(&host->segments, request, out_grant);
+    unlock_and_warn(host);
+    return status;
+}
+
+/* Small blocks are the system's: no segment is taken for them. */
+static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                      uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    host_t *host = host_of(allocator);
+    if (is_small(request)) {
+        return host_alloc(allocator, request, out_grant);
+    }
+    lock(host);
+    dao_status_t status = dao_segments_alloc_within(&host->segments, request, growth_bytes, out_grant);
     unlock_and_warn(host);
     return status;
 }
@@ -245,6 +263,7 @@ static void host_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t host_ops = {
     .name = "host",
     .alloc = host_alloc,
+    .alloc_within = host_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = host_free,

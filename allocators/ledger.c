@@ -48,6 +48,9 @@ bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)
 /* Longest list of the tags that hold most. */
 #define TOP_TEXT_BYTES 320
 
+/* Bytes of any number's digits, the closing zero included. */
+#define LIMIT_TEXT_BYTES 24
+
 /* Longest sentence about what would help. */
 #define HELP_TEXT_BYTES 192
 
@@ -127,6 +130,13 @@ static bool is_place_short(const dao_ledger_t *ledger, dao_status_t status,
            (status == DAO_ERR_LIMIT && !is_tag_short && !is_budget_short);
 }
 
+/* "none" for no limit: "0" would read as one of no bytes. */
+static const char *format_limit(uint64_t limit_bytes, char out_text[LIMIT_TEXT_BYTES])
+{
+    (void)snprintf(out_text, LIMIT_TEXT_BYTES, limit_bytes == 0 ? "none" : "%" PRIu64, limit_bytes);
+    return out_text;
+}
+
 dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const dao_block_request_t *request,
                              uint64_t hole_bytes)
 {
@@ -138,11 +148,12 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
     if (is_place_short(ledger, status, request)) {
         (void)format_help(ledger, request->size_bytes, help);
     }
-    char top[TOP_TEXT_BYTES];
-    dao_error_prefix("%s: %zu bytes asked for; used %" PRIu64 ", reserved %" PRIu64 ", limit %" PRIu64
-                     ", largest hole %" PRIu64 ", fragmentation %" PRIu64 " %%%s: ",
+    char top[TOP_TEXT_BYTES], limit[LIMIT_TEXT_BYTES];
+    dao_error_prefix("%s: %zu bytes asked for; used %" PRIu64 ", reserved %" PRIu64
+                     ", limit %s, largest hole %" PRIu64 ", fragmentation %" PRIu64 " %%%s: ",
                      ledger->name, request->size_bytes, stats->used_bytes, stats->reserved_bytes,
-                     stats->limit_bytes, hole_bytes, fragmentation, format_top(ledger, top));
+                     format_limit(stats->limit_bytes, limit), hole_bytes, fragmentation,
+                     format_top(ledger, top));
     return dao_error_vendor(status, dao_last_vendor_code(), "%s%s", dao_last_message(), help);
 }
 

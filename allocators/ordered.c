@@ -1,4 +1,4 @@
-/* Stream order and leases in front of an allocator that has neither.
+/* Leases in front of an allocator that has none, and stream order where it has none either.
 
                       ┌───────────────── renew: a request that gets just such a block ────────────────┐
                       v                                                                               │
@@ -9,6 +9,9 @@
    Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or that a lease has
    (`leased`: the lease's id). A block that is put off is live for the allocator behind, whose table says that it is none for
    its owner: so a second free, a query and all counters need nothing of this layer.
+
+   An allocator behind that follows streams itself is asked for that: it places a request in a part of what a stream holds, which
+   is more than to renew a whole block. Then only blocks of leases are known here, and wait here, with the streams marked on them.
 
    What holds between calls:
 
@@ -30,6 +33,9 @@
 
 #define WAITING_MIN 64u
 
+/* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look at all that wait. */
+#define RENEW_OFFER_MAX 8u
+
 /* A block that was put off. */
 typedef struct waiting {
     char *address;
@@ -44,6 +50,7 @@ typedef struct ordered {
     dao_allocator_ops_t ops; /* without what the allocator behind lacks */
     dao_allocator_t *inner;  /* owned */
     dao_holds_t *holds;
+    bool follows_streams; /* the allocator behind does */
 
     dao_mutex_t lock;
     dao_block_map_t marked; /* the word of an entry is the set of streams */
@@ -237,23 +244,39 @@ static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
     return lasting_id == lease_id && is_ready;
 }
 
-/* Takes the block that suits a request best into this call's hands: one that was asked for by the same size, else the smallest. */
+/* Tells whether a block that waits holds a request where it lies. */
+static bool holds_request(const waiting_t *block, const dao_block_request_t *request)
+{
+    return block->block_bytes >= request->size_bytes &&
+           (request->alignment_bytes == 0 || (uintptr_t)block->address % request->alignment_bytes == 0);
+}
+
+/* The order in which blocks are offered to a request: first those that were asked for by the same size, then smaller ones, then
+   lower ones. */
+static bool comes_before(const waiting_t *block, const waiting_t *other, size_t size_bytes)
+{
+    bool is_same = block->requested_bytes == size_bytes;
+    if (is_same != (other->requested_bytes == size_bytes)) {
+        return is_same;
+    }
+    return block->block_bytes != other->block_bytes ? block->block_bytes < other->block_bytes
+                                                    : block->address < other->address;
+}
+
+/* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless that is NULL. */
 static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
-                         bool takes_held, waiting_t *out_block)
+                         bool takes_held, const waiting_t *refused, waiting_t *out_block)
 {
     lock(ordered);
     size_t count = waiting_count_of(ordered), best = count;
     for (size_t i = 0; i < count; i++) {
         const waiting_t *block = &ordered->waiting[i];
-        if (block->block_bytes < request->size_bytes ||
-            (request->alignment_bytes != 0 && (uintptr_t)block->address % request->alignment_bytes != 0) ||
-            !may_have_locked(ordered, block, request, lease_id, takes_held)) {
-            continue;
+        bool is_left = refused == NULL || comes_before(refused, block, request->size_bytes);
+        if (is_left && holds_request(block, request) &&
+            (best == count || comes_before(block, &ordered->waiting[best], request->size_bytes)) &&
+            may_have_locked(ordered, block, request, lease_id, takes_held)) {
+            best = i;
         }
-        bool is_same = block->requested_bytes == request->size_bytes;
-        bool best_is_same = best < count && ordered->waiting[best].requested_bytes == request->size_bytes;
-        bool is_smaller = best == count || block->block_bytes < ordered->waiting[best].block_bytes;
-        best = is_same > best_is_same || (is_same == best_is_same && is_smaller) ? i : best;
     }
     if (best < count) {
         *out_block = pick_locked(ordered, best);
@@ -262,22 +285,26 @@ static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request,
     return best < count;
 }
 
-/* Serves a request with a block that waits; false if none suits. */
+/* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it would give them. */
 static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id, bool takes_held,
                   dao_block_grant_t *out_grant)
 {
     waiting_t block;
-    if (waiting_count_of(ordered) == 0 || !pick_fitting(ordered, request, lease_id, takes_held, &block)) {
-        return false;
-    }
-    if (ordered->inner->ops->renew(ordered->inner, block.address, request) != DAO_OK) {
+    const waiting_t *refused = NULL;
+    for (uint32_t i = 0; i < RENEW_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
+        if (!pick_fitting(ordered, request, lease_id, takes_held, refused, &block)) {
+            return false;
+        }
+        if (ordered->inner->ops->renew(ordered->inner, block.address, request) == DAO_OK) {
+            drop(ordered);
+            *out_grant = (dao_block_grant_t){.address = block.address,
+                                             .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
+            return true;
+        }
         put(ordered, &block);
-        return false;
+        refused = &block;
     }
-    drop(ordered);
-    *out_grant = (dao_block_grant_t){.address = block.address,
-                                     .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
-    return true;
+    return false;
 }
 
 /* ---- alloc ---- */
@@ -381,12 +408,25 @@ static void claim_cancel(ordered_t *ordered, const claim_t *claim)
     unlock(ordered);
 }
 
+/* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that one. */
+static bool goes_behind(const ordered_t *ordered, const claim_t *claim, const dao_hold_t *hold)
+{
+    bool waits = hold != NULL && !dao_hold_is_empty(hold);
+    return claim->lease_id == 0 && (!waits || (ordered->follows_streams && claim->marks == 0));
+}
+
+/* Frees a block behind: a hold is for one that follows streams. */
+static dao_status_t free_behind(ordered_t *ordered, void *address, dao_hold_t *hold)
+{
+    return ordered->inner->ops->free(ordered->inner, address, ordered->follows_streams ? hold : NULL);
+}
+
 /* Frees a claimed block, or lets it wait for `hold` (NULL: nobody) and its lease. */
-static dao_status_t free_claimed(ordered_t *ordered, const claim_t *claim, const dao_hold_t *hold)
+static dao_status_t free_claimed(ordered_t *ordered, const claim_t *claim, dao_hold_t *hold)
 {
     dao_allocator_t *inner = ordered->inner;
-    if (hold == NULL && claim->lease_id == 0) {
-        dao_status_t status = inner->ops->free(inner, claim->address, NULL);
+    if (goes_behind(ordered, claim, hold)) {
+        dao_status_t status = free_behind(ordered, claim->address, hold);
         if (status == DAO_OK) {
             drop(ordered);
         }
@@ -409,20 +449,21 @@ static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_
 {
     ordered_t *ordered = ordered_of(allocator);
     bool waits = hold != NULL && !dao_hold_is_empty(hold);
-    if (!waits && atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
-        return ordered->inner->ops->free(ordered->inner, address, NULL);
+    bool is_left_behind = !waits || ordered->follows_streams;
+    if (is_left_behind && atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
+        return free_behind(ordered, address, hold);
     }
     claim_t claim;
-    if (!claim_begin(ordered, address, &claim)) {
-        return waits ? dao_error(DAO_ERR_UNSUPPORTED, "%s: no host memory to let the block at %p wait",
-                                 ordered->inner->ledger->name, address)
-                     : ordered->inner->ops->free(ordered->inner, address, NULL);
+    if (!claim_begin(ordered, address, &claim)) { /* it is in no table */
+        return is_left_behind
+                   ? free_behind(ordered, address, hold)
+                   : dao_error(DAO_ERR_UNSUPPORTED, "%s: no host memory to let the block at %p wait",
+                               ordered->inner->ledger->name, address);
     }
     if (hold != NULL) {
         hold->streams |= claim.marks;
-        waits = !dao_hold_is_empty(hold);
     }
-    dao_status_t status = free_claimed(ordered, &claim, waits ? hold : NULL);
+    dao_status_t status = free_claimed(ordered, &claim, hold);
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
@@ -432,9 +473,24 @@ static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_
     return DAO_OK;
 }
 
+/* Tells whether a live block was allocated under a lease, which may have ended. */
+static bool is_leased(ordered_t *ordered, const void *address)
+{
+    if (atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
+        return false;
+    }
+    lock(ordered);
+    bool is_leased = dao_block_map_find(&ordered->leased, address) != NULL;
+    unlock(ordered);
+    return is_leased;
+}
+
 static dao_status_t ordered_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
 {
     ordered_t *ordered = ordered_of(allocator);
+    if (ordered->follows_streams && !is_leased(ordered, address)) {
+        return ordered->inner->ops->stream_mark(ordered->inner, address, stream);
+    }
     dao_block_t block;
     dao_status_t status = ordered->inner->ops->query(ordered->inner, address, &block);
     if (status != DAO_OK) {
@@ -648,7 +704,7 @@ static const dao_allocator_ops_t ordered_ops = {
 
 dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_allocator_t **out_allocator)
 {
-    DAO_ASSERT(inner->ops->put_off != NULL && inner->ops->stream_mark == NULL);
+    DAO_ASSERT(inner->ops->put_off != NULL && inner->ops->lease_begin == NULL);
     ordered_t *ordered = dao_host_calloc(1, sizeof(*ordered));
     if (ordered == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", inner->ledger->name);
@@ -662,6 +718,7 @@ dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_
     ordered->base = (dao_allocator_t){.ops = &ordered->ops, .ledger = inner->ledger};
     ordered->inner = inner;
     ordered->holds = holds;
+    ordered->follows_streams = inner->ops->stream_mark != NULL;
     dao_mutex_init(&ordered->lock, DAO_RANK_LEAF);
     *out_allocator = &ordered->base;
     return DAO_OK;

@@ -1,4 +1,5 @@
-/* Stream order and leases for an allocator that has neither: block strategies (strategy.c) and hardened places (hardened.c).
+/* Stream order and leases for an allocator that has neither: block strategies (strategy.c) and hardened places (hardened.c); and
+   leases for one that follows streams itself: device memory in segments (caching.c), which is asked for all that is not leased.
    One layer in front of any of them, which keeps what was freed until nobody may use it any more:
 
    - A block that is freed behind a hold goes back to the allocator when the streams have passed. Until then a request of the
@@ -16,7 +17,7 @@
 #define DAO_ORDERED_LEASE_MAX 8u
 
 /* Takes over `inner`, which has put_off, carry_out and renew, answers requests of any stream with memory that is idle, and
-   is nobody else's any more. The table of holds is borrowed. On failure `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY.
+   is nobody else's any more, or follows streams (stream_mark is not NULL). The table of holds is borrowed. On failure `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY.
 
    Of the result: an alloc with blocks that wait asks the backend's events what has finished, but under a lease, where a
    stream may be captured. free answers DAO_ERR_UNSUPPORTED where there is no host memory to note a hold: nothing is changed,

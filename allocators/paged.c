@@ -444,6 +444,7 @@ static const dao_allocator_ops_t paged_ops = {
     .lease_stats = dao_paged_lease_stats,
     .window_begin = dao_paged_window_begin,
     .alloc_at = dao_paged_alloc_at,
+    .window_back = dao_paged_window_back,
     .window_walk = dao_paged_window_walk,
 };
 

@@ -148,6 +148,8 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
 dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                                 const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
+dao_status_t dao_paged_window_back(dao_allocator_t *allocator, const dao_window_t *window,
+                                   size_t offset_bytes, size_t size_bytes);
 void dao_paged_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
                            dao_idle_visit_t visit, void *user);
 

@@ -170,7 +170,7 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
         search_holes(&search, count, UINT32_MAX);
     }
     if (search.fewest_missing == UINT32_MAX) {
-        return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large; free blocks");
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large");
     }
     placing->arena = search.best_arena;
     placing->grant = (dao_range_grant_t){.offset_bytes = search.best_offset_bytes};

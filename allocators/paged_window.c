@@ -140,6 +140,27 @@ dao_status_t dao_paged_alloc_at(dao_allocator_t *allocator, const dao_window_t *
     return status;
 }
 
+/* A block brings the memory, and is taken back before anybody sees it. */
+dao_status_t dao_paged_window_back(dao_allocator_t *allocator, const dao_window_t *window,
+                                   size_t offset_bytes, size_t size_bytes)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_block_request_t request = {.size_bytes = size_bytes};
+    placing_t placing = {.request = &request,
+                         .block_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE),
+                         .arena = paged->arenas[window->number]};
+    DAO_ASSERT(placing.arena->role == ARENA_WINDOW);
+    DAO_ASSERT(size_bytes > 0 && offset_bytes < window->size_bytes);
+    dao_paged_lock(paged);
+    dao_status_t status = take_and_back(paged, &placing, offset_bytes);
+    if (status == DAO_OK) {
+        dao_paged_take_back(placing.arena, &placing.grant);
+    }
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
 /* ---- what is idle ---- */
 
 typedef struct idle_walk {

@@ -85,6 +85,18 @@ static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_req
     return status;
 }
 
+static dao_status_t pinned_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                        uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    pinned_t *pinned = pinned_of(allocator);
+    uint32_t wrong = lock_and_drain(pinned);
+    dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
+    status = status == DAO_OK ? dao_segments_alloc_within(&pinned->segments, request, growth_bytes, out_grant)
+                              : DAO_ERR_LIMIT;
+    unlock_and_report(pinned, wrong);
+    return status;
+}
+
 static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     pinned_t *pinned = pinned_of(allocator);
@@ -212,6 +224,7 @@ static void pinned_drain(dao_allocator_t *allocator)
 static const dao_allocator_ops_t pinned_ops = {
     .name = "pinned",
     .alloc = pinned_alloc,
+    .alloc_within = pinned_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = pinned_free,

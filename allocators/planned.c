@@ -11,8 +11,13 @@
                              +-- beside the arena --------------------------------------------------+
 
    Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
-   the inner allocator has, too. Else the arena is a block of it with a range over it. So no two blocks ever share a byte,
-   whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie, so that their frees end their lifetimes.
+   the inner allocator has, too. Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from
+   what is free there; as much more as the place surely had without a plan; from any hole of the arena; and what is left is a
+   segment for the block alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit
+   does: then the arena is a segment like any other, until the next iteration begins.
+
+   So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie,
+   so that their frees end their lifetimes.
 
    What holds between calls:
 
@@ -31,6 +36,11 @@
    such a part where they are larger than what asks. */
 #define ALLOWANCE_PART      32u
 #define ALLOWANCE_PART_MOST 20u
+
+/* A program is astray in an iteration once more than this part of its requests, STRAY_FREE_COUNT counted in, are in no plan or
+   find their place taken. */
+#define STRAY_PART       50u
+#define STRAY_FREE_COUNT 1024u
 
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
 #define BESIDE_PART 1024u
@@ -57,6 +67,9 @@ typedef struct ask {
     uint32_t serial;                 /* of its iteration, which may be over before it is served */
     uint32_t index;                  /* of its item */
     const dao_script_entry_t *entry; /* of the script; NULL: it is in none */
+    bool
+        is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
+    bool is_astray;      /* so is its iteration */
 } ask_t;
 
 /* ---- who a tracked block is ---- */
@@ -188,16 +201,29 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     const dao_script_entry_t *entry = ask->entry;
     if (entry == NULL || !dao_script_is_placed(entry)) {
         planned->counts.unplanned_count++;
+        planned->stray_count++;
         return DAO_ERR_LIMIT;
     }
     bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
     bool must_leave = planned->is_draining && is_lasting(planned, entry);
-    dao_status_t status = fits && !must_leave
-                              ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant)
-                              : DAO_ERR_LIMIT;
+    bool is_due = fits && !must_leave;
+    dao_status_t status =
+        is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
+    planned->stray_count += is_due && status != DAO_OK;
     planned->counts.hit_count += status == DAO_OK;
     planned->counts.missed_count += status != DAO_OK;
     return status;
+}
+
+/* Tells whether the iteration keeps so little to its plan that the places of the plan, each in the way of others, would waste a block.
+   Such an iteration has them no more. */
+static bool is_astray(dao_planned_t *planned)
+{
+    uint64_t request_count = planned->counts.request_count + STRAY_FREE_COUNT;
+    if (planned->arena.segment.range != NULL && planned->stray_count > request_count / STRAY_PART) {
+        planned->is_astray = true;
+    }
+    return planned->is_astray;
 }
 
 /* Serves a block of the request's bin, or of one that it may borrow from. */
@@ -263,18 +289,34 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
                                                   : status;
 }
 
+/* Serves an entry's offset, or what the plan leaves idle. */
+static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = DAO_ERR_LIMIT;
+    ask->is_beside_block = planned->arena.segment.range != NULL;
+    ask->is_astray = is_astray(planned);
+    if (ask->is_astray) {
+        bool is_placed = ask->entry != NULL && dao_script_is_placed(ask->entry);
+        planned->counts.missed_count += is_placed;
+        planned->counts.unplanned_count += !is_placed;
+        return DAO_ERR_LIMIT;
+    }
+    status = take_offset(planned, ask, out_grant);
+    if (status != DAO_OK && !is_better_beside(planned, ask)) {
+        status = borrow(planned, ask, out_grant);
+        planned->counts.borrowed_count += status == DAO_OK;
+    }
+    return status;
+}
+
 /* Serves from the arena: DAO_ERR_LIMIT where it does not. */
-static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+static dao_status_t take_in_arena(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     if (planned->served.script == NULL || !dao_planned_has_arena(planned)) {
         return DAO_ERR_LIMIT;
     }
-    bool has_bins = planned->served.bins != NULL;
-    dao_status_t status = has_bins ? take_bin(planned, ask, out_grant) : take_offset(planned, ask, out_grant);
-    if (status != DAO_OK && !has_bins && !is_better_beside(planned, ask)) {
-        status = borrow(planned, ask, out_grant);
-        planned->counts.borrowed_count += status == DAO_OK;
-    }
+    dao_status_t status = planned->served.bins != NULL ? take_bin(planned, ask, out_grant)
+                                                       : take_planned(planned, ask, out_grant);
     if (status == DAO_OK) {
         planned->counts.served_bytes += ask->request->size_bytes;
         track(planned, ask, out_grant->address);
@@ -282,27 +324,55 @@ static dao_status_t take_in_arena(dao_planned_t *planned, const ask_t *ask, dao_
     return status;
 }
 
-/* Serves beside the arena, and from what is free in it where there is nothing else. */
-static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+/* Serves from what is free in an arena that is a block, whatever is planned for it. */
+static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
-    dao_status_t status = planned->inner->ops->alloc(planned->inner, ask->request, out_grant);
-    bool is_cured = false;
     dao_spin_lock(&planned->lock);
-    if (status != DAO_OK && planned->arena.segment.range != NULL) {
-        is_cured = dao_planned_take_any(planned, ask->request, out_grant) == DAO_OK;
-    }
-    if (is_cured) {
+    dao_status_t status = planned->arena.segment.range != NULL
+                              ? dao_planned_take_any(planned, ask->request, out_grant)
+                              : DAO_ERR_LIMIT;
+    if (status == DAO_OK) {
         planned->counts.borrowed_count++;
         planned->counts.served_bytes += ask->request->size_bytes;
     }
-    if (status == DAO_OK || is_cured) {
-        track(planned, ask, out_grant->address);
-    }
     dao_spin_unlock(&planned->lock);
-    if (is_cured) {
-        atomic_fetch_add(&planned->base.ledger->cured_count, 1);
+    return status;
+}
+
+/* Serves a request beside an arena that is a block so that the place grows late, and by no more than the block needs. */
+static dao_status_t take_sparingly(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = planned->inner;
+    dao_status_t status = ask->is_astray ? take_rest(planned, ask, out_grant) : DAO_ERR_LIMIT;
+    if (status != DAO_OK) {
+        status = inner->ops->alloc_within(inner, ask->request, 0, out_grant);
     }
-    return is_cured ? DAO_OK : status;
+    if (status != DAO_OK && !ask->is_astray) {
+        uint64_t room_bytes = dao_planned_growth_room(planned);
+        status = inner->ops->alloc_within(inner, ask->request, room_bytes, out_grant);
+        status = status == DAO_OK ? DAO_OK : take_rest(planned, ask, out_grant);
+    }
+    return status == DAO_OK ? DAO_OK : inner->ops->alloc_within(inner, ask->request, UINT64_MAX, out_grant);
+}
+
+/* Serves what got no place in the arena; where there is nothing else, from what is free in it. */
+static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+{
+    bool is_sparing = ask->is_beside_block && planned->inner->ops->alloc_within != NULL;
+    dao_status_t status = is_sparing ? take_sparingly(planned, ask, out_grant) : DAO_ERR_LIMIT;
+    if (status != DAO_OK) {
+        status = planned->inner->ops->alloc(planned->inner, ask->request, out_grant);
+        if (status != DAO_OK && take_rest(planned, ask, out_grant) == DAO_OK) {
+            atomic_fetch_add(&planned->base.ledger->cured_count, 1);
+            status = DAO_OK;
+        }
+    }
+    if (status == DAO_OK) {
+        dao_spin_lock(&planned->lock);
+        track(planned, ask, out_grant->address);
+        dao_spin_unlock(&planned->lock);
+    }
+    return status;
 }
 
 /* Tells whether plans are for such requests. */

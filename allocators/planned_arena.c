@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/host_policy.h"
 #include "base/math.h"
 
 #include <inttypes.h>
@@ -30,6 +31,9 @@
 
 /* A place may have this part more than it had without plans before its waste is looked at more strictly. */
 #define USUAL_PART 64u
+
+/* Beside an arena that is a block a place may grow to this part more than it surely had without plans. */
+#define GROWTH_PART 20u
 
 /* Requests that do not ask again after a refusal, at most. */
 #define REFUSAL_GAP_MAX 64u
@@ -66,19 +70,29 @@ static void arena_show(dao_planned_t *planned, const void *address, size_t size_
     atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
 }
 
-/* Touches the memory of the first bytes of a window, if that was asked for and they are free. */
+/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if it is idle. */
 static void window_prefault(dao_planned_t *planned, const dao_window_t *window, uint64_t size_bytes)
 {
-    dao_block_request_t request = {.size_bytes = (size_t)dao_round_up(size_bytes, DAO_RANGE_GRANULE)};
-    dao_block_grant_t grant;
-    if (!planned->config.prefault || !planned->is_host_memory || size_bytes == 0 ||
-        planned->inner->ops->alloc_at(planned->inner, window, window->address, &request, &grant) != DAO_OK) {
-        return; /* without it pages are touched as they are needed */
+    uint64_t done_bytes = planned->arena.touched_bytes;
+    if (!planned->config.prefault || !planned->is_host_memory || size_bytes <= done_bytes) {
+        return;
     }
-    memset(grant.address, 0, request.size_bytes);
-    dao_status_t status = planned->inner->ops->free(planned->inner, grant.address, NULL);
-    DAO_ASSERT(status == DAO_OK); /* it was allocated just now */
-    (void)status;
+    size_t new_bytes = (size_t)(size_bytes - done_bytes);
+    if (planned->inner->ops->window_back(planned->inner, window, (size_t)done_bytes, new_bytes) == DAO_OK) {
+        dao_host_touch((char *)window->address + done_bytes, new_bytes);
+        planned->arena.touched_bytes = size_bytes;
+    } /* else pages are touched as they are needed */
+}
+
+/* Gives what the place has before its first arena. */
+static dao_planned_usual_t usual_now(dao_planned_t *planned)
+{
+    dao_stats_t stats;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    dao_spin_lock(&planned->lock);
+    dao_planned_usual_t usual = {stats.reserved_bytes, planned->peak_live_bytes};
+    dao_spin_unlock(&planned->lock);
+    return usual;
 }
 
 /* Makes the part of the window in which plans are served as large as they ask for. */
@@ -86,10 +100,10 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
 {
     dao_window_t window = planned->arena.window;
     bool is_new = window.size_bytes == 0;
-    dao_stats_t stats = {0};
+    dao_planned_usual_t usual = {0};
     dao_status_t status = DAO_OK;
     if (is_new) {
-        planned->inner->ops->stats_get(planned->inner, &stats);
+        usual = usual_now(planned);
         status = planned->inner->ops->window_begin(planned->inner, &window);
     }
     if (status == DAO_OK && size_bytes > window.size_bytes) {
@@ -107,7 +121,7 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     if (window.size_bytes > 0) {
         planned->arena.window = window;
         if (is_new) {
-            planned->arena.usual = (dao_planned_usual_t){stats.reserved_bytes, planned->peak_live_bytes};
+            planned->arena.usual = usual;
         }
         arena_show(planned, window.address, window.size_bytes);
         planned->arena.segment = (dao_segment_t){.address = window.address,
@@ -129,6 +143,7 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     dao_block_grant_t grant;
     dao_block_t block;
     dao_range_t *range = NULL;
+    dao_planned_usual_t usual = usual_now(planned);
     make_room(planned, rounded_bytes);
     dao_status_t status = planned->inner->ops->alloc(planned->inner, &request, &grant);
     if (status != DAO_OK) {
@@ -147,6 +162,7 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     dao_spin_lock(&planned->lock);
     planned->arena.segment = (dao_segment_t){grant.address, (size_t)rounded_bytes, range};
     planned->arena.given_bytes = block.block_bytes;
+    planned->arena.usual = planned->arena.take_count == 0 ? usual : planned->arena.usual;
     planned->arena.take_count++;
     arena_show(planned, grant.address, (size_t)rounded_bytes);
     dao_spin_unlock(&planned->lock);
@@ -368,4 +384,20 @@ dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_reques
         status = dao_range_alloc(planned->arena.segment.range, &wanted, &grant);
     }
     return status == DAO_OK ? hand_out(planned, grant.offset_bytes, &grant.hold, request, out_grant) : status;
+}
+
+/* Without a plan the place had what it had before the first arena, and at least all that ever lived at one time. */
+uint64_t dao_planned_growth_room(dao_planned_t *planned)
+{
+    dao_stats_t stats;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    dao_spin_lock(&planned->lock);
+    uint64_t own_bytes = planned->arena.given_bytes + planned->beside_bytes;
+    uint64_t other_bytes = stats.used_bytes > own_bytes ? stats.used_bytes - own_bytes : 0;
+    uint64_t live_bytes = other_bytes + planned->peak_live_bytes;
+    uint64_t usual_bytes = planned->arena.usual.reserved_bytes;
+    dao_spin_unlock(&planned->lock);
+    uint64_t least_bytes = live_bytes > usual_bytes ? live_bytes : usual_bytes;
+    uint64_t most_bytes = least_bytes + least_bytes / GROWTH_PART;
+    return most_bytes > stats.reserved_bytes ? most_bytes - stats.reserved_bytes : 0;
 }

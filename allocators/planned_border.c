@@ -336,6 +336,8 @@ static void iteration_open(dao_planned_t *planned)
     dao_lifetimes_clear(recording, planned->serial);
     dao_follow_restart(&planned->served.follow);
     planned->now = 0;
+    planned->stray_count = 0;
+    planned->is_astray = false;
     planned->counts = (dao_iteration_stats_t){0};
     planned->own = (dao_planned_own_t){0};
     planned->refusals = (dao_planned_refusals_t){0};
@@ -420,6 +422,16 @@ static void room_make(dao_planned_t *planned)
     dao_lifetimes_finish(&larger[1]);
 }
 
+/* Tells whether nothing is left of the arena once the plan is given up: what is idle in a block beside others nobody has then. */
+static bool arena_is_free(dao_planned_t *planned)
+{
+    dao_spin_lock(&planned->lock);
+    const dao_range_t *range = planned->arena.segment.range;
+    bool is_free = range == NULL || dao_range_used(range) == 0;
+    dao_spin_unlock(&planned->lock);
+    return is_free;
+}
+
 /* Gives the plan up: the program keeps away from it. */
 static void give_up(dao_planned_t *planned)
 {
@@ -441,7 +453,7 @@ static bool judge(dao_planned_t *planned)
     }
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
-    if (course->poor_run == POOR_RUN) {
+    if (course->poor_run >= POOR_RUN && arena_is_free(planned)) {
         give_up(planned);
         return false;
     }

@@ -25,7 +25,8 @@ typedef struct dao_arena {
     dao_segment_t
         segment; /* where plans are served, as large as they ask for; its range is NULL for a window */
     dao_window_t window;       /* or nothing */
-    dao_planned_usual_t usual; /* of a window */
+    dao_planned_usual_t usual; /* as the first was taken */
+    uint64_t touched_bytes;    /* of a window, from its begin on: prefaulted */
     dao_ledger_t ledger;       /* of a block: counts what lives in it; a part of the inner allocator's */
     size_t given_bytes;        /* of a block: what it takes of the inner allocator */
     uint64_t take_count;       /* such blocks so far */
@@ -120,7 +121,9 @@ typedef struct dao_planned {
     uint32_t serial;               /* of the latest one: its number */
     dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
     uint32_t now;                  /* where in the script the program is */
-    bool is_draining;              /* the arena is to be empty at the next border */
+    uint64_t stray_count; /* requests of this iteration that are in no plan, or found their place taken */
+    bool is_astray;       /* they were too many for places by the plan: planned.c */
+    bool is_draining;     /* the arena is to be empty at the next border */
     uintptr_t lane_threads[DAO_LIFETIME_LANE_COUNT];
     uint32_t lane_count;
     dao_put_off_t *put_off; /* frees for the end of the iteration */
@@ -184,6 +187,10 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 /* The same for any stretch that is free, whatever is planned for it. */
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
+
+/* Gives how many bytes the place may grow beside an arena that is a block, to have hardly more than it surely had without a plan.
+   The lock is not held. */
+uint64_t dao_planned_growth_room(dao_planned_t *planned);
 
 /* ---- planned_border.c ---- */
 

@@ -421,6 +421,16 @@ dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t 
     return DAO_OK;
 }
 
+dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user)
+{
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    dao_range_at(range, link)->user = user;
+    return DAO_OK;
+}
+
 bool dao_range_has_holds(const dao_range_t *range)
 {
     return range->held_count > 0;

@@ -90,6 +90,9 @@ dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_
 /* Marks the used block that starts at an offset as used by one more stream. The statuses of dao_range_free(). */
 dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream);
 
+/* Gives the used block that starts at an offset another number of its owner's. The statuses of dao_range_free(). O(1). */
+dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user);
+
 /* Tells whether any free part is held. */
 bool dao_range_has_holds(const dao_range_t *range);
 

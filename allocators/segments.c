@@ -18,10 +18,14 @@
    is not much smaller gets a segment of just its size, and where blocks as the one asked for would leave a large rest, the
    size is rounded up to a whole number of them: three blocks of 7 MiB get a segment of 22 MiB.
 
+   A block that is put off stays used in the range, with 0 for its word, which no live block has. So nothing of it is moved, given
+   back or handed out before it is carried out.
+
    What holds between calls:
 
        sum of size_bytes of the segments is their part of ledger->stats.reserved_bytes
        the extents of the space are the segments
+       put_off_count of their used blocks have no word
 
    All that may fail for want of memory is made before the upstream is asked, so that a failure changes nothing but that
    free segments may have been given back in the attempt. */
@@ -78,6 +82,12 @@ dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint3
                                             : dao_range_mark(segment->range, offset_bytes, stream);
 }
 
+/* Tells whether a part is a live block: one that was put off has no word. */
+static bool is_live(const dao_range_block_t *block)
+{
+    return !block->is_free && block->user != 0;
+}
+
 static dao_block_t describe(char *address, const dao_range_block_t *block)
 {
     return (dao_block_t){.address = address,
@@ -85,9 +95,10 @@ static dao_block_t describe(char *address, const dao_range_block_t *block)
                          .block_bytes = (size_t)block->size_bytes,
                          .tag = dao_word_tag(block->user),
                          .stream = dao_word_stream(block->user),
-                         .state = !block->is_free                   ? DAO_BLOCK_STATE_LIVE
-                                  : dao_hold_is_empty(&block->hold) ? DAO_BLOCK_STATE_FREE
-                                                                    : DAO_BLOCK_STATE_PENDING};
+                         .state = is_live(block) ? DAO_BLOCK_STATE_LIVE
+                                  : block->is_free && dao_hold_is_empty(&block->hold)
+                                      ? DAO_BLOCK_STATE_FREE
+                                      : DAO_BLOCK_STATE_PENDING};
 }
 
 dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
@@ -201,7 +212,7 @@ void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mappe
 static bool recount_block(const dao_range_block_t *block, void *user)
 {
     dao_recount_t *recount = user;
-    if (!block->is_free) {
+    if (is_live(block)) {
         recount->requested_bytes += dao_word_requested_bytes(block->user);
         recount->used_bytes += block->size_bytes;
         recount->live_count++;
@@ -414,6 +425,16 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     return status;
 }
 
+/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the limit leaves less,
+   DAO_ERR_LIMIT. */
+static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, uint64_t growth_bytes)
+{
+    uint64_t segment_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    bool has_room = segment_bytes <= growth_bytes && segment_bytes <= dao_ledger_room(segments->ledger) &&
+                    segment_bytes <= DAO_SPACE_EXTENT_MAX;
+    return has_room ? take_segment(segments, (size_t)segment_bytes) : DAO_ERR_LIMIT;
+}
+
 /* ---- blocks ---- */
 
 /* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets agree modulo a page
@@ -475,17 +496,29 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
     return DAO_OK;
 }
 
+/* Tells whether a request in stream order finds free parts that streams hold. */
+static bool may_take_held(const dao_segments_t *segments, const dao_range_request_t *wish)
+{
+    return wish->stream != 0 && segments->space.range != NULL && dao_range_has_holds(segments->space.range);
+}
+
+/* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
+static dao_status_t place_held(dao_segments_t *segments, dao_range_request_t *wish,
+                               dao_block_grant_t *out_grant)
+{
+    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT && may_take_held(segments, wish)) {
+        wish->takes_held = true;
+        status = place(segments, wish, out_grant);
+    }
+    return status;
+}
+
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
 static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_range_request_t *wish,
                                                   dao_block_grant_t *out_grant)
 {
-    bool is_ordered = wish->stream != 0;
-    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
-    bool has_holds = segments->space.range != NULL && dao_range_has_holds(segments->space.range);
-    if (status == DAO_ERR_LIMIT && has_holds && is_ordered) {
-        wish->takes_held = true;
-        status = place(segments, wish, out_grant);
-    }
+    dao_status_t status = place_held(segments, wish, out_grant);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
@@ -493,7 +526,7 @@ static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_
     if (status == DAO_OK) {
         return place(segments, wish, out_grant);
     }
-    if (has_holds && is_ordered) {
+    if (may_take_held(segments, wish)) {
         dao_range_join(segments->space.range);
         dao_status_t joined = place(segments, wish, out_grant);
         status = joined != DAO_ERR_LIMIT ? joined : status;
@@ -505,6 +538,14 @@ static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_bl
                                           dao_status_t status)
 {
     return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
+}
+
+static inline dao_range_request_t wish_of(const dao_block_request_t *request)
+{
+    return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
+                                 .alignment_bytes = request->alignment_bytes,
+                                 .user = dao_word_of(request),
+                                 .stream = request->stream};
 }
 
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
@@ -520,10 +561,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     if (status != DAO_OK) {
         return fail(segments, request, status);
     }
-    dao_range_request_t wish = {.size_bytes = block_bytes,
-                                .alignment_bytes = request->alignment_bytes,
-                                .user = dao_word_of(request),
-                                .stream = request->stream};
+    dao_range_request_t wish = wish_of(request);
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
         status = place_slowly(segments, &wish, out_grant);
@@ -533,6 +571,31 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
         return fail(segments, request, status);
     }
     dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0 && request->size_bytes <= DAO_RANGE_CAPACITY_MAX);
+    dao_range_request_t wish = wish_of(request);
+    if (dao_ledger_charge(segments->ledger, request, wish.size_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT) {
+        status = place_held(segments, &wish, out_grant);
+    }
+    if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
+        status =
+            grow_within(segments, bytes_with_alignment(wish.size_bytes, wish.alignment_bytes), growth_bytes);
+        status = status == DAO_OK ? place(segments, &wish, out_grant) : status;
+    }
+    if (status != DAO_OK) {
+        dao_ledger_refund(segments->ledger, request, wish.size_bytes);
+        return DAO_ERR_LIMIT;
+    }
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)wish.size_bytes);
     return DAO_OK;
 }
 
@@ -553,6 +616,17 @@ static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_
     return block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
 }
 
+/* Finds the block that was put off around an address. */
+static bool find_put_off(const dao_segments_t *segments, const void *address, dao_range_block_t *out_block)
+{
+    const dao_extent_t *extent =
+        segments->put_off_count > 0 ? dao_space_extent(&segments->space, address) : NULL;
+    return extent != NULL &&
+           dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address),
+                                out_block) == DAO_OK &&
+           !out_block->is_free && !is_live(out_block);
+}
+
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold)
 {
     DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold) || segments->config.holds != NULL);
@@ -561,6 +635,10 @@ dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, da
         return free_error(segments, extent, address, DAO_ERR_FOREIGN_POINTER);
     }
     dao_range_block_t block;
+    if (find_put_off(segments, address, &block)) {
+        return block.offset_bytes == dao_extent_offset(extent, address) ? DAO_ERR_DOUBLE_FREE
+                                                                        : DAO_ERR_FOREIGN_POINTER;
+    }
     dao_status_t status =
         dao_range_free(segments->space.range, dao_extent_offset(extent, address), hold, &block);
     if (status != DAO_OK) {
@@ -595,11 +673,73 @@ dao_status_t dao_segments_query(const dao_segments_t *segments, const void *addr
     dao_range_block_t block;
     dao_status_t status =
         dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address), &block);
-    if (status != DAO_OK || block.is_free) {
+    if (status != DAO_OK || !is_live(&block)) {
         return DAO_ERR_FOREIGN_POINTER;
     }
     *out_block = describe(dao_space_address(&segments->space, block.offset_bytes), &block);
     return DAO_OK;
+}
+
+/* ---- frees in two steps ---- */
+
+dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block)
+{
+    dao_block_t block;
+    dao_status_t status = dao_segments_query(segments, address, &block);
+    if (status != DAO_OK || block.address != address) {
+        return dao_segments_free(segments, address, NULL); /* which says why: no live block begins there */
+    }
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    dao_range_block_t before;
+    uint64_t offset_bytes = dao_extent_offset(extent, address);
+    status = dao_range_query(segments->space.range, offset_bytes, &before);
+    DAO_ASSERT(status == DAO_OK);
+    status = dao_range_renumber(segments->space.range, offset_bytes, 0);
+    DAO_ASSERT(status == DAO_OK);
+    dao_ledger_count_free(segments->ledger, address, before.user, block.block_bytes);
+    segments->put_off_count++;
+    *out_block = block;
+    return status;
+}
+
+/* Finds the block that was put off and begins at an address. */
+static dao_status_t find_put_off_at(const dao_segments_t *segments, const void *address,
+                                    dao_range_block_t *out_block)
+{
+    if (!find_put_off(segments, address, out_block)) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    return dao_space_address(&segments->space, out_block->offset_bytes) == address ? DAO_OK
+                                                                                   : DAO_ERR_INTERIOR_POINTER;
+}
+
+dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address)
+{
+    dao_range_block_t block;
+    dao_status_t status = find_put_off_at(segments, address, &block);
+    if (status == DAO_OK) {
+        status = dao_range_free(segments->space.range, block.offset_bytes, NULL, &block);
+        DAO_ASSERT(status == DAO_OK);
+        segments->put_off_count--;
+    }
+    return status;
+}
+
+dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+                                const dao_block_request_t *request)
+{
+    dao_range_block_t block;
+    bool suits = find_put_off_at(segments, address, &block) == DAO_OK &&
+                 block.size_bytes == round_up(request->size_bytes, DAO_RANGE_GRANULE) &&
+                 (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
+    if (!suits || dao_ledger_charge(segments->ledger, request, block.size_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_renumber(segments->space.range, block.offset_bytes, dao_word_of(request));
+    DAO_ASSERT(status == DAO_OK);
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)block.size_bytes);
+    segments->put_off_count--;
+    return status;
 }
 
 /* ---- the set ---- */
@@ -640,7 +780,7 @@ typedef struct segments_walk {
 static bool walk_segments_block(const dao_range_block_t *block, void *user)
 {
     const segments_walk_t *walk = user;
-    if (!block->is_free) {
+    if (is_live(block)) {
         dao_block_t seen = describe(dao_space_address(walk->space, block->offset_bytes), block);
         walk->visit(&seen, walk->user);
     }
@@ -678,16 +818,25 @@ uint64_t dao_segments_largest_hole(const dao_segments_t *segments)
     return segments->space.range == NULL ? 0 : dao_range_largest_hole(segments->space.range);
 }
 
+static bool count_put_off(const dao_range_block_t *block, void *user)
+{
+    size_t *count = user;
+    *count += !block->is_free && !is_live(block);
+    return true;
+}
+
 bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount)
 {
     const dao_space_t *space = &segments->space;
     for (size_t i = 0; i < space->count; i++) {
         recount->reserved_bytes += space->list[i].size_bytes;
     }
+    size_t put_off_count = 0;
     if (space->range != NULL) {
         dao_range_walk(space->range, recount_block, recount);
+        dao_range_walk(space->range, count_put_off, &put_off_count);
     }
-    return dao_space_is_valid(space);
+    return dao_space_is_valid(space) && put_off_count == segments->put_off_count;
 }
 
 void dao_segments_finish(dao_segments_t *segments)

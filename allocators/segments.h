@@ -63,6 +63,7 @@ typedef struct dao_segments {
     dao_segments_config_t config;
     dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
     dao_space_t space;    /* an extent a segment */
+    size_t put_off_count; /* blocks that were put off: used ones of the range whose word is 0 */
 } dao_segments_t;
 
 void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
@@ -74,12 +75,18 @@ void dao_segments_finish(dao_segments_t *segments);
    DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
 DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
-/* As the members of dao_allocator_ops_t; free, mark and query without a message. A hold that is not empty, and marks, need
+/* As the members of dao_allocator_ops_t; free, mark, query, put_off, carry_out and renew without a message. A hold that is not empty, and marks, need
    config.holds. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant);
 dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold);
 dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
+dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address);
+dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+                                const dao_block_request_t *request);
 dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
 dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes);
 dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);

@@ -641,6 +641,14 @@ static void slab_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_blo
     inner->ops->lease_stats(inner, lease, out_stats);
 }
 
+/* A slab would be more than the block. */
+static dao_status_t slab_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                      uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->alloc_within(inner, request, growth_bytes, out_grant);
+}
+
 static dao_status_t slab_window_begin(dao_allocator_t *allocator, dao_window_t *out_window)
 {
     dao_allocator_t *inner = dao_front_of(allocator)->inner;
@@ -652,6 +660,13 @@ static dao_status_t slab_alloc_at(dao_allocator_t *allocator, const dao_window_t
 {
     dao_allocator_t *inner = dao_front_of(allocator)->inner;
     return inner->ops->alloc_at(inner, window, address, request, out_grant);
+}
+
+static dao_status_t slab_window_back(dao_allocator_t *allocator, const dao_window_t *window,
+                                     size_t offset_bytes, size_t size_bytes)
+{
+    dao_allocator_t *inner = dao_front_of(allocator)->inner;
+    return inner->ops->window_back(inner, window, offset_bytes, size_bytes);
 }
 
 static void slab_window_walk(dao_allocator_t *allocator, const dao_window_t *window, size_t size_bytes,
@@ -760,6 +775,7 @@ static void slab_destroy(dao_allocator_t *allocator)
 static const dao_allocator_ops_t slab_ops = {
     .name = "slab",
     .alloc = slab_alloc,
+    .alloc_within = slab_alloc_within,
     .alloc_plain = slab_alloc_plain,
     .free = slab_free,
     .free_plain = slab_free_plain,
@@ -779,6 +795,7 @@ static const dao_allocator_ops_t slab_ops = {
     .lease_stats = slab_lease_stats,
     .window_begin = slab_window_begin,
     .alloc_at = slab_alloc_at,
+    .window_back = slab_window_back,
     .window_walk = slab_window_walk,
 };
 

@@ -178,7 +178,23 @@ typedef struct dao_backend_ops {
     dao_status_t (*pool_alloc)(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
                                void **out_address);
     dao_status_t (*pool_free)(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
+
+    /* Optional: tells which capture a stream is a part of, whose work is written down then instead of being done, as a graph
+       that runs later: 0: none; streams of one capture have one number, which no other one gets. Does not wait, and does the
+       capture no harm; nor does recording an event on such a stream, which a stream of the same capture can wait for. Asking
+       or waiting for that event, for the stream or for its device does: it ends the capture. NULL: there are no captures. */
+    dao_status_t (*stream_capture)(dao_backend_stream_t *stream, uint64_t *out_capture);
 } dao_backend_ops_t;
+
+/* The number of a capture that cannot be told from others. */
+#define DAO_CAPTURE_UNKNOWN UINT64_MAX
+
+/* Gives the capture that a stream is a part of; 0: none, or the driver does not say, which its next call tells. */
+static inline uint64_t dao_backend_stream_capture(const dao_backend_ops_t *ops, dao_backend_stream_t *stream)
+{
+    uint64_t capture = 0;
+    return ops->stream_capture != NULL && ops->stream_capture(stream, &capture) == DAO_OK ? capture : 0;
+}
 
 /* Checks a table: its version, that nothing required is missing, that optional groups are whole.
    DAO_ERR_INVALID with a message that names the slot. */

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "base/error.h"
 
+#include "base/printable.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -117,6 +119,7 @@ static void set_message(const char *format, va_list arguments)
 {
     char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the old message */
     (void)vsnprintf(message, sizeof(message), format, arguments);
+    dao_make_printable(message); /* names and paths of the program are parts of it */
     message_set(message);
 }
 

@@ -66,14 +66,29 @@ static int place_on_nodes(const dao_host_memory_config_t *policy, void *address,
     return result == 0 ? 0 : errno;
 }
 
-/* Takes all pages now. */
-static void touch_all(char *address, size_t size_bytes)
+/* Takes all pages by the system's call for it. */
+static bool populate(void *address, size_t size_bytes)
 {
 #if defined(MADV_POPULATE_WRITE)
-    if (madvise(address, size_bytes, MADV_POPULATE_WRITE) == 0) {
+    return madvise(address, size_bytes, MADV_POPULATE_WRITE) == 0;
+#else
+    (void)address;
+    (void)size_bytes;
+    return false;
+#endif
+}
+
+void dao_host_touch(void *address, size_t size_bytes)
+{
+    (void)populate(address, size_bytes); /* else pages are taken as they are needed */
+}
+
+/* Takes all pages of new memory. */
+static void touch_all(char *address, size_t size_bytes)
+{
+    if (populate(address, size_bytes)) {
         return;
     }
-#endif
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t offset = 0; offset < size_bytes; offset += page_bytes) {
         ((volatile char *)address)[offset] = 0;

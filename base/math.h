@@ -20,6 +20,13 @@ static inline uint64_t dao_round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) & ~(unit - 1);
 }
 
+/* The least whole number that is no less than `value`, which is above -1 and below 2^64. As ceil(), without libm. */
+static inline uint64_t dao_ceil(double value)
+{
+    uint64_t whole = (uint64_t)value;
+    return whole + ((double)whole < value ? 1 : 0);
+}
+
 static inline uint64_t dao_later(uint64_t left_ns, uint64_t right_ns)
 {
     return left_ns > right_ns ? left_ns : right_ns;

@@ -1,4 +1,5 @@
-# What `cmake --install` puts down: libdao, its headers, a CMake package (dao::dao) and dao.pc. All of it can be moved.
+# What `cmake --install` puts down: libdao, its headers, a CMake package (dao::dao) and dao.pc; beside these what the folders
+# add, the dao command and the plug-ins. All of it can be moved.
 include(CMakePackageConfigHelpers)
 set(DAO_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dao)
 

@@ -1,6 +1,6 @@
 #include "planning/swap_link.h"
 
-#include <math.h>
+#include "base/math.h"
 
 /* Less than this of a nanosecond is what doubles round. */
 #define ROUNDING_NS 1e-3
@@ -46,12 +46,12 @@ static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64
         time_ns += alone_ns;
         double moved_ns = (double)(busy->end_ns - time_ns) * part;
         if (moved_ns >= left_ns - ROUNDING_NS) {
-            return time_ns + (uint64_t)ceil((left_ns - ROUNDING_NS) / part);
+            return time_ns + dao_ceil((left_ns - ROUNDING_NS) / part);
         }
         left_ns -= moved_ns;
         time_ns = busy->end_ns;
     }
-    return time_ns + (uint64_t)ceil(left_ns - ROUNDING_NS);
+    return time_ns + dao_ceil(left_ns - ROUNDING_NS);
 }
 
 /* A copy that would get nothing beside the other direction begins when that rests: until then it needs no room. */

@@ -7,9 +7,8 @@
 #include "planning/swap_replay.h"
 
 #include "base/assert.h"
+#include "base/math.h"
 #include "planning/swap_tier.h"
-
-#include <math.h>
 
 #define NEVER      UINT64_MAX
 #define TIER_COUNT 2u
@@ -149,8 +148,7 @@ static void share(replayer_t *replayer, uint32_t in_lane)
             continue;
         }
         lane->speed = speeds[i] * scale * 1e-9;
-        lane->end_ns =
-            lane->speed > 0 ? replayer->now_ns + (uint64_t)ceil(lane->left_bytes / lane->speed) : NEVER;
+        lane->end_ns = lane->speed > 0 ? replayer->now_ns + dao_ceil(lane->left_bytes / lane->speed) : NEVER;
     }
 }
 

@@ -124,10 +124,12 @@ typedef struct dao_deferred {
     dao_place_kind_t kind;
     void *address;
     dao_backend_event_t *event; /* recorded behind the last use */
-    dao_handle_t *container;    /* buried when the block is freed */
+    dao_stream_t *
+        stream; /* on which it is to be recorded, when the stream's capture has ended; NULL: it is recorded */
+    dao_handle_t *container; /* buried when the block is freed */
 } dao_deferred_t;
 
-/* Frees a block once its event has finished; takes over the event and the container. Never needs memory. */
+/* Frees a block once its event has finished; takes over the event, the stream and the container. Never needs memory. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
 /* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
@@ -143,7 +145,7 @@ static inline void dao_runtime_drain(dao_runtime_t *runtime)
     }
 }
 
-/* Carries out all deferred frees, waiting for their events. */
+/* Carries out all deferred frees, waiting for their events; but for those whose streams are being captured. */
 void dao_runtime_drain_all(dao_runtime_t *runtime);
 
 /* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and those in stream
@@ -165,6 +167,9 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 /* A reference to a stream for a handle, and its end: stream.c. A device's own streams are not counted. */
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
+
+/* Tells whether a stream's work is written down as a part of a graph now, instead of being done. */
+bool dao_stream_is_captured(const dao_stream_t *stream);
 
 /* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c. DAO_ERR_INVALID. */
 DAO_NODISCARD dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,

@@ -133,10 +133,8 @@ static dao_status_t device_find(dao_place_t place, dao_runtime_t **out_runtime)
     if (status != DAO_OK) {
         return status;
     }
-    if (!is_device || allocator->ops->lease_begin == NULL) {
-        return dao_error(DAO_ERR_UNSUPPORTED,
-                         "dao_lease_begin: %s has no leases; they need a device place, with page mapping or "
-                         "hardened or of a strategy of whole blocks",
+    if (!is_device) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "dao_lease_begin: %s has no leases; they need a device place",
                          dao_place_format(place, text));
     }
     return check_free_to_enter("dao_lease_begin", *out_runtime);
@@ -268,7 +266,7 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
 }
 
 /* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may wait.
-   DAO_ERR_REENTRANT if this thread must not: the rest is retained still. */
+   DAO_ERR_REENTRANT if this thread must not, DAO_ERR_BUSY if a stream is being captured: the rest is retained still. */
 static dao_status_t drop_all(dao_lease_t *lease)
 {
     dao_retained_t *retained = &lease->runtime->retained;
@@ -278,12 +276,13 @@ static dao_status_t drop_all(dao_lease_t *lease)
         bool is_due = dao_retained_drop(retained, lease->addresses[lease->retained_count - 1], &block);
         dao_mutex_unlock(&retained->lock);
         dao_status_t status = is_due ? retained_free(lease->runtime, &block) : DAO_OK;
+        bool stays = dao_hold_must_wait_elsewhere(status);
         if (is_due) {
             dao_mutex_lock(&retained->lock);
-            dao_retained_drop_end(retained, status == DAO_ERR_REENTRANT ? &block : NULL);
+            dao_retained_drop_end(retained, stays ? &block : NULL);
             dao_mutex_unlock(&retained->lock);
         }
-        if (status == DAO_ERR_REENTRANT) {
+        if (stays) {
             return status;
         }
         if (status != DAO_OK) { /* another thread freed it while it was being retained */

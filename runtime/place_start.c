@@ -164,6 +164,11 @@ static dao_status_t start_fit(dao_place_t place, const char *name, const dao_pla
                                     .no_page_mapping = config->no_page_mapping || origin->has_pool};
     dao_allocator_t *large = NULL;
     dao_status_t status = dao_caching_create(&caching, &large);
+    if (status == DAO_OK && large->ops->lease_begin == NULL) {
+        dao_allocator_t *segments = large;
+        status = dao_ordered_create(origin->holds, segments, &large);
+        status = status == DAO_OK ? DAO_OK : undo(segments, status);
+    }
     return status == DAO_OK ? put_slabs_before(large, name, config->small_bytes, out_allocator) : status;
 }
 

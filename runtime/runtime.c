@@ -391,11 +391,34 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
                                          : count - (pinned_count < count ? pinned_count : count);
 }
 
-/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. */
-static bool has_finished(dao_runtime_t *runtime, const dao_deferred_t *deferred)
+/* Records the event of a free that was made while its stream was being captured, unless that goes on: then it answers false. What
+   cannot be recorded is waited for. */
+static bool record_late(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
-    return dao_runtime_is_lost(runtime) ||
-           dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY;
+    dao_stream_t *stream = deferred->stream;
+    if (stream == NULL) {
+        return true;
+    }
+    if (!dao_runtime_is_lost(runtime)) {
+        if (dao_stream_is_captured(stream)) {
+            return false;
+        }
+        if (dao_runtime_told(runtime, runtime->ops->event_record(deferred->event, stream->backend)) !=
+            DAO_OK) {
+            (void)dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
+        }
+    }
+    deferred->stream = NULL;
+    dao_stream_release(stream);
+    return true;
+}
+
+/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. */
+static bool has_finished(dao_runtime_t *runtime, dao_deferred_t *deferred)
+{
+    return record_late(runtime, deferred) &&
+           (dao_runtime_is_lost(runtime) ||
+            dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
 }
 
 /* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again after
@@ -427,12 +450,21 @@ void dao_runtime_drain_some(dao_runtime_t *runtime)
 void dao_runtime_drain_all(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
+    dao_deferred_t *captured = NULL; /* put back at the end, so that each is looked at once */
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
     while (atomic_load(&runtime->deferred_count) > 0) {
         dao_deferred_t *deferred = list_take(own, 1); /* the others stay where other threads find them */
+        if (deferred == NULL && captured != NULL) {
+            break; /* another thread may keep captured ones as well */
+        }
         if (deferred == NULL) {
             dao_thread_yield(); /* the rest is in the hands of another thread */
+            continue;
+        }
+        if (!record_late(runtime, deferred)) {
+            deferred->next = captured;
+            captured = deferred;
             continue;
         }
         if (!dao_runtime_is_lost(runtime) &&
@@ -441,6 +473,11 @@ void dao_runtime_drain_all(dao_runtime_t *runtime)
                 runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
         }
         carry_out(runtime, deferred);
+    }
+    while (captured != NULL) {
+        dao_deferred_t *next = captured->next;
+        list_append(own, captured);
+        captured = next;
     }
     (void)dao_error_restore(&record);
 }

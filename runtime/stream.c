@@ -153,6 +153,11 @@ void dao_stream_release(dao_stream_t *stream)
     }
 }
 
+bool dao_stream_is_captured(const dao_stream_t *stream)
+{
+    return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
+}
+
 void dao_stream_destroy(dao_stream_t *stream)
 {
     if (stream == NULL || runtime_check(stream->runtime, "dao_stream_destroy") != DAO_OK) {

@@ -118,40 +118,52 @@ static void give_back(const order_t *order, const dao_block_grant_t *grant)
                                       &hold); /* it was allocated just now */
 }
 
+/* Takes a block, and makes the stream wait for those who held it. */
+static dao_status_t order_take(const order_t *order, dao_place_t place, const dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
+{
+    dao_status_t status = order->allocator->ops->alloc(order->allocator, request, out_grant);
+    if (dao_allocator_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = order->allocator,
+                                    .runtime = order->runtime,
+                                    .request = request,
+                                    .out_grant = out_grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    if (status != DAO_OK || dao_hold_is_own(&out_grant->hold, order->number)) {
+        return status;
+    }
+    status = dao_holds_wait_on(order->runtime->holds, &out_grant->hold, order->number);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        give_back(order, out_grant);
+        status = dao_error_restore(&record);
+    }
+    return status;
+}
+
+/* A block that is free on a stream which is being captured has to stay free: then it is one that nobody holds. */
 static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
                                 void **out_address)
 {
     dao_block_request_t request = {
         .size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->number};
     dao_block_request_t leased;
-    const dao_block_request_t *named = dao_lease_name(&request, place, order->runtime, &leased);
-    dao_block_grant_t grant;
+    dao_block_grant_t grant = {0};
     dao_runtime_drain(order->runtime);
-    dao_status_t status = order->allocator->ops->alloc(order->allocator, named, &grant);
-    if (dao_allocator_is_short(status)) {
-        dao_pressure_need_t need = {.place = place,
-                                    .allocator = order->allocator,
-                                    .runtime = order->runtime,
-                                    .request = named,
-                                    .out_grant = &grant};
-        status = dao_pressure_relieve(&need, status);
+    dao_status_t status =
+        order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
+    if (status == DAO_ERR_BUSY) {
+        request.stream = 0;
+        status = order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
     }
-    if (status != DAO_OK) {
-        dao_events_note_alloc(place, &request, NULL, status);
-        return dao_runtime_told(order->runtime, status);
+    dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);
+    if (status == DAO_OK) {
+        *out_address = grant.address;
     }
-    if (!dao_hold_is_own(&grant.hold, order->number)) {
-        status = dao_holds_wait_on(order->runtime->holds, &grant.hold, order->number);
-    }
-    dao_events_note_alloc(place, &request, grant.address, status);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        give_back(order, &grant);
-        return dao_runtime_told(order->runtime, dao_error_restore(&record));
-    }
-    *out_address = grant.address;
-    return DAO_OK;
+    return dao_runtime_told(order->runtime, status);
 }
 
 void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
@@ -173,8 +185,11 @@ dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allo
         return status;
     }
     status = dao_holds_wait(runtime->holds, hold);
+    if (dao_hold_must_wait_elsewhere(status)) {
+        return status;
+    }
     *hold = (dao_hold_t){0};
-    return status == DAO_ERR_REENTRANT ? status : dao_allocator_free(allocator, address);
+    return dao_allocator_free(allocator, address);
 }
 
 /* Tells whether a place's device is lost, and its streams with it. */

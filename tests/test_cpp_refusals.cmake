@@ -1,4 +1,4 @@
-# Every header compiles as C++ without a warning, alone, with exceptions and without; and the compiler refuses each case
+# Every header compiles as C++ without a warning, alone, with exceptions and without, without RTTI; and the compiler refuses each case
 # of cpp_refusals.cpp with the words that stand beside it.
 # cmake -DCOMPILERS="..." -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -10,7 +10,7 @@ foreach(header IN LISTS headers)
     file(WRITE ${SCRATCH}/header.cpp "#include <${header}>\n")
     set(flags -std=c++17)
     if(header MATCHES "hpp$")
-        set(flags -std=c++17 -std=c++20 -fno-exceptions)
+        set(flags -std=c++17 -std=c++20 -fno-exceptions -fno-rtti)
     endif()
     foreach(compiler IN LISTS COMPILERS)
         foreach(flag IN LISTS flags)

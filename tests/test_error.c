@@ -22,6 +22,22 @@ static void the_library_tells_its_version(void)
     CU_ASSERT_STRING_EQUAL(dao_version(), DAO_VERSION_STRING);
 }
 
+static void shows(const char *text, const char *expected)
+{
+    CU_ASSERT_EQUAL(dao_error(DAO_ERR_INVALID, "%s", text), DAO_ERR_INVALID);
+    CU_ASSERT_STRING_EQUAL(dao_last_message(), expected);
+}
+
+/* Names of the program's are in messages, whatever they are made of. */
+static void a_message_is_one_line_of_utf8(void)
+{
+    shows("a\nb\x7f\x1b[31m", "a?b??[31m");
+    shows("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+    shows("\xff \xc3 \xe2\x82 \xf0\x9f\x98", "? ? ?? ???");         /* no first byte, and what is cut */
+    shows("\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ??? ????"); /* not the shortest form */
+    shows("\xed\xa0\x80 \xf4\x90\x80\x80 \xc2\x85", "??? ???? ??"); /* a surrogate, too large, a control */
+}
+
 static void a_failure_is_kept_with_its_message(void)
 {
     CU_ASSERT_EQUAL(dao_error_vendor(DAO_ERR_BACKEND, 42, "call %d failed", 7), DAO_ERR_BACKEND);
@@ -81,6 +97,7 @@ static void a_record_carries_a_failure_to_another_time(void)
 static CU_TestInfo tests[] = {
     {"every code has its name and text", every_code_has_its_name_and_text},
     {"the library tells its version", the_library_tells_its_version},
+    {"a message is one line of UTF-8", a_message_is_one_line_of_utf8},
     {"a failure is kept with its message", a_failure_is_kept_with_its_message},
     {"a long message is cut", a_long_message_is_cut},
     {"each thread has its own", each_thread_has_its_own},

@@ -5,6 +5,7 @@
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -21,13 +22,6 @@
 
 /* Most calls that one scenario makes; a loop that goes on longer has a bug. */
 #define CALL_COUNT_MAX 5000
-
-/* From a call that fails to the next one that does. Under sanitizers a run takes ten times as long. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define CALL_STEP 3
-#else
-#define CALL_STEP 1
-#endif
 
 /* What may fail. */
 typedef enum source { SOURCE_BACKEND, SOURCE_SYSTEM, SOURCE_COUNT } source_t;
@@ -311,10 +305,10 @@ static void fail_every_call_of(const scenario_t *scenario)
                                  persistent != 0 ? " and all after it" : "");
                     return;
                 }
-                n += CALL_STEP;
+                n += TEST_CALL_STEP;
             }
             CU_ASSERT_TRUE(n < CALL_COUNT_MAX);
-            (void)printf("    %s: %" PRIu64 " %s calls failed%s\n", scenario->name, n / CALL_STEP,
+            (void)printf("    %s: %" PRIu64 " %s calls failed%s\n", scenario->name, n / TEST_CALL_STEP,
                          source_texts[source],
                          persistent != 0 ? ", each with all after it" : ", one at a time");
         }
@@ -415,7 +409,7 @@ static void lose_at_every_call(const scenario_t *scenario, fault_call_t call, bo
 {
     unsigned failures = CU_get_number_of_failures();
     for (uint64_t n = 0; n < CALL_COUNT_MAX && run_and_lose(scenario, call, n, persistent) > 0;
-         n += CALL_STEP) {
+         n += TEST_CALL_STEP) {
         if (CU_get_number_of_failures() != failures) {
             (void)printf("    %s: the device is lost at %s, number %" PRIu64 "%s\n", scenario->name,
                          fault_call_text(call), n, persistent ? ", for good" : "");

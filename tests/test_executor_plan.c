@@ -7,6 +7,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -16,12 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slow builds run fewer seeds and let fewer calls fail. */
-#if defined(__SANITIZE_THREAD__)
-enum { VIRTUAL_SEEDS = 2, THREAD_SEEDS = 2, FAIL_EVERY = 24 };
-#else
-enum { VIRTUAL_SEEDS = 12, THREAD_SEEDS = 6, FAIL_EVERY = 3 };
-#endif
+enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4), FAIL_EVERY = 3 * TEST_CALL_STEP };
 
 enum {
     LAYERS = 6,

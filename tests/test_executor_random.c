@@ -3,6 +3,7 @@
 #include "runtime/runtime_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROGRAM_COUNT  24
+#define PROGRAM_COUNT  TEST_ROUNDS(24)
 #define KERNEL_COUNT   150
 #define TENSOR_COUNT   20
 #define SIZE_MAX_UNITS 40 /* of 256 bytes */

@@ -1,5 +1,6 @@
-# What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_.
-# cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -P test_exports.cmake
+# What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_. It needs the C library
+# alone, and with hip that vendor's runtime; no driver: a program starts where there is none.
+# cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -DBACKEND=... -P test_exports.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
@@ -42,6 +43,23 @@ elseif(segments MATCHES "STATIC_TLS")
     if(thread_local_bytes GREATER thread_local_most)
         message(SEND_ERROR "${thread_local_bytes} thread-local bytes are too many to load the library at run time")
     endif()
+endif()
+
+# What it needs, which is a part of the same listing.
+string(REGEX MATCHALL "Shared library: \\[[^]]+\\]" needed "${segments}")
+list(TRANSFORM needed REPLACE "Shared library: \\[(.*)\\]" "\\1")
+set(may_need "^(libc|libm|libpthread|librt|libdl|ld-linux)")
+if(BACKEND STREQUAL "hip")
+    string(APPEND may_need "|^libamdhip64")
+endif()
+foreach(library IN LISTS needed)
+    if(NOT library MATCHES "${may_need}" OR library MATCHES "cuda")
+        message(SEND_ERROR "needs ${library}")
+    endif()
+endforeach()
+message(STATUS "needs ${needed}")
+if(NOT needed)
+    message(SEND_ERROR "nothing that it needs was found, so that the search itself must be wrong")
 endif()
 
 list(LENGTH declared count)

@@ -5,6 +5,7 @@
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/fault_backend.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/dao.h>
@@ -27,13 +28,8 @@
 /* Most calls that one scenario makes; a loop that goes on longer has a bug. */
 #define CALL_COUNT_MAX 3000
 
-/* From a call that fails to the next one that does: test_executor_faults.c takes them all. Under sanitizers a run takes ten
-   times as long. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define CALL_STEP 23
-#else
-#define CALL_STEP 4
-#endif
+/* From a call that fails to the next one that does: test_executor_faults.c takes more of them. */
+enum { CALL_STEP = 4 * TEST_CALL_STEP };
 
 static dao_executor_t *executor;
 static program_t program;
@@ -70,13 +66,6 @@ static void begin(const dao_executor_config_t *config)
     program_init(&program, executor);
 }
 
-static dao_executor_stats_t stats_now(void)
-{
-    dao_executor_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    return stats;
-}
-
 static void end_context(void)
 {
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
@@ -92,8 +81,8 @@ static void end(void)
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(stats_now().live_tensor_count, 0);
-    CU_ASSERT_EQUAL(stats_now().file_used_bytes, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).live_tensor_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).file_used_bytes, 0);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     end_context();
 }
@@ -147,7 +136,7 @@ static void go_and_come_back(dao_file_engine_t engine)
     make(16, UNIT);
     read_all();
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    dao_executor_stats_t stats = stats_now();
+    dao_executor_stats_t stats = program_stats(&program);
     CU_ASSERT_TRUE(stats.spill_count >= 10); /* 16, less what device and host hold */
     CU_ASSERT_TRUE(stats.file_fetch_count > 0);
     CU_ASSERT_EQUAL(stats.file_out_bytes, stats.spill_count * UNIT);
@@ -178,8 +167,8 @@ static void go_through_the_pieces(dao_file_engine_t engine)
         push("change", i, RW);
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_TRUE(stats_now().spill_count >= 4);
-    CU_ASSERT_EQUAL(stats_now().peak_host_used_bytes, 0);
+    CU_ASSERT_TRUE(program_stats(&program).spill_count >= 4);
+    CU_ASSERT_EQUAL(program_stats(&program).peak_host_used_bytes, 0);
     end();
 }
 
@@ -197,14 +186,14 @@ static void what_the_file_has_is_not_written_again(void)
         read_all();
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    dao_executor_stats_t before = stats_now();
+    dao_executor_stats_t before = program_stats(&program);
     for (int round = 0; round < 3; round++) {
         read_all();
     }
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     CU_ASSERT_TRUE(before.spill_count <= 12);
-    CU_ASSERT_EQUAL(stats_now().file_out_bytes, before.file_out_bytes);
-    CU_ASSERT_TRUE(stats_now().file_in_bytes > before.file_in_bytes);
+    CU_ASSERT_EQUAL(program_stats(&program).file_out_bytes, before.file_out_bytes);
+    CU_ASSERT_TRUE(program_stats(&program).file_in_bytes > before.file_in_bytes);
     end();
 }
 
@@ -218,7 +207,7 @@ static void the_program_writes_and_reads_beyond_the_host(void)
         CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
     }
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
-    CU_ASSERT_TRUE(stats_now().spill_count >= 8);
+    CU_ASSERT_TRUE(program_stats(&program).spill_count >= 8);
     for (uint32_t i = 0; i < 12; i++) {
         CU_ASSERT_EQUAL(program_write(&program, i), DAO_OK);
     }
@@ -242,7 +231,7 @@ static void a_full_disk_loses_nothing(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), directory()));
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_TRUE(stats_now().file_failure_count > 0);
+    CU_ASSERT_TRUE(program_stats(&program).file_failure_count > 0);
     CU_ASSERT_TRUE(dao_fault_disarm() > 0);
     make(6, UNIT);
     end();
@@ -281,7 +270,7 @@ static void a_full_file_gives_up_what_the_device_has(void)
         CU_ASSERT_EQUAL(program_push(&program, &both), DAO_OK);
         CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
     }
-    CU_ASSERT_TRUE(stats_now().peak_file_used_bytes <= 3 * UNIT);
+    CU_ASSERT_TRUE(program_stats(&program).peak_file_used_bytes <= 3 * UNIT);
     end();
 }
 
@@ -293,7 +282,7 @@ static void the_limit_of_the_file_holds(void)
     make(12, UNIT);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_HOST_FULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "raise its limit"));
-    CU_ASSERT_TRUE(stats_now().peak_file_used_bytes <= 3 * UNIT);
+    CU_ASSERT_TRUE(program_stats(&program).peak_file_used_bytes <= 3 * UNIT);
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     for (uint32_t i = 0; i < 5; i++) {
         program_drop(&program, i); /* so that there is room again */
@@ -443,7 +432,7 @@ static void a_lost_device_that_runs_on_touches_nothing(void)
     program_init(&program, executor);
     make(8, UNIT); /* the host is full: writes have begun that are not waited for */
     CU_ASSERT_EQUAL(program_read(&program, 7), DAO_OK);
-    CU_ASSERT_TRUE(stats_now().spill_count > 0);
+    CU_ASSERT_TRUE(program_stats(&program).spill_count > 0);
     fault_backend_arm(FAULT_CALL_LOSS, 0, true);
     push("lost", 7, RW);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
@@ -514,7 +503,20 @@ static void virtual_time_is_what_the_settings_say(void)
     }
 }
 
+/* A share of small arenas, at most 16 MiB where a larger share is no more, up to 64 MiB. */
+static void pieces_grow_with_the_arena(void)
+{
+    const uint64_t mib = MIB, gib = 1024 * mib;
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(0), DAO_FILE_STAGING_BYTES_MIN);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(mib), mib / 16);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(gib), 16 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(4 * gib), 16 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(8 * gib), 32 * mib);
+    CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(80 * gib), 64 * mib);
+}
+
 static CU_TestInfo tests[] = {
+    {"pieces grow with the arena", pieces_grow_with_the_arena},
     {"tensors go on to the file and come back", tensors_go_on_to_the_file_and_come_back},
     {"tensors larger than the host go through pinned pieces",
      tensors_larger_than_the_host_go_through_pinned_pieces},

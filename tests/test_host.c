@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "tests/contract/allocator_contract.h"
+#include "tests/support/sanitizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -228,7 +229,8 @@ static void prefaulted_regions_are_there_at_once(void)
     }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have a malloc of their own */
+#if !defined(TEST_HAS_ADDRESS_SANITIZER) &&                                                                  \
+    !defined(TEST_HAS_THREAD_SANITIZER) /* they have a malloc of their own */
 /* Gives how many bytes of the process are there. */
 static size_t process_bytes(void)
 {
@@ -266,7 +268,7 @@ static CU_TestInfo tests[] = {
     {"what the system refuses is a warning", what_the_system_refuses_is_a_warning},
     {"explicit huge pages are used or missed", explicit_huge_pages_are_used_or_missed},
     {"prefaulted regions are there at once", prefaulted_regions_are_there_at_once},
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(TEST_HAS_ADDRESS_SANITIZER) && !defined(TEST_HAS_THREAD_SANITIZER)
     {"trim gives back what malloc keeps", trim_gives_back_what_malloc_keeps},
 #endif
 

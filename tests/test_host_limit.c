@@ -15,11 +15,6 @@ static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 static const dao_place_t pinned = {DAO_PLACE_KIND_PINNED, 0};
 static const dao_place_t other_pinned = {DAO_PLACE_KIND_PINNED, 1};
 
-static void stop(void)
-{
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
 static dao_host_stats_t host_now(void)
 {
     dao_host_stats_t stats = {0};

@@ -56,6 +56,14 @@ only_base_calls_the_system() {
     done
 }
 
+# libdao is linked with libc alone: what -O2 makes instructions of is a call of libm without it.
+libdao_needs_no_libm() {
+    for file in $(sources include base planning backends allocators runtime); do
+        code "$file" | grep -E '\b(ceil|floor|l*round|trunc|sqrt|cbrt|pow|exp2?|log2?|log10|fmod|fmin|fmax|ldexp)[fl]?\(' |
+            breach "libdao is not linked with libm"
+    done
+}
+
 # Functions whose first parameter is a place take one of any type in C: by dao/typed.h, or by a macro beside them.
 places_have_any_type() {
     for file in include/dao/*.h; do
@@ -78,7 +86,8 @@ vendor_headers_stay_at_home() {
     for file in $(sources $layers tests bench examples); do
         case $file in
         backends/cuda/* | backends/hip/* | tests/loopback/cuda.c | tests/loopback/hip.c | \
-            tests/support/hold_cuda.c | tests/support/hold_hip.c | tests/test_cuda_batch.c) ;;
+            tests/support/capture_cuda.c | tests/support/capture_hip.c | tests/support/hold_cuda.c | \
+            tests/support/hold_hip.c | tests/test_cuda_batch.c) ;;
         *)
             code "$file" | grep -E '# *include *[<"](cuda|hip/|nvml|nv[A-Z]|hsa|rocm)' |
                 breach "a vendor's header outside its folder"
@@ -155,6 +164,7 @@ everything_is_formatted() {
 
 readme_shows_the_first_program
 only_base_calls_the_system
+libdao_needs_no_libm
 places_have_any_type
 vendor_headers_stay_at_home
 includes_point_down

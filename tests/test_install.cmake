@@ -18,6 +18,16 @@ if(CXX_COMPILER)
     run(${SCRATCH}/by_cmake/consumer_cpp)
 endif()
 
+# The command needs nothing but what is installed with it: no library of the build.
+if(EXISTS ${BUILD}/dao)
+    run(${SCRATCH}/prefix/bin/dao --version)
+    foreach(file IN ITEMS share/man/man1/dao.1 share/bash-completion/completions/dao)
+        if(NOT EXISTS ${SCRATCH}/prefix/${file})
+            message(FATAL_ERROR "${file} was not installed")
+        endif()
+    endforeach()
+endif()
+
 set(ENV{PKG_CONFIG_PATH} ${SCRATCH}/prefix/${LIBDIR}/pkgconfig)
 execute_process(COMMAND pkg-config --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)
@@ -26,7 +36,19 @@ run(${COMPILER} ${SOURCE}/tests/consumer/consumer.c -o ${SCRATCH}/by_pkg_config 
 set(ENV{LD_LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
 run(${SCRATCH}/by_pkg_config)
 
+# Each plug-in as a framework loads it: by its path alone. Not where a sanitizer has to come with the program.
+if(NOT FLAGS)
+    set(ENV{LD_LIBRARY_PATH})
+    file(WRITE ${SCRATCH}/load.c "#include <dlfcn.h>
+        int main(int argc, char **argv) { return argc == 2 && dlopen(argv[1], RTLD_NOW) != 0 ? 0 : 1; }\n")
+    run(${COMPILER} ${SCRATCH}/load.c -o ${SCRATCH}/load ${FLAGS} -ldl)
+    foreach(plugin IN LISTS PLUGINS)
+        run(${SCRATCH}/load ${SCRATCH}/prefix/${LIBDIR}/lib${plugin}.so)
+    endforeach()
+endif()
+
 # Each plug-in's header and library, by a program that has nothing but them.
+set(ENV{LD_LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
 set(ENV{LIBRARY_PATH} ${SCRATCH}/prefix/${LIBDIR})
 list(TRANSFORM PLUGIN_INCLUDES PREPEND -isystem)
 foreach(plugin IN LISTS PLUGINS)

@@ -1,7 +1,9 @@
 /* Stream order and leases in front of allocators that have neither: the contract of allocators, what each sentence says, a
-   model at random, and what fails. Each test runs over every strategy of whole blocks, and over a hardened one. */
+   model at random, and what fails. Each test runs over every strategy of whole blocks, over a hardened one, and over segments,
+   which follow streams themselves. */
 #include "allocators/ordered.h"
 
+#include "allocators/caching.h"
 #include "allocators/hardened.h"
 #include "allocators/strategy.h"
 #include "base/error.h"
@@ -81,6 +83,18 @@ static dao_status_t hardened_create(const dao_strategy_config_t *config, dao_all
     return status;
 }
 
+/* Follows streams itself: blocks of leases alone wait in front of it. */
+static dao_status_t segmented_create(const dao_strategy_config_t *config, dao_allocator_t **out_allocator)
+{
+    dao_caching_config_t caching = {.ops = heap_backend_ops(heap),
+                                    .device = heap_backend_device(heap),
+                                    .name = config->name,
+                                    .holds = streams.holds,
+                                    .segment_bytes = config->segment_bytes,
+                                    .limit_bytes = config->limit_bytes};
+    return dao_caching_create(&caching, out_allocator);
+}
+
 typedef struct kind {
     dao_status_t (*create)(const dao_strategy_config_t *config, dao_allocator_t **out_allocator);
     size_t segment_bytes;
@@ -88,12 +102,13 @@ typedef struct kind {
     bool is_uncached;
 } kind_t;
 
-enum { BUDDY, CLASSES, SYSTEM, HARDENED, KIND_COUNT };
+enum { BUDDY, CLASSES, SYSTEM, HARDENED, SEGMENTED, KIND_COUNT };
 
 static const kind_t kinds[KIND_COUNT] = {{dao_binary_buddy_create, 1 * MIB, false, false},
                                          {dao_size_class_create, 0, false, false},
                                          {dao_system_create, 0, false, true},
-                                         {hardened_create, 1 * MIB, true, false}};
+                                         {hardened_create, 1 * MIB, true, false},
+                                         {segmented_create, 1 * MIB, false, false}};
 
 static dao_status_t make(const kind_t *kind, size_t limit_bytes, dao_allocator_t **out_allocator)
 {
@@ -190,6 +205,11 @@ static void class_contract_begin(void)
 static void system_contract_begin(void)
 {
     contract_begin_on(SYSTEM);
+}
+
+static void segments_contract_begin(void)
+{
+    contract_begin_on(SEGMENTED);
 }
 
 /* ---- helpers ---- */
@@ -361,6 +381,32 @@ static void what_waits_is_shown_as_pending(void)
     }
 }
 
+static char *take_aligned(size_t size_bytes, size_t alignment_bytes, int stream)
+{
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .alignment_bytes = alignment_bytes, .stream = streams.numbers[stream]};
+    dao_block_grant_t grant = {0};
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_EQUAL((uintptr_t)grant.address % alignment_bytes, 0);
+    return grant.address;
+}
+
+/* A request that is aligned gets a larger piece, in which it can be so wherever that lies: a plain block is refused to it. */
+static void a_block_that_is_refused_hides_no_other(void)
+{
+    begin(SYSTEM, 0);
+    char *plain = take(14 * KIB, 0, 0);
+    CU_ASSERT_EQUAL_FATAL((uintptr_t)plain % (4 * KIB), 0); /* by itself: so it is offered first */
+    char *aligned = take_aligned(14 * KIB, 4 * KIB, 0);
+    give(plain, 0);
+    give(aligned, 0);
+    CU_ASSERT_PTR_EQUAL(take_aligned(14 * KIB, 4 * KIB, 0), aligned);
+    CU_ASSERT_PTR_EQUAL(take(14 * KIB, 0, 0), plain);
+    give(plain, 0);
+    give(aligned, 0);
+    end();
+}
+
 /* ---- leases ---- */
 
 static void a_lease_keeps_its_addresses(void)
@@ -369,7 +415,8 @@ static void a_lease_keeps_its_addresses(void)
         begin(k, 0);
         uint32_t lease = lease_begin(), other = lease_begin();
         char *block = take(100 * KIB, -1, lease), *kept = take(10 * KIB, 0, lease);
-        memset(block, 0x5a, 100 * KIB);
+        bool has_bytes = k != SEGMENTED; /* the others' memory can be reached */
+        memset(block, 0x5a, has_bytes ? 100 * KIB : 0);
         dao_block_lease_stats_t held;
         allocator->ops->lease_stats(allocator, lease, &held);
         CU_ASSERT_EQUAL(held.live_count, 2);
@@ -384,9 +431,9 @@ static void a_lease_keeps_its_addresses(void)
             CU_ASSERT_PTR_NOT_EQUAL(elsewhere[i], block);
             give(elsewhere[i], -1);
         }
-        CU_ASSERT_EQUAL(block[0], 0x5a); /* the memory is the lease's */
+        CU_ASSERT_TRUE(!has_bytes || block[0] == 0x5a); /* the memory is the lease's */
         CU_ASSERT_PTR_EQUAL(take(100 * KIB, -1, lease), block);
-        CU_ASSERT_EQUAL(block[100 * KIB - 1], 0x5a);
+        CU_ASSERT_TRUE(!has_bytes || block[100 * KIB - 1] == 0x5a);
         allocator->ops->lease_stats(allocator, lease, &held);
         CU_ASSERT_EQUAL(held.held_bytes, held_bytes);
         CU_ASSERT_EQUAL(held.live_count, 2);
@@ -418,6 +465,30 @@ static void a_lease_follows_streams(void)
         told_streams_finish(0);
         end(); /* with live blocks */
     }
+}
+
+static void beside_a_lease_segments_follow_streams_themselves(void)
+{
+    begin(SEGMENTED, 0);
+    uint32_t lease = lease_begin();
+    char *leased = take(100 * KIB, 0, lease);
+    char *block = take(100 * KIB, 0, 0), *marked = take(100 * KIB, 0, 0), *end_block = take(10 * KIB, -1, 0);
+    CU_ASSERT_EQUAL(allocator->ops->stream_mark(allocator, marked, streams.numbers[1]), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->stream_mark(allocator, leased, streams.numbers[1]), DAO_OK);
+    give(block, 0);
+    give(marked, 0);
+    CU_ASSERT_PTR_EQUAL(take(30 * KIB, 0, 0), block); /* a part of what the stream holds */
+    give(leased, 0);
+    CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, lease), leased); /* the other stream may use it */
+    told_streams_finish(0);
+    CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, lease), leased);
+    told_streams_finish(1);
+    (void)dao_holds_poll(streams.holds); /* under a lease nobody asks */
+    CU_ASSERT_PTR_EQUAL(take(100 * KIB, 0, lease), leased);
+    CU_ASSERT_PTR_NOT_EQUAL(take(100 * KIB, 0, 0), leased);
+    give(end_block, -1);
+    allocator->ops->lease_end(allocator, lease);
+    end(); /* with live blocks */
 }
 
 static void there_are_eight_leases(void)
@@ -783,8 +854,10 @@ static CU_TestInfo tests[] = {
     {"where nothing else is left another stream waits", where_nothing_else_is_left_another_stream_waits},
     {"only blocks of streams are marked", only_blocks_of_streams_are_marked},
     {"what waits is shown as pending", what_waits_is_shown_as_pending},
+    {"a block that is refused hides no other", a_block_that_is_refused_hides_no_other},
     {"a lease keeps its addresses", a_lease_keeps_its_addresses},
     {"a lease follows streams", a_lease_follows_streams},
+    {"beside a lease segments follow streams themselves", beside_a_lease_segments_follow_streams_themselves},
     {"there are eight leases", there_are_eight_leases},
     {"bytes are looked at when the stream has passed", bytes_are_looked_at_when_the_stream_has_passed},
     {"bytes out of reach are looked at later", bytes_out_of_reach_are_looked_at_later},
@@ -802,6 +875,8 @@ int main(void)
                              {"ordered size classes, contract", NULL, NULL, class_contract_begin,
                               contract_end, allocator_contract_tests},
                              {"ordered pass-through, contract", NULL, NULL, system_contract_begin,
+                              contract_end, allocator_contract_tests},
+                             {"leases of segments, contract", NULL, NULL, segments_contract_begin,
                               contract_end, allocator_contract_tests},
                              {"ordered", NULL, NULL, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};

@@ -26,13 +26,6 @@ static void begin(const dao_executor_config_t *config)
     program_init(&program, executor);
 }
 
-static dao_executor_stats_t stats_now(void)
-{
-    dao_executor_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
-    return stats;
-}
-
 static void end(void)
 {
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
@@ -70,7 +63,7 @@ static void device_time_bounds_what_is_in_flight(void)
     begin(&config);
     push_work(&one_ms, FIRST_KERNELS);
     CU_ASSERT_TRUE(in_flight() >= 39 && in_flight() <= 41);
-    CU_ASSERT_TRUE(stats_now().throttle_count > 0);
+    CU_ASSERT_TRUE(program_stats(&program).throttle_count > 0);
     push_work(&ten_ms, 1000); /* the mean follows */
     CU_ASSERT_TRUE(in_flight() >= 4 && in_flight() <= 6);
     push_work(&one_ms, 2000);
@@ -112,13 +105,13 @@ static void near_the_device_victims_are_copied_out_ahead(void)
     make(8);
     push_work(&one_ms, 200);
     uint64_t high = (8 * DAO_CLEAN_HIGH_PERCENT + 99) / 100;
-    CU_ASSERT_EQUAL(stats_now().clean_ahead_count, high);
-    CU_ASSERT_EQUAL(stats_now().out_bytes, high * UNIT);
-    CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    CU_ASSERT_EQUAL(program_stats(&program).clean_ahead_count, high);
+    CU_ASSERT_EQUAL(program_stats(&program).out_bytes, high * UNIT);
+    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 0);
     make(4);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(stats_now().eviction_count, 4);
-    CU_ASSERT_EQUAL(stats_now().clean_eviction_count, 4);
+    CU_ASSERT_EQUAL(program_stats(&program).eviction_count, 4);
+    CU_ASSERT_EQUAL(program_stats(&program).clean_eviction_count, 4);
     end();
 }
 
@@ -135,7 +128,7 @@ static void elsewhere_nothing_is_copied_ahead(void)
         push_work(&one_ms, FIRST_KERNELS);
         make(8);
         push_work(&one_ms, 200);
-        CU_ASSERT_EQUAL(stats_now().clean_ahead_count, 0);
+        CU_ASSERT_EQUAL(program_stats(&program).clean_ahead_count, 0);
         end();
     }
 }

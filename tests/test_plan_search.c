@@ -3,6 +3,7 @@
 #include "base/fault.h"
 #include "planning/search_fit.h"
 #include "tests/support/plans.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/trace.h"
 
 #include <inttypes.h>
@@ -10,14 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The thread sanitizer takes ten times as long, and sees one thread here. */
-#if defined(__SANITIZE_THREAD__)
-#define SMALL_ROUNDS   200u
-#define PERFECT_ROUNDS 10u
-#else
-#define SMALL_ROUNDS   2000u
-#define PERFECT_ROUNDS 100u
-#endif
+#define SMALL_ROUNDS   TEST_ROUNDS(2000u)
+#define PERFECT_ROUNDS TEST_ROUNDS(100u)
 
 /* What the search knows; closed lives and margins are times like others to it. */
 #define KNOWN_FEATURES                                                                                       \

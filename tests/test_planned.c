@@ -267,6 +267,55 @@ static void a_range_in_use_is_not_given_twice(void)
     step_end();
 }
 
+static uint64_t reserved_now(void)
+{
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    return stats.reserved_bytes;
+}
+
+static void a_step_that_deviates_grows_the_place_by_little(void)
+{
+    enum { BLOCK_BYTES = 256 << 10, COUNT_MAX = 256 };
+    void *blocks[COUNT_MAX];
+    uint32_t count = 0;
+    whole_step(false);
+    step_begin();
+    uint64_t before_bytes = reserved_now();
+    while (reserved_now() == before_bytes && count < COUNT_MAX) {
+        blocks[count++] = take(BLOCK_BYTES);
+    }
+    CU_ASSERT_EQUAL(reserved_now() - before_bytes, DAO_PAGE_BYTES);
+    while (count > 0) {
+        give(blocks[--count]);
+    }
+    step_end();
+}
+
+static void a_step_that_went_astray_is_forgotten(void)
+{
+    enum { STRAY_COUNT = 64, STRAY_BYTES = 8000, FORGOTTEN_COUNT = 16 };
+    void *strays[STRAY_COUNT];
+    whole_step(false);
+    step_begin();
+    for (uint32_t i = 0; i < STRAY_COUNT; i++) { /* nothing of these is in the plan */
+        strays[i] = take(STRAY_BYTES + i);
+    }
+    run_step(false);
+    for (uint32_t i = 0; i < STRAY_COUNT; i++) {
+        give(strays[i]);
+    }
+    step_end();
+    if (page_bytes == 0) {
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
+        CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
+    }
+    for (uint32_t i = 0; i < FORGOTTEN_COUNT; i++) {
+        whole_step(false);
+    }
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+}
+
 static void blocks_may_outlive_a_step(void)
 {
     void *last = NULL;
@@ -586,6 +635,8 @@ static CU_TestInfo tests[] = {
     {"equal steps are served whole", equal_steps_are_served_whole},
     {"an extra block costs no other its place", an_extra_block_costs_no_other_its_place},
     {"a range in use is not given twice", a_range_in_use_is_not_given_twice},
+    {"a step that deviates grows the place by little", a_step_that_deviates_grows_the_place_by_little},
+    {"a step that went astray is forgotten", a_step_that_went_astray_is_forgotten},
     {"blocks may outlive a step", blocks_may_outlive_a_step},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},
     {"limits and trimming count the arena", limits_and_trimming_count_the_arena},

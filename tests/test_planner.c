@@ -2,22 +2,16 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "tests/support/plans.h"
+#include "tests/support/sanitizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sanitizers take three to ten times as long. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SMALL_ROUNDS  200u
-#define LARGER_ROUNDS 20u
-#define BOUND_BUFFERS 100000u
-#else
-#define SMALL_ROUNDS  1200u
-#define LARGER_ROUNDS 300u
-#define BOUND_BUFFERS 1000000u
-#endif
+#define SMALL_ROUNDS  TEST_ROUNDS(1200u)
+#define LARGER_ROUNDS TEST_ROUNDS(300u)
+#define BOUND_BUFFERS TEST_ROUNDS(1000000u)
 
 static dao_test_plan_t plan;
 

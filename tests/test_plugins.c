@@ -16,7 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-#define DEVICES      2
 #define THREADS      6
 #define ROUNDS       150
 #define BLOCK_BYTES  ((size_t)3 << 20)
@@ -42,6 +41,7 @@ static const char *(*torch_last_message)(void);
 
 static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0};
 static const dao_place_t pinned_0 = {DAO_PLACE_KIND_PINNED, 0};
+static int last_device; /* the second one, if there are two */
 
 static void *library_open(const char *path)
 {
@@ -82,6 +82,11 @@ static int plugins_load(void)
     function_find(cupy, "dao_cupy_alloc", &cupy_alloc);
     function_find(cupy, "dao_cupy_free", &cupy_free);
     torch_init(1);
+    int32_t count = 0;
+    if (dao_device_count(&count) != DAO_OK || count < 1) {
+        return 1;
+    }
+    last_device = count > 1 ? 1 : 0;
     return 0;
 }
 
@@ -110,7 +115,7 @@ static void any_device_number_is_answered(void)
         CU_ASSERT_PTR_NULL(cupy_alloc(NULL, 1000, none[i]));
         torch_free(NULL, 0, none[i], NULL);
     }
-    for (int device = 0; device < DEVICES; device++) {
+    for (int device = 0; device <= last_device; device++) {
         void *address = torch_alloc(1000, device, NULL);
         CU_ASSERT_PTR_NOT_NULL(address);
         CU_ASSERT_EQUAL((uintptr_t)address % 256, 0);
@@ -242,8 +247,8 @@ static void threads_do_not_disturb_each_other(void)
     uint64_t seed = dao_test_seed("plugins", 0x70c4);
     user_t users[THREADS] = {0};
     for (int i = 0; i < THREADS; i++) {
-        users[i] =
-            (user_t){.seed = dao_test_random(&seed), .device = i % DEVICES, .value = (unsigned char)(i + 1)};
+        users[i] = (user_t){
+            .seed = dao_test_random(&seed), .device = i % (last_device + 1), .value = (unsigned char)(i + 1)};
         CU_ASSERT_EQUAL_FATAL(pthread_create(&users[i].thread, NULL, work_and_free_early, &users[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -284,51 +289,51 @@ static unsigned long long figure(const char *text, const char *name)
 static void statistics_are_there(void)
 {
     char text[4096];
-    void *block = torch_alloc(BLOCK_BYTES, 1, NULL);
-    size_t length = torch_memory_stats(1, NULL, 0);
+    void *block = torch_alloc(BLOCK_BYTES, last_device, NULL);
+    size_t length = torch_memory_stats(last_device, NULL, 0);
     CU_ASSERT_TRUE_FATAL(length > 100 && length <= sizeof(text));
-    CU_ASSERT_EQUAL(torch_memory_stats(1, text, sizeof(text)), length);
+    CU_ASSERT_EQUAL(torch_memory_stats(last_device, text, sizeof(text)), length);
     CU_ASSERT_EQUAL(strlen(text) + 1, length);
     CU_ASSERT_TRUE(text[0] == '{' && text[length - 2] == '}');
     CU_ASSERT_TRUE(figure(text, "allocated_bytes.all.current") >= BLOCK_BYTES);
     CU_ASSERT_TRUE(figure(text, "requested_bytes.all.current") >= BLOCK_BYTES);
     text[0] = text[5] = 'x';
-    CU_ASSERT_EQUAL(torch_memory_stats(1, text, 5), length); /* cut */
+    CU_ASSERT_EQUAL(torch_memory_stats(last_device, text, 5), length); /* cut */
     CU_ASSERT_TRUE(text[4] == '\0' && text[5] == 'x');
     CU_ASSERT_EQUAL(torch_memory_stats(1000, text, sizeof(text)), 0);
-    torch_free(block, BLOCK_BYTES, 1, NULL);
+    torch_free(block, BLOCK_BYTES, last_device, NULL);
 }
 
 static void the_hooks_do_what_pytorch_asks(void)
 {
-    dao_place_t device_1 = dao_place_of(dao_device_place(1));
-    void *block = torch_alloc(BLOCK_BYTES, 1, NULL);
+    dao_place_t device = dao_place_of(dao_device_place(last_device));
+    void *block = torch_alloc(BLOCK_BYTES, last_device, NULL);
     size_t size_bytes = 0;
     char *base = torch_base_alloc((char *)block + 100, &size_bytes);
     CU_ASSERT_PTR_NOT_NULL(base);
     CU_ASSERT_TRUE(base <= (char *)block && base + size_bytes >= (char *)block + BLOCK_BYTES);
     CU_ASSERT_PTR_NULL(torch_base_alloc(&size_bytes, &size_bytes));
     CU_ASSERT_EQUAL(size_bytes, 0);
-    torch_free(block, BLOCK_BYTES, 1, NULL);
-    CU_ASSERT_EQUAL(dao_device_synchronize(1), DAO_OK);
+    torch_free(block, BLOCK_BYTES, last_device, NULL);
+    CU_ASSERT_EQUAL(dao_device_synchronize(last_device), DAO_OK);
     torch_reset();
     dao_stats_t stats;
-    CU_ASSERT_EQUAL(dao_stats_get(device_1, &stats), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stats_get(device, &stats), DAO_OK);
     CU_ASSERT_TRUE(stats.reserved_bytes < BLOCK_BYTES);
     dao_device_info_t info;
-    CU_ASSERT_EQUAL_FATAL(dao_device_query(1, &info), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_device_query(last_device, &info), DAO_OK);
     size_t half_bytes = (size_t)info.total_bytes / 2;
-    torch_memory_fraction(0.25, 1);
-    CU_ASSERT_PTR_NULL(torch_alloc(half_bytes, 1, NULL));
-    torch_memory_fraction(0.0, 1);
-    CU_ASSERT_PTR_NULL(torch_alloc(1, 1, NULL));
-    torch_memory_fraction(-1.0, 1); /* told, as is what is no number: nothing is changed */
-    torch_memory_fraction(NAN, 1);
-    CU_ASSERT_PTR_NULL(torch_alloc(1, 1, NULL));
-    torch_memory_fraction(1.0, 1);
-    block = torch_alloc(half_bytes, 1, NULL);
+    torch_memory_fraction(0.25, last_device);
+    CU_ASSERT_PTR_NULL(torch_alloc(half_bytes, last_device, NULL));
+    torch_memory_fraction(0.0, last_device);
+    CU_ASSERT_PTR_NULL(torch_alloc(1, last_device, NULL));
+    torch_memory_fraction(-1.0, last_device); /* told, as is what is no number: nothing is changed */
+    torch_memory_fraction(NAN, last_device);
+    CU_ASSERT_PTR_NULL(torch_alloc(1, last_device, NULL));
+    torch_memory_fraction(1.0, last_device);
+    block = torch_alloc(half_bytes, last_device, NULL);
     CU_ASSERT_PTR_NOT_NULL(block);
-    torch_free(block, half_bytes, 1, NULL);
+    torch_free(block, half_bytes, last_device, NULL);
     torch_memory_fraction(0.5, 1000); /* told */
 }
 

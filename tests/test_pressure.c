@@ -15,16 +15,6 @@ static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 static const dao_place_t pinned = {DAO_PLACE_KIND_PINNED, 0};
 
-static void start(void)
-{
-    start_with(0, false);
-}
-
-static void stop(void)
-{
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
 /* ---- callbacks ---- */
 
 /* A stash that a callback can give up, and what the callback saw. */

@@ -2,6 +2,7 @@
    is run with its sizes divided where the build is slow; every structure stays as recorded. */
 #include "base/host.h"
 #include "tests/support/fault_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tests/support/trace.h"
 #include "tools/read_json_step.h"
@@ -12,9 +13,9 @@
 #include <string.h>
 
 /* Slow builds run fewer cells: the same code under the same orders, only less often. */
-#if defined(__SANITIZE_THREAD__)
+#if defined(TEST_HAS_THREAD_SANITIZER)
 enum { SIZE_DIVISOR = 256, SEED_COUNT = 1, OTHER_COUNT = 1, FIRST_PERCENT = 2, WALKED_NTH = 6 };
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(TEST_HAS_ADDRESS_SANITIZER)
 enum { SIZE_DIVISOR = 16, SEED_COUNT = 2, OTHER_COUNT = 2, FIRST_PERCENT = 0, WALKED_NTH = 6 };
 #else
 enum { SIZE_DIVISOR = 8, SEED_COUNT = 3, OTHER_COUNT = 4, FIRST_PERCENT = 0, WALKED_NTH = 2 };

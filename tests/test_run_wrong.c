@@ -2,6 +2,7 @@
    puts __wrap_dao_backend_ops() before the library's own, so that the whole command runs on that device. */
 #define _GNU_SOURCE
 #include "backends/backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 #include "tools/options.h"
 #include "tools/read_json_step.h"
@@ -15,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SIZE_DIVISOR = 256, LOOK_COUNT = 16 };
+enum {
+    SIZE_DIVISOR = 256,
+    LOOK_COUNT = 2 + TEST_ROUNDS(14)
+}; /* the first copy, the last, and between them */
 
 const dao_backend_ops_t *__real_dao_backend_ops(void);
 const dao_backend_ops_t *__wrap_dao_backend_ops(void);

@@ -96,6 +96,25 @@ static void every_place_can_be_served(void)
     }
 }
 
+static void a_prefaulted_arena_counts_no_block(void)
+{
+    dao_stats_t stats[2];
+    for (int i = 0; i < 2; i++) {
+        library_stop();
+        library_start();
+        serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .prefault = i == 1});
+        for (int step = 0; step < 4; step++) {
+            whole_step(host);
+        }
+        CU_ASSERT_TRUE(stats_of(host).is_serving);
+        must(dao_stats_get(host, &stats[i]));
+    }
+    CU_ASSERT_EQUAL(stats[1].alloc_count, stats[0].alloc_count);
+    CU_ASSERT_EQUAL(stats[1].free_count, stats[0].free_count);
+    CU_ASSERT_EQUAL(stats[1].peak_used_bytes, stats[0].peak_used_bytes);
+    CU_ASSERT_EQUAL(stats[1].used_bytes, 0);
+}
+
 static dao_status_t stop_while_writing(const char *text, size_t text_bytes, void *user)
 {
     (void)text;
@@ -360,6 +379,7 @@ static void the_order_of_streams_is_kept_in_the_arena(void)
 
 static CU_TestInfo tests[] = {
     {"every place can be served", every_place_can_be_served},
+    {"a prefaulted arena counts no block", a_prefaulted_arena_counts_no_block},
     {"the library is not stopped while a plan is shown", the_library_is_not_stopped_while_a_plan_is_shown},
     {"bins serve every order", bins_serve_every_order},
     {"a place that is not configured has no plans", a_place_that_is_not_configured_has_no_plans},

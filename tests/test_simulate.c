@@ -254,23 +254,41 @@ static void no_scheme_is_below_the_bound(void)
     }
 }
 
+static void compare_plan_with_replay(const dao_swap_problem_t *problem)
+{
+    dao_swap_plan_t *plan = NULL;
+    dao_simulation_t result;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(problem, NULL, &plan), DAO_OK);
+    const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+    CU_ASSERT_EQUAL_FATAL(dao_simulate_plan(problem, schedule, 8, &result), DAO_OK);
+    uint64_t apart_ns = result.step_ns > schedule->step_ns ? result.step_ns - schedule->step_ns
+                                                           : schedule->step_ns - result.step_ns;
+    CU_ASSERT_TRUE(apart_ns <= schedule->step_ns / 1000);
+    CU_ASSERT_EQUAL(result.in_bytes, schedule->in_bytes);
+    CU_ASSERT_EQUAL(result.out_bytes, schedule->out_bytes);
+    CU_ASSERT_EQUAL(schedule->file_bytes > 0, problem->file.in_bytes_per_second != 0);
+    dao_simulation_finish(&result);
+    dao_swap_plan_destroy(plan);
+}
+
 /* What the plan says of its own time is what its replay takes: both count the same things in two ways. */
 static void a_plan_takes_the_time_that_it_says(void)
 {
     for (uint64_t capacity = peak_bytes; capacity > least_bytes; capacity -= peak_bytes / 3) {
-        dao_swap_plan_t *plan = NULL;
-        dao_simulation_t result;
         recorded.problem.capacity_bytes = capacity;
-        CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&recorded.problem, NULL, &plan), DAO_OK);
-        const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
-        CU_ASSERT_EQUAL_FATAL(dao_simulate_plan(&recorded.problem, schedule, 8, &result), DAO_OK);
-        uint64_t apart_ns = result.step_ns > schedule->step_ns ? result.step_ns - schedule->step_ns
-                                                               : schedule->step_ns - result.step_ns;
-        CU_ASSERT_TRUE(apart_ns <= schedule->step_ns / 1000);
-        CU_ASSERT_EQUAL(result.in_bytes, schedule->in_bytes);
-        CU_ASSERT_EQUAL(result.out_bytes, schedule->out_bytes);
-        dao_simulation_finish(&result);
-        dao_swap_plan_destroy(plan);
+        compare_plan_with_replay(&recorded.problem);
+    }
+}
+
+static void a_plan_with_a_file_takes_the_time_that_it_says(void)
+{
+    dao_swap_problem_t problem = recorded.problem;
+    problem.capacity_bytes = peak_bytes / 2;
+    problem.file = problem.host;
+    problem.file.in_bytes_per_second /= 2;
+    for (uint64_t host_bytes = 1; host_bytes < peak_bytes / 4; host_bytes += peak_bytes / 10) {
+        problem.host.limit_bytes = host_bytes;
+        compare_plan_with_replay(&problem);
     }
 }
 
@@ -294,16 +312,15 @@ static void what_is_learnt_is_the_plan(void)
     dao_swap_plan_destroy(plan);
 }
 
-static void a_plan_without_memory_leaves_nothing_behind(void)
+static void replay_without_memory(const dao_swap_problem_t *problem)
 {
     dao_swap_plan_t *plan = NULL;
-    dao_swap_problem_t problem = two_kernels(RW, SIZE);
-    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&problem, NULL, &plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(problem, NULL, &plan), DAO_OK);
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     for (uint64_t n = 0; status != DAO_OK; n++) {
         dao_simulation_t result;
         dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
-        status = dao_simulate_plan(&problem, dao_swap_plan_schedule(plan), 2, &result);
+        status = dao_simulate_plan(problem, dao_swap_plan_schedule(plan), 2, &result);
         bool has_fired = dao_fault_disarm() > 0;
         if (status == DAO_OK) {
             CU_ASSERT_EQUAL(result.step_ns, 2 * (OUT_NS + IN_NS + KERNEL_NS));
@@ -312,6 +329,15 @@ static void a_plan_without_memory_leaves_nothing_behind(void)
         }
     }
     dao_swap_plan_destroy(plan);
+}
+
+static void a_plan_without_memory_leaves_nothing_behind(void)
+{
+    dao_swap_problem_t problem = two_kernels(RW, SIZE);
+    replay_without_memory(&problem);
+    problem.host.limit_bytes = 1; /* all goes to the file, which is as fast */
+    problem.file = link;
+    replay_without_memory(&problem);
 }
 
 static void zero_sized_tensors_are_left_out(void)
@@ -351,6 +377,7 @@ static CU_TestInfo with_a_recorded_step[] = {
     {"every run is the same", every_run_is_the_same},
     {"no scheme is below the bound", no_scheme_is_below_the_bound},
     {"a plan takes the time that it says", a_plan_takes_the_time_that_it_says},
+    {"a plan with a file takes the time that it says", a_plan_with_a_file_takes_the_time_that_it_says},
     {"what is learnt is the plan", what_is_learnt_is_the_plan},
     {"a plan without memory leaves nothing behind", a_plan_without_memory_leaves_nothing_behind},
     {"zero-sized tensors are left out", zero_sized_tensors_are_left_out},

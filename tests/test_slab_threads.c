@@ -7,6 +7,7 @@
 #include "base/sync.h"
 #include "tests/support/gate.h"
 #include "tests/support/heap_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <string.h>
@@ -432,7 +433,7 @@ static void a_thread_without_magazines_is_served(void)
 
 /* ---- forks ---- */
 
-#if !defined(__SANITIZE_THREAD__) /* its own thread would live on in the child */
+#if !defined(TEST_HAS_THREAD_SANITIZER) /* its own thread would live on in the child */
 
 static void a_forked_child_ends_its_thread_in_peace(void)
 {
@@ -566,7 +567,7 @@ static CU_TestInfo tests[] = {
 #if defined(DAO_FAULTS)
     {"a thread without magazines is served", a_thread_without_magazines_is_served},
 #endif
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(TEST_HAS_THREAD_SANITIZER)
     {"a forked child ends its thread in peace", a_forked_child_ends_its_thread_in_peace},
 #endif
     CU_TEST_INFO_NULL,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tests/contract/backend_contract.h"
 #include "tests/loopback/failures.h"
+#include "tests/support/capture.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -565,76 +566,36 @@ static void host_memory_that_others_have_registered_is_left_to_them(void)
 
 /* ---- failures ---- */
 
-static void check_failure(const world_t *world, dao_status_t status, failure_t failure)
+static void work_failing(long call_count, failure_t failure)
 {
-    CU_ASSERT_EQUAL(status, dao_last_status());
-    CU_ASSERT_EQUAL(dao_last_vendor_code(), failure.error);
-    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
-    CU_ASSERT_EQUAL(loopback_current_device(), 0);
-    CU_ASSERT_TRUE(loopback_has_own_capture_mode());
-    if (world->backend == NULL) {
-        CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
-    } else if (failure.error == vendorErrorMemoryAllocation) {
-        CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_NO_DEVICE_MEMORY);
-    } else {
-        CU_ASSERT_EQUAL(status, failure.status);
+    world_t world;
+    _Atomic int ran_count = 0;
+    loopback_set(&usual);
+    loopback_fail(call_count, failure.error);
+    dao_status_t status = world_open(&world);
+    if (status == DAO_OK) {
+        status = work(&world, &ran_count);
     }
+    if (status == DAO_OK) {
+        status = reach(&world);
+    }
+    check_answer(world.backend != NULL, status, failure);
+    world_close(&world);
 }
 
-/* Fails each call in turn. Gives back how many there were. */
-static long sweep(failure_t failure)
+/* The same for the calls that give everything back. */
+static void give_back_failing(long call_count, failure_t failure)
 {
-    for (long n = 0;; n++) {
-        world_t world;
-        _Atomic int ran_count = 0;
-        loopback_set(&usual);
-        loopback_fail(n, failure.error);
-        dao_status_t status = world_open(&world);
-        if (status == DAO_OK) {
-            status = work(&world, &ran_count);
-        }
-        if (status == DAO_OK) {
-            status = reach(&world);
-        }
-        bool has_failed = loopback_has_failed();
-        if (has_failed && status == DAO_OK) { /* asked for pools of the driver: there are none */
-            CU_ASSERT_EQUAL(failure.error, vendorErrorInvalidValue);
-        } else if (has_failed) {
-            check_failure(&world, status, failure);
-        } else {
-            CU_ASSERT_EQUAL(status, DAO_OK);
-        }
-        world_close(&world);
-        if (!has_failed) {
-            return n;
-        }
-    }
-}
-
-/* Fails each call of giving everything back in turn. Gives back how many there were. */
-static long sweep_end(failure_t failure)
-{
-    bool has_failed = true;
-    long n = -1;
-    while (has_failed) {
-        world_t world;
-        begin_world(&world);
-        CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_OK);
-        world.registered = own_memory;
-        world_close_failing(&world, ++n, (int)failure.error);
-        has_failed = loopback_has_failed();
-    }
-    return n;
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(ops->host_register(world.device, own_memory, SIZE_BYTES), DAO_OK);
+    world.registered = own_memory;
+    world_close_failing(&world, call_count, (int)failure.error);
 }
 
 static void whichever_call_fails_nothing_is_lost(void)
 {
-    long case_count = 0;
-    for (size_t i = 0; i < FAILURE_COUNT; i++) {
-        case_count += sweep(failures[i]) + sweep_end(failures[i]);
-    }
-    (void)printf("    %zu errors, each at every call: %ld cases\n", FAILURE_COUNT, case_count);
-    CU_ASSERT_TRUE(case_count >= 100);
+    CU_ASSERT_TRUE(fail_every_call_with_every_error(work_failing, give_back_failing) >= 100);
 }
 
 static void a_lost_device_answers_nothing_else_and_the_others_go_on(void)
@@ -769,6 +730,34 @@ static void wrong_mappings_are_seen(world_t *world)
         DAO_OK);
 }
 
+static void what_ends_a_capture_is_seen(const world_t *world)
+{
+    dao_backend_stream_t *second = NULL;
+    CU_ASSERT_EQUAL_FATAL(ops->stream_create(world->device, &second), DAO_OK);
+    CU_ASSERT_EQUAL(ops->event_record(world->begin, second), DAO_OK);
+    CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_record(world->end, world->stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->event_query(world->end), DAO_ERR_NOT_READY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->event_synchronize(world->end), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world->stream), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->device_synchronize(world->device), DAO_ERR_BUSY);
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_EQUAL(ops->stream_wait_event(world->stream, world->begin), DAO_ERR_BACKEND); /* not of it */
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    CU_ASSERT_TRUE(capture_end(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_query(world->end),
+                    DAO_ERR_NOT_READY); /* it never will be, and harms nothing now */
+    CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
+    CU_ASSERT_EQUAL(ops->event_record(world->end, world->stream), DAO_OK);
+    CU_ASSERT_EQUAL(ops->stream_wait_event(second, world->end), DAO_OK); /* drawn in, never waited for */
+    CU_ASSERT_FALSE(capture_end(ops->stream_native(world->stream)));
+    expect_breach(LOOPBACK_RULE_CAPTURED);
+    ops->stream_destroy(second);
+}
+
 static void what_callers_do_wrong_is_seen(void)
 {
     world_t world;
@@ -777,6 +766,7 @@ static void what_callers_do_wrong_is_seen(void)
     wrong_objects_are_seen(&world);
     wrong_ranges_are_seen(&world);
     wrong_mappings_are_seen(&world);
+    what_ends_a_capture_is_seen(&world);
     world_close(&world);
     CU_ASSERT_NOT_EQUAL(vendorDeviceSynchronize(), vendorSuccess);
     expect_breach(LOOPBACK_RULE_NOT_OPEN);

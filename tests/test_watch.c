@@ -15,16 +15,6 @@ static const dao_place_t other_device = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_place_t pinned = {DAO_PLACE_KIND_PINNED, 0};
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 
-static void start(void)
-{
-    start_with(0, false);
-}
-
-static void stop(void)
-{
-    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
-}
-
 /* ---- a list of what is there ---- */
 
 #define SEEN_COUNT_MAX 256

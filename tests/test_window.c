@@ -86,6 +86,22 @@ static void without_a_limit_only_what_is_there_is_had(void)
     give(PAGE / 4);
 }
 
+static void memory_is_brought_without_a_block(void)
+{
+    CU_ASSERT_EQUAL(allocator->ops->window_back(allocator, &window, 0, 3 * PAGE), DAO_OK);
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    CU_ASSERT_EQUAL(stats.alloc_count + stats.free_count + stats.peak_used_bytes, 0);
+    CU_ASSERT_EQUAL(stats.reserved_bytes, 3 * PAGE);
+    CU_ASSERT_EQUAL(take(PAGE, 2 * PAGE, 0), DAO_OK); /* it is there */
+    CU_ASSERT_EQUAL(allocator->ops->window_back(allocator, &window, 2 * PAGE, PAGE), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(allocator->ops->window_back(allocator, &window, 3 * PAGE, CAPACITY_BYTES),
+                    DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(reserved_now(), 3 * PAGE);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    give(PAGE);
+}
+
 /* Counts how many blocks of a sixteenth of a page a limit allows, each in a page of its own from the first one on. */
 static uint32_t count_wasteful(uint32_t first, uint64_t limit_bytes)
 {
@@ -204,6 +220,7 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
 
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
+    {"memory is brought without a block", memory_is_brought_without_a_block},
     {"without a limit only what is there is had", without_a_limit_only_what_is_there_is_had},
     {"a place larger than usual may waste less", a_place_larger_than_usual_may_waste_less},
     {"waste is limited, and whole pages are none", waste_is_limited_and_whole_pages_are_none},

@@ -48,6 +48,7 @@ typedef struct settings {
     const char *repeats;
     const char *seed;
     bool has_keys;
+    bool has_segments;
     bool is_touched;
     bool is_prefaulted;
     bool is_json;
@@ -59,6 +60,8 @@ static const dao_option_t options[] = {
     {"mode", "M", offsetof(settings_t, mode), "offsets (the default) or bins"},
     {"method", "M", offsetof(settings_t, method), "of the planner, for offsets; default best"},
     {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
+    {"segments", NULL, offsetof(settings_t, has_segments),
+     "a device's memory is taken in segments, as where no pages can be mapped"},
     {"keys", NULL, offsetof(settings_t, has_keys),
      "requests have their operator's number in the step as a key"},
     {"deviate", "PERCENT", offsetof(settings_t, deviate),
@@ -157,7 +160,8 @@ static int read_deviation(const char *command, const settings_t *settings, repla
 
 static dao_status_t configure(const settings_t *settings, replay_t *replay)
 {
-    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
+    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS},
+                                 .no_page_mapping = settings->has_segments};
     dao_status_t status = DAO_OK;
     replay->place = dao_place_of(dao_cpu_place());
     if (settings->place != NULL) {

@@ -7,6 +7,7 @@
 #include "tools/run_step.h"
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -115,14 +116,13 @@ static bool check_scheme(const settings_t *settings, int *out_exit)
             "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
         return false;
     }
-    if (is_learning(settings) && (settings->mode != NULL || settings->file != NULL)) {
-        *out_exit = dao_usage_error("run", "--mode and --file are not for steps that are learnt");
+    if (is_learning(settings) && settings->mode != NULL) {
+        *out_exit = dao_usage_error("run", "--mode is not for steps that are learnt");
         return false;
     }
-    if (is_planned(settings) && (settings->policy != NULL || settings->mode != NULL ||
-                                 settings->host != NULL || settings->file != NULL || settings->is_verified)) {
-        *out_exit = dao_usage_error(
-            "run", "--policy, --mode, --host, --file and --verify are not for a planned step");
+    if (is_planned(settings) &&
+        (settings->policy != NULL || settings->mode != NULL || settings->is_verified)) {
+        *out_exit = dao_usage_error("run", "--policy, --mode and --verify are not for a planned step");
         return false;
     }
     return true;
@@ -217,6 +217,23 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
 
 /* ---- a planned step ---- */
 
+/* The file as it was measured, and what goes there and comes back. */
+static void report_planned_file(dao_report_t *report, const dao_run_plan_result_t *result)
+{
+    char in[DAO_UNITS_TEXT_BYTES];
+    char out[DAO_UNITS_TEXT_BYTES];
+    if (!report->is_json) {
+        dao_report_row("file, measured", "%s in, %s out",
+                       dao_units_format_rate(result->file.in_bytes_per_second, in),
+                       dao_units_format_rate(result->file.out_bytes_per_second, out));
+    }
+    dao_report_bytes(report, "file_in_bytes_per_second", NULL, result->file.in_bytes_per_second);
+    dao_report_bytes(report, "file_out_bytes_per_second", NULL, result->file.out_bytes_per_second);
+    dao_report_bytes(report, "file_bytes_in", "  from the file", result->file_in_bytes);
+    dao_report_bytes(report, "file_bytes_out", "  to the file", result->file_out_bytes);
+    dao_report_ms(report, "file_copy_ms", "  a copy, besides bytes", result->file_copy_ns);
+}
+
 static void report_plan(dao_report_t *report, const dao_run_plan_result_t *result)
 {
     char in[DAO_UNITS_TEXT_BYTES];
@@ -235,6 +252,9 @@ static void report_plan(dao_report_t *report, const dao_run_plan_result_t *resul
     dao_report_bytes(report, "part_bytes", NULL, result->part_bytes);
     dao_report_bytes(report, "bytes_in", "bytes to the device", result->in_bytes);
     dao_report_bytes(report, "bytes_out", "bytes to the host", result->out_bytes);
+    if (result->file.in_bytes_per_second != 0) {
+        report_planned_file(report, result);
+    }
     dao_report_count(report, "steps", "steps", result->step_count);
     dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
     dao_report_count(report, "mismatches", "mismatches", result->mismatch_count);
@@ -259,6 +279,8 @@ static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *t
     dao_run_plan_config_t planned = {.capacity_bytes = config->capacity_bytes,
                                      .link_in_bytes_per_second = config->link_in_bytes_per_second,
                                      .link_out_bytes_per_second = config->link_out_bytes_per_second,
+                                     .host_bytes = config->host_bytes,
+                                     .file = config->file,
                                      .time_scale = config->time_scale,
                                      .shows_progress = true};
     dao_run_plan_result_t result;
@@ -448,6 +470,33 @@ static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *f
     return status;
 }
 
+/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. */
+static dao_status_t check_memory(const dao_step_figures_t *figures)
+{
+    bool is_virtual = strcmp(dao_backend_name(), "cpu") == 0;
+    uint64_t total_bytes = dao_host_total_bytes();
+    dao_device_info_t info;
+    if (figures->peak_bytes <= total_bytes) {
+        return DAO_OK;
+    }
+    if (!is_virtual) {
+        dao_status_t status = dao_device_query(0, &info);
+        status = status == DAO_OK ? dao_finalize() : status; /* the run starts it with settings of its own */
+        if (status != DAO_OK || figures->peak_bytes <= total_bytes + info.total_bytes) {
+            return status;
+        }
+        total_bytes += info.total_bytes;
+    }
+    char peak[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
+    return dao_error(
+        DAO_ERR_NO_HOST_MEMORY,
+        "the step has %s alive at its peak, wherever they are, and this machine's memory, %s, is %s; "
+        "\"dao simulate\" runs it in virtual time",
+        dao_report_size(figures->peak_bytes, peak),
+        is_virtual ? "which virtual devices are made of" : "the device's included",
+        dao_report_size(total_bytes, total));
+}
+
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
 {
     dao_step_figures_t figures;
@@ -459,6 +508,9 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
     if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
                           &exit_code)) {
         return exit_code;
+    }
+    if (check_memory(&figures) != DAO_OK) {
+        return dao_failure("run");
     }
     if (is_planned(settings)) {
         return run_planned(config, trace, settings->is_json);

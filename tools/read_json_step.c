@@ -10,6 +10,7 @@
    the same and more, and older files have other things there. */
 #include "tools/read_json_step.h"
 
+#include "base/printable.h"
 #include "tools/grow.h"
 #include "tools/json_reader.h"
 #include "tools/trace_files.h"
@@ -204,19 +205,11 @@ static dao_status_t read_ids(step_reader_t *reader, mention_t mention)
     return status;
 }
 
-/* Makes a name fit to be printed in one line. */
-static void make_printable(char *name)
-{
-    for (char *at = name; *at != '\0'; at++) {
-        *at = ((unsigned char)*at < ' ' || *at == 0x7f) ? '?' : *at;
-    }
-}
-
 static dao_status_t read_name(step_reader_t *reader)
 {
     dao_status_t status = dao_json_expect(&reader->json, DAO_JSON_TOKEN_STRING, "the operator's name");
     if (status == DAO_OK) {
-        make_printable(reader->json.text);
+        dao_make_printable(reader->json.text);
         status = dao_step_trace_add_operator(reader->trace, reader->json.text);
     }
     return status;

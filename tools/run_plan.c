@@ -1,6 +1,6 @@
 /* Two rounds on one device:
 
-       link measured -> plan with recorded times -> 4 steps -> kernels measured -> plan -> steps -> what comes out
+       link and file measured -> plan with recorded times -> 4 steps -> kernels measured -> plan -> steps -> what comes out
 
    In each round the contents that live on over the step's start are put where the plan wants them, and go on from step to
    step: an operator of step s checks what its operands got in step s - 1. */
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "runtime/executor/file_tier.h"
 #include "tools/pattern.h"
 #include "tools/play_plan.h"
 #include "tools/run_internal.h"
@@ -32,6 +33,9 @@ enum { COPY_ROUNDS = 9 };
 
 enum { FIRST_STEPS = 4 }; /* of which the last half is measured */
 
+/* Tiers that tensors move to. */
+enum { TIER_HOST, TIER_FILE, TIER_COUNT };
+
 /* A direction's copies as they ran. */
 typedef struct lane_times {
     uint64_t count, size_bytes; /* of those that were queued */
@@ -46,7 +50,7 @@ typedef struct planned_run {
     dao_progress_t *progress;
     run_t run;
     dao_player_t player;
-    lane_times_t out, in;
+    lane_times_t lanes[TIER_COUNT][DAO_FILE_DIRECTION_COUNT];
     bool is_host_accessible; /* device memory */
     uint32_t now;            /* step that is being queued */
 } planned_run_t;
@@ -126,6 +130,69 @@ static dao_status_t measure_link(dao_swap_tier_t *out_link)
     return status;
 }
 
+/* ---- the file ---- */
+
+/* One transfer, held back as those of the plan will be. */
+static uint64_t time_transfer(dao_file_t *file, const dao_file_config_t *config,
+                              dao_file_direction_t direction, void *pinned, size_t size_bytes, int *error)
+{
+    uint64_t begin_ns = dao_clock_ns();
+    int failed = dao_file_transfer(file, direction, 0, pinned, size_bytes);
+    dao_sleep_until(begin_ns + dao_file_tier_least_ns(config, direction, size_bytes));
+    *error = *error != 0 ? *error : failed;
+    return dao_clock_ns() - begin_ns;
+}
+
+/* Speed of a direction and what a transfer takes besides, with the copy between the device and pinned memory that is a part of each
+   piece's way. */
+static int measure_file_direction(dao_file_t *file, const dao_file_config_t *config,
+                                  dao_file_direction_t direction, void *pinned,
+                                  uint64_t link_bytes_per_second, uint64_t *out_bytes_per_second,
+                                  uint64_t *latency_ns)
+{
+    uint64_t large_ns[COPY_ROUNDS], small_ns[COPY_ROUNDS];
+    int error = 0;
+    for (int i = 0; i < COPY_ROUNDS; i++) {
+        large_ns[i] = time_transfer(file, config, direction, pinned, LARGE_COPY_BYTES, &error);
+        small_ns[i] = time_transfer(file, config, direction, pinned, SMALL_COPY_BYTES, &error);
+    }
+    qsort(large_ns, COPY_ROUNDS, sizeof(large_ns[0]), compare_times);
+    qsort(small_ns, COPY_ROUNDS, sizeof(small_ns[0]), compare_times);
+    uint64_t moved_ns = large_ns[0] > small_ns[0] ? large_ns[0] - small_ns[0] : 0;
+    moved_ns += dao_transfer_ns(LARGE_COPY_BYTES, link_bytes_per_second);
+    *out_bytes_per_second = LARGE_COPY_BYTES * DAO_NS_PER_S / (moved_ns > 0 ? moved_ns : 1) + 1;
+    *latency_ns = dao_later(small_ns[COPY_ROUNDS / 2], *latency_ns);
+    return error;
+}
+
+/* Of a file of its own, made where the plan's will be. */
+static dao_status_t measure_file(const dao_file_config_t *config, const dao_swap_tier_t *link,
+                                 dao_swap_tier_t *out_tier)
+{
+    dao_file_t *file = NULL;
+    *out_tier = (dao_swap_tier_t){.limit_bytes = config->limit_bytes, .latency_ns = link->latency_ns};
+    void *pinned = dao_alloc(dao_pinned_place(0), LARGE_COPY_BYTES);
+    dao_status_t status =
+        pinned != NULL ? dao_file_create(config->directory, config->engine, &file) : dao_last_status();
+    if (status == DAO_OK) {
+        memset(pinned, 0, LARGE_COPY_BYTES);
+        int error = measure_file_direction(file, config, DAO_FILE_WRITE, pinned, link->out_bytes_per_second,
+                                           &out_tier->out_bytes_per_second, &out_tier->latency_ns);
+        if (error == 0) {
+            error = measure_file_direction(file, config, DAO_FILE_READ, pinned, link->in_bytes_per_second,
+                                           &out_tier->in_bytes_per_second, &out_tier->latency_ns);
+        }
+        status = error == 0 ? DAO_OK
+                            : dao_error(DAO_ERR_IO, "the file in \"%.200s\": %s", config->directory,
+                                        strerror(error));
+    }
+    dao_file_destroy(file);
+    if (pinned != NULL) {
+        (void)dao_free(dao_pinned_place(0), pinned); /* ours */
+    }
+    return status;
+}
+
 /* ---- a round ---- */
 
 static dao_status_t launch_planned(uint32_t index, void *const *addresses, void *workspace, void *user)
@@ -162,10 +229,12 @@ static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *co
                                void *user)
 {
     planned_run_t *planned = user;
-    lane_times_t *lane = copy->is_in ? &planned->in : &planned->out;
+    lane_times_t *lane =
+        &planned->lanes[copy->is_file ? TIER_FILE : TIER_HOST][copy->is_in ? DAO_FILE_READ : DAO_FILE_WRITE];
     lane->count += is_behind ? 1 : 0;
     lane->size_bytes += is_behind ? copy->size_bytes : 0;
-    return dao_stream_host_func(planned->player.streams[role], is_behind ? end_copy : begin_copy, lane);
+    dao_backend_stream_t *stream = planned->player.timeline.lanes[role].stream;
+    return planned->player.runtime->ops->host_func(stream, is_behind ? end_copy : begin_copy, lane);
 }
 
 /* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end is nobody's. */
@@ -192,20 +261,23 @@ static dao_status_t take_staging(run_t *run)
 static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *schedule, uint32_t step_count)
 {
     dao_player_t *player = &planned->player;
-    planned->out = planned->in = (lane_times_t){0};
+    memset(planned->lanes, 0, sizeof(planned->lanes));
     dao_progress_phase(planned->progress, "running steps", step_count * planned->trace->operator_count);
-    dao_status_t status = dao_player_create(player, &planned->step.problem, schedule, launch_planned,
-                                            planned->is_host_accessible ? watch_copy : NULL,
-                                            planned); /* else it costs too much */
+    const dao_player_config_t config = {
+        .problem = &planned->step.problem,
+        .schedule = schedule,
+        .file = planned->config->file,
+        .launch = launch_planned,
+        .watch = planned->is_host_accessible ? watch_copy : NULL, /* else it costs too much */
+        .user = planned};
+    dao_status_t status = dao_player_create(player, &config);
     status = status == DAO_OK && !planned->is_host_accessible ? take_staging(&planned->run) : status;
     status = status == DAO_OK ? dao_replay_place(&player->replay, read_content, player->staging) : status;
     for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
         status = dao_replay_step(&player->replay);
     }
-    if (player->has_timeline) {
-        dao_status_t wait_status = dao_timeline_wait_all(&player->timeline);
-        status = status == DAO_OK ? wait_status : status;
-    }
+    dao_status_t wait_status = dao_player_wait(player);
+    status = status == DAO_OK ? wait_status : status;
     dao_error_record_t error;
     dao_error_save(&error, status);
     dao_player_finish(player);
@@ -234,19 +306,19 @@ static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count
     return DAO_OK;
 }
 
-/* What a copy took besides the bytes that it moved, in the mean: the link's latency, as the problem has it from then on, is
+/* What a copy took besides the bytes that it moved, in the mean: the tier's latency, as the problem has it from then on, is
    more than what a lone copy showed, where streams are late to go on. */
-static void measure_copies(planned_run_t *planned)
+static uint64_t measure_copies(const planned_run_t *planned, int tier_index, dao_swap_tier_t *tier)
 {
-    dao_swap_tier_t *link = &planned->step.problem.host;
-    const lane_times_t *out = &planned->out, *in = &planned->in;
-    uint64_t busy_ns = out->busy_ns + in->busy_ns;
-    uint64_t moving_ns = dao_transfer_ns(out->size_bytes, link->out_bytes_per_second) +
-                         dao_transfer_ns(in->size_bytes, link->in_bytes_per_second);
+    const lane_times_t *out = &planned->lanes[tier_index][DAO_FILE_WRITE];
+    const lane_times_t *in = &planned->lanes[tier_index][DAO_FILE_READ];
     if (out->count + in->count > 0 && planned->is_host_accessible) {
-        link->latency_ns = busy_ns > moving_ns ? (busy_ns - moving_ns) / (out->count + in->count) : 0;
+        uint64_t busy_ns = out->busy_ns + in->busy_ns;
+        uint64_t moving_ns = dao_transfer_ns(out->size_bytes, tier->out_bytes_per_second) +
+                             dao_transfer_ns(in->size_bytes, tier->in_bytes_per_second);
+        tier->latency_ns = busy_ns > moving_ns ? (busy_ns - moving_ns) / (out->count + in->count) : 0;
     }
-    planned->result->copy_ns = link->latency_ns;
+    return tier->latency_ns;
 }
 
 /* Times of the last half of the steps: theirs, and the means of their kernels, which the problem gets. */
@@ -283,7 +355,10 @@ static dao_status_t replay_steps(planned_run_t *planned, const dao_swap_plan_t *
         times_ns[i] = kernel->end_ns - kernel->begin_ns + planned->result->dispatch_ns;
     }
     const dao_swap_replay_config_t config = {
-        .step_count = step_count, .kernel_times_ns = times_ns, .host = &planned->step.problem.host};
+        .step_count = step_count,
+        .kernel_times_ns = times_ns,
+        .host = &planned->step.problem.host,
+        .file = planned->step.problem.file.in_bytes_per_second != 0 ? &planned->step.problem.file : NULL};
     dao_swap_replay_t replay = {0};
     dao_status_t status = dao_swap_plan_replay(plan, &config, &replay);
     planned->result->replayed_ns = replay.step_ns;
@@ -307,12 +382,15 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->in_bytes = schedule->in_bytes;
     result->out_bytes = schedule->out_bytes;
     result->part_bytes = schedule->part_bytes;
+    result->file_in_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_IN);
+    result->file_out_bytes = dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_OUT);
     planned->run = (run_t){.trace = planned->trace, .progress = planned->progress};
     status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
         measure_steps(planned, step_count);
-        measure_copies(planned);
+        result->copy_ns = measure_copies(planned, TIER_HOST, &planned->step.problem.host);
+        result->file_copy_ns = measure_copies(planned, TIER_FILE, &planned->step.problem.file);
         status = measure_dispatch(planned, step_count);
         status = status == DAO_OK ? replay_steps(planned, plan, step_count) : status;
         result->verified_count = planned->run.verified_count;
@@ -346,7 +424,12 @@ static dao_status_t run_in_context(planned_run_t *planned)
     dao_status_t status = dao_device_query(0, &info);
     planned->is_host_accessible = status == DAO_OK && info.host_accessible;
     status = status == DAO_OK ? measure_link(&planned->result->link) : status;
+    if (status == DAO_OK && planned->config->file.directory != NULL) {
+        status = measure_file(&planned->config->file, &planned->result->link, &planned->result->file);
+    }
     problem->host = planned->result->link;
+    problem->host.limit_bytes = planned->config->host_bytes;
+    problem->file = planned->result->file;
     problem->capacity_bytes = planned->config->capacity_bytes;
     for (uint32_t i = 0; i < problem->kernel_count; i++) {
         planned->step.kernels[i].time_ns =

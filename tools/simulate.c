@@ -376,7 +376,7 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         status = dao_replay_step(&player->replay);
     }
-    dao_status_t wait_status = dao_timeline_wait_all(&player->timeline);
+    dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;
     dao_sim_watch(device, NULL, NULL);
     return status == DAO_OK ? simulator->watch_status : status;
@@ -398,12 +398,21 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_player_create(&planned.player, problem, schedule, launch_planned, NULL, &planned);
+    const dao_player_config_t player = {.problem = problem,
+                                        .schedule = schedule,
+                                        .file = file_of(&problem->file),
+                                        .launch = launch_planned,
+                                        .user = &planned};
+    status = dao_player_create(&planned.player, &player);
     if (status == DAO_OK) {
         status = play(&simulator, &planned);
     }
     if (status == DAO_OK) {
         sum_up(&simulator);
+        result.in_bytes +=
+            dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_IN); /* beside the host's link, */
+        result.out_bytes +=
+            dao_player_lane_bytes(schedule, DAO_SWAP_LANE_FILE_OUT); /* where spans are told */
     }
     dao_error_record_t error;
     dao_error_save(&error, status);

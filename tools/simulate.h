@@ -44,7 +44,7 @@ typedef struct dao_simulation {
  * Simulates a step: problem->capacity_bytes of device memory, problem->host as the link. Persistent tensors begin on the
  * host. The library must not be started. The same arguments always give the same result.
  *
- * @param problem  Borrowed; no file tier, no shared_bytes_per_second.
+ * @param problem  Borrowed; no shared_bytes_per_second, no file in half duplex.
  * @param out_simulation  Written only on DAO_OK; the caller owns it, until dao_simulation_finish().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_KERNEL_TOO_LARGE for a capacity below what one kernel needs;
  *         DAO_ERR_NO_HOST_MEMORY; what the executor answers.
@@ -57,7 +57,7 @@ DAO_NODISCARD dao_status_t dao_simulate(const dao_swap_problem_t *problem,
 
 /**
  * Simulates the replay of a plan for the same problem, in the same way; the first step begins with all that the plan keeps on the
- * device in place. Answers as dao_simulate(), DAO_ERR_UNSUPPORTED for a plan with a file tier.
+ * device in place. A copy with the file takes what problem->file says of it, beside the host's link. Answers as dao_simulate().
  */
 DAO_NODISCARD dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem,
                                              const dao_swap_schedule_t *schedule, uint32_t step_count,

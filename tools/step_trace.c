@@ -5,6 +5,7 @@
    it allocated before. */
 #include "tools/step_trace.h"
 
+#include "base/printable.h"
 #include "tools/grow.h"
 
 #include <inttypes.h>
@@ -31,10 +32,9 @@ void dao_step_trace_finish(dao_step_trace_t *trace)
 static void copy_printable(const char *text, size_t length, char *out_text, size_t capacity)
 {
     length = length < capacity - 1 ? length : capacity - 1;
-    for (size_t i = 0; i < length; i++) {
-        out_text[i] = ((unsigned char)text[i] < ' ' || text[i] == 0x7f) ? '?' : text[i];
-    }
+    memcpy(out_text, text, length);
     out_text[length] = '\0';
+    dao_make_printable(out_text);
 }
 
 void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t length, const char *batch)

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "tools/touch_list.h"
 
+#include "base/printable.h"
 #include "tools/grow.h"
 
 #include <inttypes.h>
@@ -41,10 +42,9 @@ static dao_status_t add_name(dao_touch_list_t *list, const char *name, size_t *o
         list->names = names;
     }
     char *copy = list->names + list->name_bytes;
-    for (size_t i = 0; i < length; i++) {
-        copy[i] = (unsigned char)name[i] >= ' ' && name[i] != 0x7f ? name[i] : '?';
-    }
+    memcpy(copy, name, length);
     copy[length] = '\0';
+    dao_make_printable(copy);
     *out_offset = list->name_bytes;
     list->name_bytes += length + 1;
     return DAO_OK;

@@ -78,7 +78,8 @@ dao_status_t dao_cpu_address_reserve(dao_backend_device_t *device, size_t size_b
     void *address = dao_host_reserve(size_bytes, DAO_CPU_PAGE_BYTES);
     if (address == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY,
-                         "the system refused %zu bytes of address space for virtual device %" PRId32,
+                         "the system refused %zu bytes of address space for virtual device %" PRId32
+                         "; give it less (DAO_CPU_DEVICE_BYTES) or the process more (ulimit -v)",
                          size_bytes, device->index);
     }
     *out_address = address;

@@ -11,13 +11,11 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "base/ring.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Commands that a ring holds at first; it grows by doubling. */
-#define RING_AT_FIRST 64
 
 typedef struct mark {
     _Atomic uint32_t reference_count;
@@ -65,10 +63,7 @@ struct dao_backend_stream {
     dao_mutex_t lock; /* guards what follows */
     dao_cond_t work;  /* the worker waits */
     dao_cond_t done;  /* whoever synchronizes waits */
-    command_t *ring;
-    size_t capacity;
-    size_t first;
-    size_t count; /* queued, the one that is being carried out not counted */
+    dao_ring_t queue; /* of command_t, without the one that is being carried out */
     uint64_t queued_count;
     uint64_t done_count;
     bool is_stopping;
@@ -209,14 +204,13 @@ static void run_command(const command_t *command)
 static bool take_command(dao_backend_stream_t *stream, command_t *out_command)
 {
     dao_mutex_lock(&stream->lock);
-    while (stream->count == 0 && !stream->is_stopping) {
+    while (stream->queue.count == 0 && !stream->is_stopping) {
         dao_cond_wait(&stream->work, &stream->lock);
     }
-    bool has_command = stream->count > 0;
+    bool has_command = stream->queue.count > 0;
     if (has_command) {
-        *out_command = stream->ring[stream->first];
-        stream->first = (stream->first + 1) % stream->capacity;
-        stream->count--;
+        *out_command = *(const command_t *)dao_ring_at(&stream->queue, 0);
+        dao_ring_pop(&stream->queue);
     }
     dao_mutex_unlock(&stream->lock);
     return has_command;
@@ -239,26 +233,6 @@ static void *run_stream(void *user)
 
 /* Queueing. */
 
-static bool grow_ring_locked(dao_backend_stream_t *stream)
-{
-    if (stream->count < stream->capacity) {
-        return true;
-    }
-    size_t capacity = stream->capacity == 0 ? RING_AT_FIRST : 2 * stream->capacity;
-    command_t *ring = dao_host_calloc(capacity, sizeof(*ring));
-    if (ring == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < stream->count; i++) {
-        ring[i] = stream->ring[(stream->first + i) % stream->capacity];
-    }
-    dao_host_free(stream->ring);
-    stream->ring = ring;
-    stream->capacity = capacity;
-    stream->first = 0;
-    return true;
-}
-
 static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t *command)
 {
     dao_status_t status = dao_cpu_check_thread();
@@ -266,15 +240,13 @@ static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t 
         return status;
     }
     dao_mutex_lock(&stream->lock);
-    bool has_room = grow_ring_locked(stream);
-    if (has_room) {
-        stream->ring[(stream->first + stream->count) % stream->capacity] = *command;
-        stream->count++;
+    bool is_queued = dao_ring_push(&stream->queue, command);
+    if (is_queued) {
         stream->queued_count++;
         dao_cond_signal(&stream->work);
     }
     dao_mutex_unlock(&stream->lock);
-    return has_room
+    return is_queued
                ? DAO_OK
                : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to queue a command on virtual device %" PRId32,
                            stream->device->index);
@@ -324,7 +296,7 @@ static void free_stream(dao_backend_stream_t *stream)
     dao_cond_finish(&stream->done);
     dao_cond_finish(&stream->work);
     dao_mutex_finish(&stream->lock);
-    dao_host_free(stream->ring);
+    dao_ring_finish(&stream->queue);
     dao_host_free(stream);
 }
 
@@ -340,6 +312,7 @@ dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_str
                          device->index);
     }
     stream->device = device;
+    dao_ring_init(&stream->queue, sizeof(command_t));
     dao_mutex_init(&stream->lock, DAO_RANK_BACKEND);
     dao_cond_init(&stream->work);
     dao_cond_init(&stream->done);

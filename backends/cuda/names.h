@@ -3,6 +3,7 @@
 #define DAO_BACKENDS_CUDA_NAMES_H
 
 #include "backends/cuda/batch.h"
+#include "backends/cuda/capture.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/vmm.h"
 
@@ -50,6 +51,7 @@
 
 /* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
+    X(cudaErrorCudartUnloading)                                                                              \
     X(cudaErrorECCUncorrectable)                                                                             \
     X(cudaErrorNvlinkUncorrectable)                                                                          \
     X(cudaErrorIllegalAddress)                                                                               \
@@ -127,6 +129,7 @@
 #define vendorMemsetAsync                     cudaMemsetAsync
 #define vendorRuntimeGetVersion               cudaRuntimeGetVersion
 #define vendorSetDevice                       cudaSetDevice
+#define vendorStreamCapture                   dao_cuda_stream_capture
 #define vendorStreamCreateWithFlags           cudaStreamCreateWithFlags
 #define vendorStreamDestroy                   cudaStreamDestroy
 #define vendorStreamSynchronize               cudaStreamSynchronize

@@ -2,6 +2,7 @@
    which the callback frees. */
 #include "backends/hip/host_func.h"
 
+#include "backends/hip/capture.h"
 #include "base/host.h"
 
 typedef struct box {
@@ -18,8 +19,20 @@ static void run_box(hipStream_t stream, hipError_t error, void *user)
     box.function(box.user);
 }
 
+/* A graph would run the callback more than once, and its box is gone behind the first time. */
+static hipError_t check_capture(hipStream_t stream)
+{
+    uint64_t capture = 0;
+    hipError_t error = dao_hip_stream_capture(stream, &capture);
+    return error != hipSuccess || capture == 0 ? error : hipErrorStreamCaptureUnsupported;
+}
+
 hipError_t dao_hip_launch_host_func(hipStream_t stream, hipHostFn_t function, void *user)
 {
+    hipError_t capture_error = check_capture(stream);
+    if (capture_error != hipSuccess) {
+        return capture_error;
+    }
     box_t *box = dao_host_calloc(1, sizeof(*box));
     if (box == NULL) {
         return hipErrorMemoryAllocation;

@@ -5,7 +5,8 @@
 
 #include <hip/hip_runtime_api.h>
 
-/* Queues a host function, as hipLaunchHostFunc() would. hipErrorMemoryAllocation without host memory. */
+/* Queues a host function, as hipLaunchHostFunc() would. hipErrorMemoryAllocation without host memory;
+   hipErrorStreamCaptureUnsupported while the stream is being captured. */
 hipError_t dao_hip_launch_host_func(hipStream_t stream, hipHostFn_t function, void *user);
 
 #endif

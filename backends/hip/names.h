@@ -2,6 +2,7 @@
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
+#include "backends/hip/capture.h"
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
 
@@ -49,6 +50,7 @@
 
 /* After these the device answers nothing but the same error. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
+    X(hipErrorDeinitialized)                                                                                 \
     X(hipErrorECCNotCorrectable)                                                                             \
     X(hipErrorIllegalAddress)                                                                                \
     X(hipErrorLaunchTimeOut)                                                                                 \
@@ -112,6 +114,7 @@
 #define vendorMemsetAsync                     hipMemsetAsync
 #define vendorRuntimeGetVersion               hipRuntimeGetVersion
 #define vendorSetDevice                       hipSetDevice
+#define vendorStreamCapture                   dao_hip_stream_capture
 #define vendorStreamCreateWithFlags           hipStreamCreateWithFlags
 #define vendorStreamDestroy                   hipStreamDestroy
 #define vendorStreamSynchronize               hipStreamSynchronize

@@ -46,16 +46,15 @@ static uint64_t copy_ns(const dao_backend_t *backend, const sim_command_t *comma
     return add_saturated(moving_ns, backend->config.cpu.copy_latency_ns);
 }
 
-static sim_command_t *first_command(dao_backend_stream_t *stream)
+static const sim_command_t *first_command(const dao_backend_stream_t *stream)
 {
-    return stream->count > 0 ? &stream->ring[stream->first] : NULL;
+    return stream->queue.count > 0 ? dao_ring_at(&stream->queue, 0) : NULL;
 }
 
 /* The first command is over. */
 static void pop_locked(dao_backend_stream_t *stream)
 {
-    stream->first = (stream->first + 1) % stream->capacity;
-    stream->count--;
+    dao_ring_pop(&stream->queue);
     stream->done_count++;
     stream->is_running = false;
     stream->wire_rank = 0;
@@ -74,7 +73,7 @@ static bool has_turn_locked(const dao_backend_stream_t *stream, const sim_wire_t
     const dao_backend_stream_t *other = stream->device->backend->streams;
     for (; other != NULL; other = other->next) {
         if (other->wire_rank != 0 && !other->is_running && other->wire_rank < stream->wire_rank &&
-            other->ring[other->first].link->wire == wire) {
+            first_command(other)->link->wire == wire) {
             return false;
         }
     }

@@ -4,6 +4,7 @@
 
 #include "backends/sim/sim.h"
 #include "backends/virtual_memory.h"
+#include "base/ring.h"
 #include "base/sync.h"
 
 /* Alignment that device_query promises, and that of addresses, which are reserved in pages. */
@@ -54,8 +55,7 @@ typedef struct sim_command {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     dao_backend_stream_t *next; /* of the backend's, in the order of their creation */
-    sim_command_t *ring;
-    size_t capacity, first, count;
+    dao_ring_t queue;           /* of sim_command_t, with the one that is being carried out */
     uint64_t queued_count, done_count;
     bool is_running; /* the first command has begun at begin_ns and ends at end_ns */
     uint64_t begin_ns, end_ns;

@@ -7,39 +7,14 @@
 
 #include <inttypes.h>
 
-/* Commands that a ring holds at first; it grows by doubling. */
-#define RING_AT_FIRST 64
-
 /* ---- queueing ---- */
-
-static bool grow_ring_locked(dao_backend_stream_t *stream)
-{
-    if (stream->count < stream->capacity) {
-        return true;
-    }
-    size_t capacity = stream->capacity == 0 ? RING_AT_FIRST : 2 * stream->capacity;
-    sim_command_t *ring = dao_host_calloc(capacity, sizeof(*ring));
-    if (ring == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < stream->count; i++) {
-        ring[i] = stream->ring[(stream->first + i) % stream->capacity];
-    }
-    dao_host_free(stream->ring);
-    stream->ring = ring;
-    stream->capacity = capacity;
-    stream->first = 0;
-    return true;
-}
 
 static dao_status_t queue_locked(dao_backend_stream_t *stream, const sim_command_t *command)
 {
-    if (!grow_ring_locked(stream)) {
+    if (!dao_ring_push(&stream->queue, command)) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to queue a command on virtual device %" PRId32,
                          stream->device->index);
     }
-    stream->ring[(stream->first + stream->count) % stream->capacity] = *command;
-    stream->count++;
     stream->queued_count++;
     return DAO_OK;
 }
@@ -106,6 +81,7 @@ dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_str
                          device->index);
     }
     stream->device = device;
+    dao_ring_init(&stream->queue, sizeof(sim_command_t));
     dao_mutex_lock(&device->backend->lock);
     dao_backend_stream_t **link = &device->backend->streams;
     while (*link != NULL) {
@@ -146,8 +122,8 @@ dao_status_t dao_sim_stream_synchronize(dao_backend_stream_t *stream)
 /* Commands that can never run are dropped. */
 static void drop_commands_locked(dao_backend_stream_t *stream)
 {
-    for (size_t i = 0; i < stream->count; i++) {
-        sim_command_t *command = &stream->ring[(stream->first + i) % stream->capacity];
+    for (size_t i = 0; i < stream->queue.count; i++) {
+        const sim_command_t *command = dao_ring_at(&stream->queue, i);
         if (command->kind == SIM_COMMAND_RECORD) {
             command->mark->is_done = true;
         }
@@ -169,7 +145,7 @@ void dao_sim_stream_destroy(dao_backend_stream_t *stream)
     }
     *link = stream->next;
     dao_mutex_unlock(&backend->lock);
-    dao_host_free(stream->ring);
+    dao_ring_finish(&stream->queue);
     dao_host_free(stream);
 }
 
@@ -182,7 +158,7 @@ static bool device_is_reached(const void *user)
 {
     const dao_backend_device_t *device = user;
     const dao_backend_stream_t *stream = device->backend->streams;
-    while (stream != NULL && (stream->device != device || stream->count == 0)) {
+    while (stream != NULL && (stream->device != device || stream->queue.count == 0)) {
         stream = stream->next;
     }
     return stream == NULL;

@@ -488,6 +488,14 @@ static dao_status_t stream_wait_event(dao_backend_stream_t *stream, dao_backend_
     return status;
 }
 
+static dao_status_t stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
+{
+    dao_status_t status;
+    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCapture,
+         (stream->stream, out_capture));
+    return status;
+}
+
 static void *stream_native(dao_backend_stream_t *stream)
 {
     return (void *)stream->stream;
@@ -588,15 +596,24 @@ static void run_host_copy(void *user)
     dao_host_free(copy);
 }
 
-/* The vendor's own copy within host memory makes the caller wait for the stream; a host function does not. */
+/* The vendor's own copy within host memory makes the caller wait for the stream; a host function does not. In a graph it would
+   run more than once, with what was freed behind the first time. */
 static dao_status_t copy_on_host(dao_backend_stream_t *stream, void *dst, const void *src, size_t size_bytes)
 {
+    uint64_t capture = 0;
+    dao_status_t status = stream_capture(stream, &capture);
+    if (status != DAO_OK || capture != 0) {
+        return status != DAO_OK
+                   ? status
+                   : dao_error(DAO_ERR_UNSUPPORTED, "device:%d: a copy within host memory cannot be captured",
+                               stream->device->index);
+    }
     host_copy_t *copy = dao_host_calloc(1, sizeof(*copy));
     if (copy == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to queue a copy of %zu bytes", size_bytes);
     }
     *copy = (host_copy_t){.dst = dst, .src = src, .size_bytes = size_bytes};
-    dao_status_t status = host_func(stream, run_host_copy, copy);
+    status = host_func(stream, run_host_copy, copy);
     if (status != DAO_OK) {
         dao_host_free(copy);
     }
@@ -709,4 +726,5 @@ const dao_backend_ops_t dao_vendor_backend_ops = {
     .host_unregister = host_unregister,
     .host_device_address = host_device_address,
     .copy_batch = COPY_BATCH,
+    .stream_capture = stream_capture,
 };

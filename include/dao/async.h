@@ -10,6 +10,10 @@
  * once to a request of its stream that would get just such a block, to another stream's where there is nothing else, and to
  * all others when its streams have passed. At a hardened place it goes to nobody before that: then its guard is looked at
  * and its bytes are filled, and what is found damaged is logged and told by dao_hardening_check().
+ *
+ * On a stream that is being captured into a graph both can be called, and the capture goes on: a block that is freed there is
+ * used again in that capture, in the stream's order, and by others when it has ended. What a graph uses whenever it runs
+ * belongs under a lease (dao/lease.h), which keeps it for the graph.
  */
 #ifndef DAO_ASYNC_H
 #define DAO_ASYNC_H
@@ -48,7 +52,7 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  * @param address  NULL is allowed and does nothing.
  * @param stream   Borrowed, on the place's device; the one that uses it last. NULL is the device's compute stream.
  * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_TOO_MANY as
- *         for dao_alloc_async().
+ *         for dao_alloc_async(); DAO_ERR_BUSY where it would have to wait, see below, for a stream that is being captured.
  *
  * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put
  * on, and at a hardened place or with a strategy of whole blocks if host memory has run out, for the stream's work so far.

@@ -375,7 +375,8 @@ template <typename T, typename Other, typename Place>
     return !(a == b);
 }
 
-/** The host or pinned memory for std::pmr containers. Those of one place are equal. Throws dao::bad_alloc. Threads: any. */
+/** The host or pinned memory for std::pmr containers. Those of one place are equal; compiled
+    without RTTI each is equal to itself alone. Throws dao::bad_alloc. Threads: any. */
 class memory_resource : public std::pmr::memory_resource
 {
   public:
@@ -409,8 +410,12 @@ class memory_resource : public std::pmr::memory_resource
 
     [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
+#if defined(__cpp_rtti)
         auto *same = dynamic_cast<const memory_resource *>(&other);
         return same != nullptr && ::dao_place_equal(place_, same->place_);
+#else
+        return this == &other; /* what the other one is cannot be asked */
+#endif
     }
 
     dao::place place_ = {};

@@ -76,7 +76,8 @@ typedef struct dao_config {
 } dao_config_t;
 
 /**
- * Starts the library. Calls after the first one do nothing and answer DAO_OK; each is undone by one dao_finalize().
+ * Starts the library. Calls after the first one do nothing and answer DAO_OK, their config is ignored; each is undone by one
+ * dao_finalize().
  * Any other call starts it too, with defaults, unless it was finalized.
  * Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none (bytes, bytes per second, nanoseconds).
  *

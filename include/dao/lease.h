@@ -10,13 +10,13 @@
  *       ... run what was recorded; dao_lease_enter() and dao_lease_leave() around more of its allocations ...
  *     dao_lease_release(lease);            the graph is gone: the memory is anybody's
  *
- * A lease needs a device place; of strategy good fit or best fit one with page mapping, unless it is hardened. Its blocks are
- * freed as all others are, by any thread, under the lease or not, and stay valid after it has ended until they are freed.
+ * A lease needs a device place. Its blocks are freed as all others are, by any thread, under the lease or not, and stay valid
+ * after it has ended until they are freed.
  *
- * With the strategies of whole blocks, what is free under a lease is used again by requests that would get just such a
- * block; at hardened places by those of the same size, as it is: without junk, and with its guard where it was, which is
- * looked at when the lease has ended. A new block of a hardened place is filled on a stream of the library's own, which the
- * call waits for.
+ * With the strategies of whole blocks, and without page mapping, what is free under a lease is used again by requests that
+ * would get just such a block; at hardened places by those of the same size, as it is: without junk, and with its guard
+ * where it was, which is looked at when the lease has ended. A new block of a hardened place is filled on a stream of the
+ * library's own, which the call waits for.
  */
 #ifndef DAO_LEASE_H
 #define DAO_LEASE_H
@@ -59,8 +59,8 @@ DAO_API dao_status_t dao_lease_commit(dao_lease_t *lease);
 /**
  * Gives a capture up: dao_lease_commit() and dao_lease_release() in one. Works after dao_finalize() too.
  *
- * @return As dao_lease_commit(). The lease is gone on DAO_OK; DAO_ERR_REENTRANT as dao_lease_release(): the lease is committed
- *         then.
+ * @return As dao_lease_commit(). The lease is gone on DAO_OK; DAO_ERR_REENTRANT and DAO_ERR_BUSY as dao_lease_release(): the
+ *         lease is committed then.
  *
  * Threads: the one that captures. Waits: as dao_lease_release(). Cost: O(retained blocks).
  */
@@ -106,7 +106,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_lease_retain(dao_lease_t *lease, void *ad
  * whose owners have freed them are freed now. Works after dao_finalize() too.
  *
  * @return DAO_OK: the lease is gone; DAO_ERR_INVALID for NULL or one that has ended, as far as that can be seen; DAO_ERR_BUSY
- *         if it is being captured or a thread has entered it; DAO_ERR_FORKED; DAO_ERR_REENTRANT from inside of a segment
+ *         if it is being captured or a thread has entered it, or if a retained block was freed on a stream that is being
+ *         captured and would have to be waited for: the lease stays; DAO_ERR_FORKED; DAO_ERR_REENTRANT from inside of a segment
  *         callback, or where it would have to wait inside of a host function: the lease stays, to be released elsewhere.
  *
  * Threads: any, once. Waits: for streams behind which small retained blocks of dao_alloc() were freed; at a hardened place also
@@ -131,7 +132,8 @@ typedef struct dao_lease_stats {
  * @return DAO_OK; DAO_ERR_INVALID for NULL or a lease that has ended, as far as that can be seen; DAO_ERR_FORKED;
  *         DAO_ERR_REENTRANT.
  *
- * Threads: any. Waits: never. Cost: O(1); at hardened places and with strategies of whole blocks O(blocks of leases).
+ * Threads: any. Waits: never. Cost: O(1); at hardened places, with strategies of whole blocks and without page mapping
+ *          O(blocks of leases).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_lease_stats_get(dao_lease_t *lease, dao_lease_stats_t *out_stats);
 

@@ -62,7 +62,9 @@ DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
- *         was changed, and the address was not touched; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE;
+ *         was changed, and the address was not touched. A block that was freed long ago may be foreign: its memory may have been
+ *         joined with its neighbours' or given back, and of host blocks up to 32 KiB the latest 64 frees of the place are
+ *         remembered; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE;
  *         DAO_ERR_REENTRANT in a callback that must not free; DAO_ERR_FORKED; DAO_ERR_SHUTDOWN. At a hardened place (see
  *         dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
  *         was; the block is never used again; and the backend's answer if its bytes cannot be reached.

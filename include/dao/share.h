@@ -12,8 +12,9 @@
  *
  * Such memory is a segment of its own, taken from the device for nobody else: what else a process allocates cannot be seen by
  * others. It is beside the place's blocks: its limit and its tags do not count it, since the place could give none of it back
- * to make room. `shared_bytes` and `imported_bytes` of dao_stats_t do, and dao_device_query(), which counts what others have,
- * too. Segment callbacks (dao/segment.h) are told of it. It is a handle like any other: for tensors, DLPack, dao_copy().
+ * to make room. A program that is to stay within a number of bytes sets the place's limit to that number less what it shares.
+ * `shared_bytes` and `imported_bytes` of dao_stats_t do count it, and dao_device_query(), which counts what others have, too.
+ * Segment callbacks (dao/segment.h) are told of it. It is a handle like any other: for tensors, DLPack, dao_copy().
  *
  * Who writes when is between the processes: an event of one is none of another. Finish the work (dao_stream_synchronize()),
  * then tell the others.

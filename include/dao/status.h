@@ -77,7 +77,7 @@ DAO_API const char *dao_status_text(dao_status_t status);
 DAO_API dao_status_t dao_last_status(void);
 
 /**
- * Gives the message of this thread's last failed call: one line, without a line end.
+ * Gives the message of this thread's last failed call: one line of UTF-8, without a line end.
  *
  * @return Borrowed, valid until this thread's next failing call; "" if none failed yet.
  *

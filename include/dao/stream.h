@@ -97,7 +97,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
  * @param size_bytes      0 does nothing.
  * @return DAO_OK; DAO_ERR_INVALID, also if neither place is the stream's device and one is a device; DAO_ERR_COPY_FAILED;
- *         DAO_ERR_DEVICE_LOST; DAO_ERR_UNSUPPORTED between devices where the backend has no such copy: see dao_copy().
+ *         DAO_ERR_DEVICE_LOST; DAO_ERR_UNSUPPORTED between devices where the backend has no such copy: see dao_copy(), and
+ *         within the host while the stream is being captured into a graph.
  *
  * Threads: any. Waits: never for pinned and device memory; a vendor may wait for other host memory. Cost: a backend call.
  */
@@ -128,6 +129,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_copy_batch(dao_stream_t *stream, d
 /**
  * Queues a fill of device memory with one byte value.
  *
+ * @param dst         Memory of the stream's device, which is not checked; stays allocated until the fill is done.
+ * @param value       Of every byte.
+ * @param size_bytes  0 does nothing.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
  *
  * Threads: any. Waits: never. Cost: a backend call.

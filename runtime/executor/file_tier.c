@@ -46,12 +46,18 @@ static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction
 
 /* ---- making the tier ---- */
 
-static uint64_t staging_bytes(uint64_t arena_bytes)
+static uint64_t share_of(uint64_t arena_bytes, uint64_t share, uint64_t most_bytes)
 {
-    uint64_t bytes = arena_bytes / DAO_FILE_STAGING_ARENA_SHARE;
-    if (bytes > DAO_FILE_STAGING_BYTES_MAX) {
-        return DAO_FILE_STAGING_BYTES_MAX;
-    }
+    uint64_t bytes = arena_bytes / share;
+    return bytes < most_bytes ? bytes : most_bytes;
+}
+
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
+{
+    uint64_t bytes = share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
+    uint64_t large_bytes =
+        share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
+    bytes = large_bytes > bytes ? large_bytes : bytes;
     return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
 }
 
@@ -78,7 +84,7 @@ static dao_status_t create_file(dao_file_tier_t *tier)
 
 static dao_status_t create_staging(dao_file_tier_t *tier)
 {
-    tier->staging_bytes = staging_bytes(tier->config.arena_bytes);
+    tier->staging_bytes = dao_file_tier_piece_bytes(tier->config.arena_bytes);
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
         void *address = NULL;
         dao_status_t status = dao_allocator_alloc(tier->config.host, tier->staging_bytes, &address);
@@ -188,23 +194,28 @@ dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64
     uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
     dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
     if (status == DAO_ERR_LIMIT) {
-        return dao_error(DAO_ERR_LIMIT,
-                         "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; raise its limit",
-                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes);
+        return dao_error(DAO_ERR_LIMIT, "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; %s",
+                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes,
+                         tier->config.file.limit_bytes != 0
+                             ? "raise its limit"
+                             : "its file system had no more free as the executor was created");
     }
     return status;
 }
 
 /* ---- operations ---- */
 
-/* What the settings say that an operation takes at least. */
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes)
+{
+    uint64_t rate = direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
+    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(size_bytes, rate);
+    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
+}
+
 static uint64_t least_ns(const dao_file_operation_t *operation)
 {
-    const dao_file_config_t *config = &operation->tier->config.file;
-    uint64_t rate =
-        operation->direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
-    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(operation->size_bytes, rate);
-    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
+    return dao_file_tier_least_ns(&operation->tier->config.file, operation->direction, operation->size_bytes);
 }
 
 /* Counts a transfer as running; false if none may begin any more. */

@@ -13,10 +13,13 @@
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
 enum { DAO_FILE_STAGING_COUNT = 2 };
 
-/* Size of one, unless the arena is so small that a sixteenth of it is less. */
-#define DAO_FILE_STAGING_BYTES_MAX   ((uint64_t)16 << 20)
-#define DAO_FILE_STAGING_BYTES_MIN   ((uint64_t)4 << 10)
-#define DAO_FILE_STAGING_ARENA_SHARE 16
+/* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may queue ahead is as many
+   pieces as a lane of the timeline has operations in flight, so that large devices need large ones. */
+#define DAO_FILE_STAGING_BYTES_MIN         ((uint64_t)4 << 10)
+#define DAO_FILE_STAGING_ARENA_SHARE       16u
+#define DAO_FILE_STAGING_BYTES             ((uint64_t)16 << 20)
+#define DAO_FILE_STAGING_ARENA_SHARE_LARGE 256u
+#define DAO_FILE_STAGING_BYTES_MAX         ((uint64_t)64 << 20)
 
 /* An operation on a lane of the file. It lies in the tier's ring until it was taken off. */
 typedef struct dao_file_operation {
@@ -75,6 +78,13 @@ static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t 
 {
     return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
 }
+
+/* The size of a pinned piece, by that of the device's arena. */
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
+
+/* What the settings say that an operation takes at least. */
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes);
 
 /* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
    DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */

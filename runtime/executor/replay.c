@@ -11,16 +11,13 @@
 
 dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *config)
 {
-    const uint32_t *copy_count = config->schedule->copy_count;
     uint32_t most_uses = 1;
     *replay = (dao_replay_t){.config = *config};
     for (uint32_t i = 0; i < config->problem->kernel_count; i++) {
         uint32_t use_count = config->problem->kernels[i].use_count;
         most_uses = use_count > most_uses ? use_count : most_uses;
     }
-    if (copy_count[DAO_SWAP_LANE_FILE_IN] > 0 || copy_count[DAO_SWAP_LANE_FILE_OUT] > 0) {
-        return dao_error(DAO_ERR_UNSUPPORTED, "a plan with a file tier cannot be replayed");
-    }
+    DAO_ASSERT(config->file != NULL || !dao_replay_file_is_needed(config->schedule));
     dao_status_t status =
         dao_order_init(&replay->order, config->schedule, config->problem->kernel_count, NULL);
     if (status != DAO_OK) {
@@ -72,15 +69,21 @@ static bool is_of_this_step(const dao_replay_t *replay, const dao_swap_copy_t *i
     return false;
 }
 
-static void place_slots(dao_replay_t *replay, dao_replay_read_t read)
+static dao_status_t place_slots(dao_replay_t *replay, dao_replay_read_t read, void *staging)
 {
-    for (uint32_t i = 0; i < replay->order.count; i++) {
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
         const dao_swap_copy_t *copy = dao_order_copy(replay->config.schedule, replay->order.things[i]);
-        if (copy != NULL && copy->is_in && !is_of_this_step(replay, copy, i)) {
-            read(copy->tensor, copy->offset_bytes, copy->size_bytes, host_at(replay, copy->slot_bytes),
-                 replay->config.user);
+        if (copy == NULL || !copy->is_in || is_of_this_step(replay, copy, i)) {
+            continue;
+        }
+        void *bytes = copy->is_file ? staging : host_at(replay, copy->slot_bytes);
+        read(copy->tensor, copy->offset_bytes, copy->size_bytes, bytes, replay->config.user);
+        if (copy->is_file) {
+            status = dao_replay_file_put(replay->config.file, copy->slot_bytes, bytes, copy->size_bytes);
         }
     }
+    return status;
 }
 
 static dao_status_t copy_now(dao_replay_t *replay, void *dst, const void *src, uint64_t size_bytes)
@@ -102,8 +105,7 @@ static dao_status_t copy_now(dao_replay_t *replay, void *dst, const void *src, u
 dao_status_t dao_replay_place(dao_replay_t *replay, dao_replay_read_t read, void *staging)
 {
     const dao_swap_schedule_t *schedule = replay->config.schedule;
-    dao_status_t status = DAO_OK;
-    place_slots(replay, read);
+    dao_status_t status = place_slots(replay, read, staging);
     for (uint32_t i = 0; status == DAO_OK && i < schedule->resident_count; i++) {
         const dao_swap_resident_t *resident = &schedule->residents[i];
         read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, replay->config.user);
@@ -152,16 +154,25 @@ static dao_status_t watch(const dao_replay_t *replay, dao_stream_role_t role, co
     return config->watch != NULL ? config->watch(role, copy, is_behind, config->user) : DAO_OK;
 }
 
-static dao_status_t queue_copy(dao_replay_t *replay, dao_stream_role_t role, const dao_swap_copy_t *copy)
+static dao_status_t queue_host_copy(const dao_replay_t *replay, dao_backend_stream_t *stream,
+                                    const dao_swap_copy_t *copy)
 {
-    dao_timeline_t *timeline = replay->config.timeline;
     void *device = device_at(replay, copy->address_bytes);
     void *host = host_at(replay, copy->slot_bytes);
+    return replay->config.timeline->ops->copy(stream, copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
+                                              copy->is_in ? device : host, copy->is_in ? host : device,
+                                              copy->size_bytes);
+}
+
+static dao_status_t queue_copy(dao_replay_t *replay, dao_order_thing_t thing, const dao_swap_copy_t *copy)
+{
+    dao_stream_role_t role = dao_order_roles[thing.lane];
+    dao_backend_stream_t *stream = replay->config.timeline->lanes[role].stream;
     dao_status_t status = watch(replay, role, copy, false);
     if (status == DAO_OK) {
-        status = timeline->ops->copy(
-            timeline->lanes[role].stream, copy->is_in ? DAO_COPY_KIND_H2D : DAO_COPY_KIND_D2H,
-            copy->is_in ? device : host, copy->is_in ? host : device, copy->size_bytes);
+        status = copy->is_file ? dao_replay_file_copy(replay->config.file, dao_order_lanes[thing.lane],
+                                                      thing.index, stream)
+                               : queue_host_copy(replay, stream, copy);
     }
     return status == DAO_OK ? watch(replay, role, copy, true) : status;
 }
@@ -175,7 +186,7 @@ static dao_status_t queue_thing(dao_replay_t *replay, dao_order_thing_t thing)
     uint64_t number = 0;
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {
-        status = copy == NULL ? queue_kernel(replay, thing.index) : queue_copy(replay, role, copy);
+        status = copy == NULL ? queue_kernel(replay, thing.index) : queue_copy(replay, thing, copy);
     }
     if (status == DAO_OK) {
         status = dao_timeline_after(replay->config.timeline, role, &number);

@@ -4,6 +4,7 @@
 #define DAO_RUNTIME_EXECUTOR_REPLAY_H
 
 #include "runtime/executor/order.h"
+#include "runtime/executor/replay_file.h"
 #include "runtime/executor/timeline.h"
 
 #include <dao/swap.h>
@@ -20,9 +21,11 @@ typedef dao_status_t (*dao_replay_watch_t)(dao_stream_role_t role, const dao_swa
 typedef struct dao_replay_config {
     dao_timeline_t *timeline;
     const dao_swap_problem_t *problem;
-    const dao_swap_schedule_t *schedule; /* of the problem, without a file tier */
+    const dao_swap_schedule_t *schedule; /* of the problem */
     void *device_address;                /* schedule->arena_bytes */
     void *host_address;                  /* schedule->host_bytes, pinned */
+    dao_replay_file_t
+        *file; /* of the schedule, its lanes in the timeline; NULL where no copy is one with a file */
     dao_replay_launch_t launch;
     dao_replay_watch_t watch; /* NULL: nobody looks at copies */
     void *user;
@@ -37,14 +40,13 @@ typedef struct dao_replay {
     void **addresses;               /* of one kernel */
 } dao_replay_t;
 
-/* DAO_ERR_UNSUPPORTED for a plan with a file tier; DAO_ERR_INVALID for one whose step cannot be queued;
-   DAO_ERR_NO_HOST_MEMORY. */
+/* DAO_ERR_INVALID for a plan whose step cannot be queued; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_replay_init(dao_replay_t *replay, const dao_replay_config_t *config);
 void dao_replay_finish(dao_replay_t *replay);
 
 /* Puts what lives on over the step's start where the plan wants it: `read` gives the bytes [offset, offset + size) of a tensor in
-   its content as a step starts, and is called with the address in the host's memory, or in `staging` of at least a
-   resident part's size, from which a copy is queued and waited for. Before the first step, once. */
+   its content as a step starts, and is called with the address in the host's memory, or in `staging`, which holds each
+   resident part and each part that comes from the file, from where the bytes go on at once. Before the first step, once. */
 typedef void (*dao_replay_read_t)(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes,
                                   void *out_bytes, void *user);
 DAO_NODISCARD dao_status_t dao_replay_place(dao_replay_t *replay, dao_replay_read_t read, void *staging);

@@ -116,6 +116,9 @@ vendorError_t vendorGetDeviceProperties(vendorDeviceProp_t *out_properties, int 
 vendorError_t vendorDeviceSynchronize(void)
 {
     vendorError_t error = loopback_begin("device synchronize", LOOPBACK_NO_DEVICE);
+    if (error == vendorSuccess) {
+        error = loopback_capture_check("device synchronize", loopback_current_device(), NULL);
+    }
     return error != vendorSuccess ? error : loopback_from(cpu->device_synchronize(loopback_device()));
 }
 
@@ -134,6 +137,15 @@ vendorError_t vendorMemGetInfo(size_t *out_free, size_t *out_total)
 }
 
 /* ---- memory ---- */
+
+/* A real driver waits for all work of the device before it takes memory back, and sometimes before it unmaps: a test that holds
+   a stream up meanwhile hangs. */
+void loopback_wait_for_device(void)
+{
+    if (loopback_driver.is_like_real) {
+        (void)cpu->device_synchronize(loopback_device());
+    }
+}
 
 static void remember(const loopback_span_t *span)
 {
@@ -210,6 +222,7 @@ vendorError_t vendorFree(void *address)
     if (span.device != loopback_current_device()) {
         (void)loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "free");
     }
+    loopback_wait_for_device();
     return loopback_memory_give(&span);
 }
 
@@ -223,6 +236,7 @@ vendorError_t vendorFreeHost(void *address)
     if (!forget("free host", address, true, &span)) {
         return (vendorError_t)LOOPBACK_INVALID_VALUE;
     }
+    loopback_wait_for_device();
     return loopback_from(cpu->pinned_free(loopback_driver.devices[span.device], address, span.size_bytes));
 }
 
@@ -255,6 +269,7 @@ vendorError_t vendorHostUnregister(void *address)
     if (error != vendorSuccess) {
         return error;
     }
+    loopback_wait_for_device();
     loopback_driver_t *driver = &loopback_driver;
     dao_mutex_lock(&driver->lock);
     const loopback_span_t *span = loopback_spans_at(&driver->registered, address);
@@ -367,6 +382,9 @@ vendorError_t vendorStreamSynchronize(vendorStream_t stream)
 {
     vendorError_t error =
         loopback_begin_on("stream synchronize", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == vendorSuccess) {
+        error = loopback_capture_check("stream synchronize", LOOPBACK_NO_DEVICE, loopback_stream(stream));
+    }
     return error != vendorSuccess ? error
                                   : loopback_from(cpu->stream_synchronize(loopback_stream(stream)->inner));
 }
@@ -381,9 +399,10 @@ vendorError_t vendorStreamWaitEvent(vendorStream_t stream, vendorEvent_t event, 
     if (!loopback_object_check(OBJECT(event), LOOPBACK_KIND_EVENT, "stream wait event")) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
-    return error != vendorSuccess
-               ? error
-               : loopback_from(cpu->stream_wait_event(loopback_stream(stream)->inner, OBJECT(event)->inner));
+    if (error != vendorSuccess || loopback_capture_wait(loopback_stream(stream), OBJECT(event), &error)) {
+        return error;
+    }
+    return loopback_from(cpu->stream_wait_event(loopback_stream(stream)->inner, OBJECT(event)->inner));
 }
 
 /* ---- events ---- */
@@ -424,20 +443,27 @@ vendorError_t vendorEventRecord(vendorEvent_t event, vendorStream_t stream)
     if (OBJECT(event)->device != loopback_stream(stream)->device) {
         return loopback_breach(LOOPBACK_RULE_WRONG_DEVICE, "event record");
     }
-    return error != vendorSuccess
-               ? error
-               : loopback_from(cpu->event_record(OBJECT(event)->inner, loopback_stream(stream)->inner));
+    if (error != vendorSuccess || loopback_capture_record(OBJECT(event), loopback_stream(stream))) {
+        return error;
+    }
+    return loopback_from(cpu->event_record(OBJECT(event)->inner, loopback_stream(stream)->inner));
 }
 
 vendorError_t vendorEventQuery(vendorEvent_t event)
 {
     vendorError_t error = loopback_begin_on("event query", OBJECT(event), LOOPBACK_KIND_EVENT);
+    if (error == vendorSuccess) {
+        error = loopback_capture_check_event("event query", OBJECT(event));
+    }
     return error != vendorSuccess ? error : loopback_from(cpu->event_query(OBJECT(event)->inner));
 }
 
 vendorError_t vendorEventSynchronize(vendorEvent_t event)
 {
     vendorError_t error = loopback_begin_on("event synchronize", OBJECT(event), LOOPBACK_KIND_EVENT);
+    if (error == vendorSuccess) {
+        error = loopback_capture_check_event("event synchronize", OBJECT(event));
+    }
     return error != vendorSuccess ? error : loopback_from(cpu->event_synchronize(OBJECT(event)->inner));
 }
 
@@ -540,6 +566,9 @@ static vendorError_t queue_copy(const char *call, const loopback_object_t *strea
     if (!is_right) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
+    if (loopback_capture_of(stream) != 0) {
+        return vendorSuccess;
+    }
     dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
                           : to_device  ? DAO_COPY_KIND_D2D
                                        : DAO_COPY_KIND_D2H;
@@ -594,6 +623,9 @@ vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, 
         !check_device_range("memcpy peer from", src_device, src_device, src, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
+    if (loopback_capture_of(loopback_stream(stream)) != 0) {
+        return vendorSuccess;
+    }
     return loopback_from(cpu->copy_peer(loopback_stream(stream)->inner, loopback_driver.devices[dst_device],
                                         loopback_bytes(dst, size_bytes), loopback_driver.devices[src_device],
                                         loopback_bytes(src, size_bytes), size_bytes));
@@ -608,6 +640,9 @@ vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorS
     if (!is_mapped_host(dst, size_bytes) &&
         !check_device_range("memset", loopback_stream(stream)->device, LOOPBACK_NO_DEVICE, dst, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+    }
+    if (loopback_capture_of(loopback_stream(stream)) != 0) {
+        return vendorSuccess;
     }
     return loopback_from(cpu->fill(loopback_stream(stream)->inner, loopback_bytes(dst, size_bytes),
                                    (uint8_t)value, size_bytes));
@@ -631,8 +666,8 @@ vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (
                                  void *user)
 {
     vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error != vendorSuccess) {
-        return error;
+    if (error != vendorSuccess || loopback_capture_of(loopback_stream(stream)) != 0) {
+        return error; /* what is captured does not run */
     }
     box_t *box = calloc(1, sizeof(*box));
     if (box == NULL) {

@@ -45,6 +45,60 @@ cudaError_t cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t
 #endif
 #endif
 
+/* ---- captures ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    (void)mode; /* every call of the library is checked for it */
+    return loopback_capture_begin(stream);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out_graph)
+{
+    void *graph = NULL;
+    cudaError_t error = loopback_capture_end(stream, &graph);
+    *out_graph = graph;
+    return error;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    (void)graph; /* a number */
+    return cudaSuccess;
+}
+
+static cudaError_t get_capture(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
+                               unsigned long long *out_id)
+{
+    cudaError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == cudaSuccess) {
+        *out_id = loopback_capture_of(loopback_stream(stream));
+        *out_status = *out_id != 0 ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    }
+    return error;
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
+                                     unsigned long long *out_id, cudaGraph_t *out_graph,
+                                     const cudaGraphNode_t **out_nodes, const cudaGraphEdgeData **out_edges,
+                                     size_t *out_count)
+{
+    return out_graph != NULL || out_nodes != NULL || out_edges != NULL || out_count != NULL
+               ? loopback_error(cudaErrorInvalidValue)
+               : get_capture(stream, out_status, out_id);
+}
+#else
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
+                                        unsigned long long *out_id, cudaGraph_t *out_graph,
+                                        const cudaGraphNode_t **out_nodes, size_t *out_count)
+{
+    return out_graph != NULL || out_nodes != NULL || out_count != NULL
+               ? loopback_error(cudaErrorInvalidValue)
+               : get_capture(stream, out_status, out_id);
+}
+#endif
+
 static CUresult device_get(CUdevice *out_device, int index)
 {
     *out_device = index;

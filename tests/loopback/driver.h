@@ -31,6 +31,10 @@ typedef struct loopback_object {
     char *mapped_at;  /* pages; NULL: nowhere. A share: the allocation */
     uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
     int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
+    uint64_t capture; /* which one a stream is a part of, or an event was recorded in; 0: none. capture.c */
+    bool is_forked;   /* a stream that joined a capture which it did not begin ... */
+    bool is_joined;   /* ... and that is waited for there */
+    struct loopback_object *recorded_on; /* an event: the stream */
 } loopback_object_t;
 
 typedef struct loopback_driver {
@@ -60,6 +64,7 @@ typedef struct loopback_driver {
     vendorError_t failure;
     bool has_failed; /* since the driver was opened */
     bool is_tolerant;
+    uint64_t capture_serial; /* of the latest capture of a stream */
     long breach_counts[LOOPBACK_RULE_COUNT];
     uint64_t call_count;    /* of the process */
     uint64_t failure_count; /* of the process */
@@ -104,6 +109,9 @@ vendorError_t loopback_from(dao_status_t status);
 /* Runs a host function; the calls that it makes are breaches. */
 void loopback_run_host_func(void (*function)(void *), void *user);
 
+/* Waits for a device's work, where a real driver would do so before it takes something back. */
+void loopback_wait_for_device(void);
+
 /* Queues a host function. */
 vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (*function)(void *),
                                  void *user);
@@ -134,6 +142,22 @@ void loopback_share_end(loopback_object_t *share);
 /* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then. Else that is a
    breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
+
+/* Captures: capture.c. The number of a stream's; 0: none. */
+uint64_t loopback_capture_of(const loopback_object_t *stream);
+
+/* What waits for a stream, or for all of a device (NULL), must not meet a capture; nor what asks for an event. */
+vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream);
+vendorError_t loopback_capture_check_event(const char *call, const loopback_object_t *event);
+
+/* Record an event on a stream, and let a stream wait for one, as far as a capture is concerned; true: that is all of it. */
+bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream);
+bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *event,
+                           vendorError_t *out_error);
+
+/* What begins and ends a capture, under the vendor's names. */
+vendorError_t loopback_capture_begin(vendorStream_t stream);
+vendorError_t loopback_capture_end(vendorStream_t stream, void **out_graph);
 
 /* Takes an object off, before what is behind it goes. */
 void loopback_object_remove(loopback_object_t *object);

@@ -3,8 +3,11 @@
 #ifndef DAO_TESTS_LOOPBACK_FAILURES_H
 #define DAO_TESTS_LOOPBACK_FAILURES_H
 
+#include "base/error.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
+
+#include <stdio.h>
 
 typedef struct failure {
     vendorError_t error;
@@ -33,6 +36,60 @@ static inline void every_call_has_failed_with_every_error(void)
     CU_ASSERT_EQUAL(loopback_missing_cases(errors, FAILURE_COUNT, &case_count), 0);
     CU_ASSERT_TRUE(case_count >= 100);
     (void)printf("    calls x errors: %ld cases\n", case_count);
+}
+
+/* What a backend answers when one of its calls to the vendor has failed; `is_open`: not the call that opens it. Nothing is left
+   with the driver of what was tried. */
+static inline void check_failure(bool is_open, dao_status_t status, failure_t failure)
+{
+    CU_ASSERT_EQUAL(status, dao_last_status());
+    CU_ASSERT_EQUAL(dao_last_vendor_code(), failure.error);
+    CU_ASSERT_EQUAL(loopback_last_error(), vendorSuccess);
+    CU_ASSERT_EQUAL(loopback_current_device(), 0);
+    CU_ASSERT_TRUE(loopback_has_own_capture_mode());
+    if (!is_open) {
+        CU_ASSERT_EQUAL(status, DAO_ERR_NO_DEVICE);
+    } else if (failure.error == vendorErrorMemoryAllocation) {
+        CU_ASSERT_TRUE(status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_NO_DEVICE_MEMORY);
+    } else {
+        CU_ASSERT_EQUAL(status, failure.status);
+    }
+}
+
+/* The answer of a scenario of which a call was to fail: it may have had no such call. */
+static inline void check_answer(bool is_open, dao_status_t status, failure_t failure)
+{
+    if (!loopback_has_failed()) {
+        CU_ASSERT_EQUAL(status, DAO_OK);
+    } else if (status == DAO_OK) { /* asked for pools of the driver: there are none */
+        CU_ASSERT_EQUAL(failure.error, vendorErrorInvalidValue);
+    } else {
+        check_failure(is_open, status, failure);
+    }
+}
+
+/* A scenario in which `call_count` calls to the vendor succeed and the next one fails. */
+typedef void (*failing_scenario_t)(long call_count, failure_t failure);
+
+/* Fails each call of a scenario in turn. Gives back how many there were. */
+static inline long fail_every_call(failing_scenario_t scenario, failure_t failure)
+{
+    long call_count = -1;
+    do {
+        scenario(++call_count, failure);
+    } while (loopback_has_failed());
+    return call_count;
+}
+
+/* Fails each call of both scenarios with every error. Gives back the number of cases. */
+static inline long fail_every_call_with_every_error(failing_scenario_t work, failing_scenario_t give_back)
+{
+    long case_count = 0;
+    for (size_t i = 0; i < FAILURE_COUNT; i++) {
+        case_count += fail_every_call(work, failures[i]) + fail_every_call(give_back, failures[i]);
+    }
+    (void)printf("    %zu errors, each at every call: %ld cases\n", FAILURE_COUNT, case_count);
+    return case_count;
 }
 
 /* Gives something back. A call that fails because a test asked for it is made once more; a device that is lost keeps all. */

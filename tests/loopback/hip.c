@@ -32,6 +32,41 @@ hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function
     return error;
 }
 
+/* ---- captures ---- */
+
+hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)
+{
+    (void)mode; /* every call of the library is checked for it */
+    return loopback_capture_begin(stream);
+}
+
+hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out_graph)
+{
+    void *graph = NULL;
+    hipError_t error = loopback_capture_end(stream, &graph);
+    *out_graph = graph;
+    return error;
+}
+
+hipError_t hipGraphDestroy(hipGraph_t graph)
+{
+    (void)graph; /* a number */
+    return hipSuccess;
+}
+
+hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *out_status,
+                                   unsigned long long *out_id)
+{
+    hipError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == hipSuccess) {
+        *out_id = loopback_capture_of(loopback_stream(stream));
+        *out_status = *out_id != 0 ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+    }
+    return error;
+}
+
+/* ---- virtual memory ---- */
+
 /* The one kind of memory that the library asks for, perhaps for other processes, too. */
 static bool is_right(const hipMemAllocationProp *memory)
 {

@@ -27,6 +27,7 @@
     X(SHARED, "memory freed while another process has it open, or freed where it is to be closed")           \
     X(POOLED, "a pool destroyed with memory in it, or used on another device's stream")                      \
     X(CAPTURE, "a call that ends the capture of any stream that another thread is at")                       \
+    X(CAPTURED, "a call that ends the capture which a stream or an event is a part of")                      \
     X(BAD_FLAGS, "flags that the library does not mean to use")                                              \
     X(LEFT, "objects that are left when the driver is closed, though no call has failed")
 

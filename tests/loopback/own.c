@@ -14,3 +14,24 @@ loopback_error_t loopback_copy_batch(void *const *dsts, const void *const *srcs,
     }
     return loopback_queue_batch("copy batch", dsts, srcs, sizes, count, stream);
 }
+
+loopback_error_t loopback_stream_begin_capture(loopback_stream_t stream, loopback_capture_mode_t mode)
+{
+    (void)mode; /* every call of the library is checked for it */
+    return loopback_capture_begin(stream);
+}
+
+loopback_error_t loopback_stream_end_capture(loopback_stream_t stream, void **out_graph)
+{
+    return loopback_capture_end(stream, out_graph);
+}
+
+loopback_error_t loopback_stream_capture(loopback_stream_t stream, uint64_t *out_capture)
+{
+    loopback_error_t error =
+        loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
+    if (error == LOOPBACK_SUCCESS) {
+        *out_capture = loopback_capture_of(loopback_stream(stream));
+    }
+    return error;
+}

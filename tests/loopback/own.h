@@ -4,6 +4,7 @@
 #define DAO_TESTS_LOOPBACK_OWN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define LOOPBACK_HOST_ALLOC_PORTABLE    1u
 #define LOOPBACK_HOST_ALLOC_MAPPED      2u
@@ -132,8 +133,11 @@ loopback_error_t loopback_memcpy_peer_async(void *dst, int dst_device, const voi
 loopback_error_t loopback_memset_async(void *dst, int value, size_t size_bytes, loopback_stream_t stream);
 loopback_error_t loopback_runtime_get_version(int *out_version);
 loopback_error_t loopback_set_device(int device);
+loopback_error_t loopback_stream_begin_capture(loopback_stream_t stream, loopback_capture_mode_t mode);
+loopback_error_t loopback_stream_capture(loopback_stream_t stream, uint64_t *out_capture);
 loopback_error_t loopback_stream_create(loopback_stream_t *out_stream, unsigned flags);
 loopback_error_t loopback_stream_destroy(loopback_stream_t stream);
+loopback_error_t loopback_stream_end_capture(loopback_stream_t stream, void **out_graph);
 loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
 loopback_error_t loopback_thread_exchange_capture_mode(loopback_capture_mode_t *mode);
 loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);

@@ -106,6 +106,7 @@
 #define vendorMemsetAsync                     loopback_memset_async
 #define vendorRuntimeGetVersion               loopback_runtime_get_version
 #define vendorSetDevice                       loopback_set_device
+#define vendorStreamCapture                   loopback_stream_capture
 #define vendorStreamCreateWithFlags           loopback_stream_create
 #define vendorStreamDestroy                   loopback_stream_destroy
 #define vendorStreamSynchronize               loopback_stream_synchronize

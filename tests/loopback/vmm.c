@@ -261,6 +261,9 @@ vendorError_t loopback_vmm_unmap(void *address, size_t size_bytes)
     loopback_driver_t *driver = &loopback_driver;
     vendorError_t error = loopback_begin("unmap", LOOPBACK_NO_DEVICE);
     char *end = (char *)address + size_bytes;
+    if (error == vendorSuccess) {
+        loopback_wait_for_device();
+    }
     for (char *at = address; at < end && error == vendorSuccess;) {
         loopback_object_t *pages = next_mapped("unmap", at, end);
         if (pages == NULL) {

@@ -19,6 +19,17 @@ static inline void start_with(uint64_t host_limit_bytes, bool no_page_mapping)
     CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
 }
 
+/* A suite's start and stop where no limit is part of the test. */
+static inline void start(void)
+{
+    start_with(0, false);
+}
+
+static inline void stop(void)
+{
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static inline uint64_t failed_count(dao_place_t place)
 {
     dao_stats_t stats = {0};

@@ -228,6 +228,11 @@ static dao_status_t fault_stream_create(dao_backend_device_t *device, dao_backen
     return status;
 }
 
+static dao_status_t fault_stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
+{
+    return inner->stream_capture(unwrap(stream), out_capture);
+}
+
 static dao_status_t fault_stream_adopt(dao_backend_device_t *device, void *native,
                                        dao_backend_stream_t **out_stream)
 {
@@ -589,6 +594,7 @@ const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *wrapped, co
         .has_default_stream = wrapped->has_default_stream,
         .copy_peer = wrapped->copy_peer != NULL ? fault_copy_peer : NULL,
         .copy_batch = wrapped->copy_batch != NULL ? fault_copy_batch : NULL,
+        .stream_capture = wrapped->stream_capture != NULL ? fault_stream_capture : NULL,
     };
     fill_pages();
     fill_shared();

@@ -1,6 +1,7 @@
 /* Kernels as host functions on the device's own bytes. */
 #include "tests/support/program.h"
 #include "tests/support/device_bytes.h"
+#include "tests/support/suite.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -242,6 +243,13 @@ dao_status_t program_push(program_t *program, const program_kernel_t *kernel)
 dao_status_t program_step_push(program_t *program, dao_step_t *step, const program_kernel_t *kernel)
 {
     return add_kernel(program, step, kernel);
+}
+
+dao_executor_stats_t program_stats(const program_t *program)
+{
+    dao_executor_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_executor_stats_get(program->executor, &stats), DAO_OK);
+    return stats;
 }
 
 void program_drop(program_t *program, uint32_t tensor)

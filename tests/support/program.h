@@ -63,6 +63,9 @@ uint32_t program_count_lost(program_t *program);
 dao_status_t program_push(program_t *program, const program_kernel_t *kernel);
 dao_status_t program_step_push(program_t *program, dao_step_t *step, const program_kernel_t *kernel);
 
+/* What its executor counted until now. */
+dao_executor_stats_t program_stats(const program_t *program);
+
 /* Drops a tensor's handle. */
 void program_drop(program_t *program, uint32_t tensor);
 void program_drop_all(program_t *program);

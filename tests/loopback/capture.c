@@ -1,0 +1,118 @@
+/* Captures of streams into graphs, which are only begun, kept to their rules, and ended: what they capture is not kept.
+
+       begin(S)                      S is a part of capture 1, its origin
+       record(E, S), wait(T, E)      T is a part of it, too: forked
+       record(F, T), wait(S, F)      T is joined
+       end(S)                        no stream is a part of it; every fork has to be joined
+
+   An event of a capture stands for no work, then and later, until it is recorded anew. Whatever asks for one, waits for a stream of
+   the capture or for its device, or ties the capture to other work ends it: a breach here. */
+#include "tests/loopback/driver.h"
+
+static bool is_active_locked(uint64_t capture)
+{
+    const loopback_object_t *object = loopback_driver.objects;
+    while (object != NULL && (object->is_gone || object->kind != LOOPBACK_KIND_STREAM || object->is_forked ||
+                              object->capture != capture)) {
+        object = object->next;
+    }
+    return object != NULL;
+}
+
+uint64_t loopback_capture_of(const loopback_object_t *stream)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    uint64_t capture = stream->capture;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return capture;
+}
+
+vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_captured = stream != NULL && stream->capture != 0;
+    for (const loopback_object_t *object = loopback_driver.objects; stream == NULL && object != NULL;
+         object = object->next) {
+        is_captured = is_captured || (!object->is_gone && object->kind == LOOPBACK_KIND_STREAM &&
+                                      object->device == device && object->capture != 0);
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (!is_captured) {
+        return vendorSuccess;
+    }
+    (void)loopback_breach(LOOPBACK_RULE_CAPTURED, call);
+    return loopback_error(vendorErrorStreamCaptureUnsupported);
+}
+
+vendorError_t loopback_capture_check_event(const char *call, const loopback_object_t *event)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_captured = event->capture != 0;
+    bool is_active = is_captured && is_active_locked(event->capture);
+    dao_mutex_unlock(&loopback_driver.lock);
+    if (is_active) {
+        (void)loopback_breach(LOOPBACK_RULE_CAPTURED, call);
+    }
+    return is_captured ? loopback_error(vendorErrorCapturedEvent) : vendorSuccess;
+}
+
+bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    event->capture = stream->capture;
+    event->recorded_on = stream;
+    bool is_captured = stream->capture != 0;
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_captured;
+}
+
+bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *event,
+                           vendorError_t *out_error)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_captured = stream->capture != 0 || event->capture != 0;
+    bool is_right = stream->capture == event->capture ||
+                    (stream->capture == 0 && is_active_locked(event->capture)) || event->recorded_on == NULL;
+    if (is_right && stream->capture == 0 && event->capture != 0) {
+        stream->capture = event->capture;
+        stream->is_forked = true;
+    } else if (is_right && event->recorded_on != NULL && event->recorded_on->is_forked) {
+        event->recorded_on->is_joined = true;
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    *out_error = is_right ? vendorSuccess : loopback_breach(LOOPBACK_RULE_CAPTURED, "stream wait event");
+    return is_captured;
+}
+
+vendorError_t loopback_capture_begin(vendorStream_t handle)
+{
+    loopback_object_t *stream = loopback_stream(handle);
+    dao_mutex_lock(&loopback_driver.lock);
+    bool can_begin = handle != NULL && stream->capture == 0;
+    if (can_begin) {
+        stream->capture = ++loopback_driver.capture_serial;
+        stream->is_forked = false;
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    return can_begin ? vendorSuccess : loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
+}
+
+vendorError_t loopback_capture_end(vendorStream_t handle, void **out_graph)
+{
+    loopback_object_t *origin = loopback_stream(handle);
+    bool is_joined = true;
+    dao_mutex_lock(&loopback_driver.lock);
+    uint64_t capture = origin->is_forked ? 0 : origin->capture;
+    for (loopback_object_t *object = loopback_driver.objects; capture != 0 && object != NULL;
+         object = object->next) {
+        if (object->kind == LOOPBACK_KIND_STREAM && object->capture == capture) {
+            is_joined = is_joined && (!object->is_forked || object->is_joined);
+            object->capture = 0;
+            object->is_forked = false;
+            object->is_joined = false;
+        }
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    *out_graph = capture != 0 && is_joined ? (void *)(uintptr_t)capture : NULL;
+    return *out_graph != NULL ? vendorSuccess : loopback_breach(LOOPBACK_RULE_CAPTURED, "stream end capture");
+}

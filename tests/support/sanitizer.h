@@ -1,0 +1,34 @@
+/* Which sanitizer this build has, and how much of its rounds a test runs under it: the one place that knows.
+
+   A plain build runs every round and lets every call fail. AddressSanitizer is to see every path with a failure on it, at
+   several times the price: a part of the rounds, and every third call. ThreadSanitizer looks for two threads that touch the
+   same thing without an order between them; a path has the same pairs of threads whichever of its calls fails, so that a
+   stride through the calls shows as much. */
+#ifndef DAO_TESTS_SUPPORT_SANITIZER_H
+#define DAO_TESTS_SUPPORT_SANITIZER_H
+
+/* gcc defines a macro, clang has a feature. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_HAS_THREAD_SANITIZER
+#elif __has_feature(address_sanitizer)
+#define TEST_HAS_ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define TEST_HAS_THREAD_SANITIZER
+#elif defined(__SANITIZE_ADDRESS__)
+#define TEST_HAS_ADDRESS_SANITIZER
+#endif
+
+#if defined(TEST_HAS_THREAD_SANITIZER)
+enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 29 }; /* a prime: no loop of a test has such a period */
+#elif defined(TEST_HAS_ADDRESS_SANITIZER)
+enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 3 };
+#else
+enum { TEST_ROUNDS_DIVISOR = 1, TEST_CALL_STEP = 1 };
+#endif
+
+/* The rounds of this build, of those that a plain one runs; at least one. */
+#define TEST_ROUNDS(count) ((count) > TEST_ROUNDS_DIVISOR ? (count) / TEST_ROUNDS_DIVISOR : 1)
+
+#endif

@@ -1,0 +1,242 @@
+/* Memory in stream order on streams that are being captured into a graph. What ends a capture ends the program on the loopback
+   driver, and makes capture_end() fail on a device. */
+#include <dao/async.h>
+#include <dao/context.h>
+#include <dao/lease.h>
+#include <dao/memory.h>
+#include <dao/place_config.h>
+#include <dao/stats.h>
+#include <dao/stream.h>
+
+#include "allocators/buddy.h"
+#include "base/sync.h"
+#include "runtime/runtime_internal.h"
+#include "tests/support/capture.h"
+#include "tests/support/suite.h"
+
+#define PAGE           ((size_t)DAO_PAGE_BYTES)
+#define CAPACITY_BYTES (64 * MIB)
+#define SMALL_BYTES    64u
+
+static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
+static dao_stream_t *captured, *other;
+
+/* Two streams free, so that events are recorded behind frees. */
+static void begin(void)
+{
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = CAPACITY_BYTES}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, dao_backend_ops()), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &captured), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &other), DAO_OK);
+    dao_stream_t *streams[] = {captured, other};
+    for (int i = 0; i < 2; i++) {
+        void *block = dao_alloc_async(device, PAGE, streams[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+        CU_ASSERT_EQUAL(dao_free_async(device, block, streams[i]), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_device_synchronize(0), DAO_OK);
+}
+
+/* All memory comes back when all captures have ended. */
+static void end(void)
+{
+    CU_ASSERT_EQUAL(dao_stream_synchronize(captured), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(other), DAO_OK);
+    void *all = dao_alloc(device, CAPACITY_BYTES);
+    CU_ASSERT_PTR_NOT_NULL(all);
+    CU_ASSERT_EQUAL(dao_free(device, all), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(device), 0);
+    dao_stream_destroy(captured);
+    dao_stream_destroy(other);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void capture(void)
+{
+    CU_ASSERT_TRUE_FATAL(capture_begin(dao_stream_native(captured)));
+}
+
+static void stop(void)
+{
+    CU_ASSERT_TRUE(capture_end(dao_stream_native(captured)));
+}
+
+static char *take(size_t size_bytes, dao_stream_t *stream)
+{
+    char *block = dao_alloc_async(device, size_bytes, stream);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    return block;
+}
+
+static void give(void *block, dao_stream_t *stream)
+{
+    CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
+}
+
+/* Another thread's allocations and frees, which ask the device's events meanwhile. */
+static void *act(void *user)
+{
+    (void)user;
+    for (int i = 0; i < 8; i++) {
+        give(take(PAGE, other), other);
+        void *block = dao_alloc(device, SMALL_BYTES);
+        CU_ASSERT_PTR_NOT_NULL(block);
+        CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    }
+    return NULL;
+}
+
+static void act_elsewhere(void)
+{
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "elsewhere", act, NULL), DAO_OK);
+    dao_thread_join(&thread);
+}
+
+static void what_is_freed_is_used_again_in_the_same_capture(void)
+{
+    dao_lease_t *lease = NULL;
+    begin();
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
+    capture();
+    char *first = take(4 * PAGE, captured);
+    CU_ASSERT_EQUAL(dao_stream_copy(captured, device, first, device, first + PAGE, PAGE), DAO_OK);
+    give(first, captured);
+    act_elsewhere();
+    char *second = take(4 * PAGE, captured);
+    CU_ASSERT_PTR_EQUAL(second, first);
+    CU_ASSERT_EQUAL(dao_stream_copy(captured, device, second, device, second + PAGE, PAGE), DAO_OK);
+    give(second, captured);
+    stop();
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    dao_lease_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_lease_stats_get(lease, &stats), DAO_OK);
+    CU_ASSERT_EQUAL(stats.live_count, 0);
+    CU_ASSERT_TRUE(stats.held_bytes >= 4 * PAGE); /* the graph's, as long as the lease lasts */
+    CU_ASSERT_PTR_NULL(dao_alloc(device, CAPACITY_BYTES));
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    end();
+}
+
+/* Without a lease, too: nobody else gets it before the capture has ended, and asking for it spoils nothing. */
+static void what_is_freed_is_nobody_elses_until_the_capture_has_ended(void)
+{
+    begin();
+    char *block = take(CAPACITY_BYTES / 2, captured);
+    char *rest = take(CAPACITY_BYTES / 2, other);
+    capture();
+    give(block, captured);
+    CU_ASSERT_PTR_NULL(dao_alloc_async(device, CAPACITY_BYTES / 2, other));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NULL(dao_alloc(device, CAPACITY_BYTES / 2));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_used(device), CAPACITY_BYTES / 2);
+    stop();
+    char *again = take(CAPACITY_BYTES / 2, other);
+    CU_ASSERT_PTR_EQUAL(again, block);
+    give(again, other);
+    give(rest, other);
+    end();
+}
+
+/* A part of a graph cannot wait for work outside of it: the host has waited before the block is given. */
+static void a_capture_has_what_others_have_finished_with(void)
+{
+    begin();
+    char *block = take(CAPACITY_BYTES, other);
+    CU_ASSERT_EQUAL(
+        dao_stream_copy(other, device, block, device, block + CAPACITY_BYTES / 2, CAPACITY_BYTES / 2),
+        DAO_OK);
+    capture();
+    give(block, other);
+    char *again = take(CAPACITY_BYTES, captured);
+    CU_ASSERT_PTR_EQUAL(again, block);
+    CU_ASSERT_EQUAL(dao_stream_copy(captured, device, again, device, again + PAGE, PAGE), DAO_OK);
+    give(again, captured);
+    stop();
+    end();
+}
+
+static void streams_of_one_capture_wait_for_each_other_in_it(void)
+{
+    dao_event_t *fork = NULL, *join = NULL;
+    begin();
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &fork), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_event_create(0, &join), DAO_OK);
+    char *block = take(CAPACITY_BYTES, captured);
+    capture();
+    CU_ASSERT_EQUAL(dao_event_record(fork, captured), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_wait_event(other, fork), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_copy(captured, device, block, device, block + PAGE, PAGE), DAO_OK);
+    give(block, captured);
+    char *again = take(CAPACITY_BYTES, other);
+    CU_ASSERT_PTR_EQUAL(again, block);
+    CU_ASSERT_EQUAL(dao_stream_copy(other, device, again, device, again + PAGE, PAGE), DAO_OK);
+    give(again, other);
+    CU_ASSERT_EQUAL(dao_event_record(join, other), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_wait_event(captured, join), DAO_OK);
+    stop();
+    dao_event_destroy(fork);
+    dao_event_destroy(join);
+    end();
+}
+
+static void the_memory_of_a_handle_comes_back_behind_the_capture(void)
+{
+    dao_memory_t *memory = NULL;
+    begin();
+    capture();
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, CAPACITY_BYTES / 2, captured, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    act_elsewhere();
+    CU_ASSERT_PTR_NULL(dao_alloc(device, CAPACITY_BYTES));
+    CU_ASSERT_EQUAL(dao_used(device), CAPACITY_BYTES / 2);
+    stop();
+    end();
+}
+
+/* A small block of dao_alloc() follows no stream: its free has to wait, and there is nothing to wait for yet. */
+static void what_would_have_to_wait_is_refused(void)
+{
+    dao_lease_t *lease = NULL;
+    begin();
+    char *retained = dao_alloc(device, SMALL_BYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(retained);
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, retained), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    char *small = dao_alloc(device, SMALL_BYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
+    char *pinned = dao_alloc(dao_place_of(dao_pinned_place(0)), 2 * SMALL_BYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pinned);
+    capture();
+    CU_ASSERT_EQUAL(dao_free_async(device, small, captured), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_free_async(device, retained, captured), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_ERR_BUSY);
+    dao_place_t host = dao_place_of(dao_cpu_place());
+    CU_ASSERT_EQUAL(dao_stream_copy(captured, host, pinned, host, pinned + SMALL_BYTES, SMALL_BYTES),
+                    DAO_ERR_UNSUPPORTED);
+    stop();
+    CU_ASSERT_EQUAL(dao_free_async(device, small, captured), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(dao_place_of(dao_pinned_place(0)), pinned), DAO_OK);
+    end();
+}
+
+static CU_TestInfo tests[] = {
+    {"what is freed is used again in the same capture", what_is_freed_is_used_again_in_the_same_capture},
+    {"what is freed is nobody else's until the capture has ended",
+     what_is_freed_is_nobody_elses_until_the_capture_has_ended},
+    {"a capture has what others have finished with", a_capture_has_what_others_have_finished_with},
+    {"streams of one capture wait for each other in it", streams_of_one_capture_wait_for_each_other_in_it},
+    {"the memory of a handle comes back behind the capture",
+     the_memory_of_a_handle_comes_back_behind_the_capture},
+    {"what would have to wait is refused", what_would_have_to_wait_is_refused},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"captures", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

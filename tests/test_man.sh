@@ -1,0 +1,61 @@
+#!/bin/sh
+# The manual page and the completion of bash know each command and each option that the dao command prints itself.
+# Usage: test_man.sh DAO PAGE COMPLETION
+dao=$1
+page=$2
+completion=$3
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $1"
+}
+
+commands=$("$dao" --help | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on { print $1 }')
+[ "$(echo "$commands" | wc -l)" -ge 6 ] || fail "so few commands were found that the search itself must be wrong"
+option_count=0
+
+# options COMMAND...: the options in its help.
+options() {
+    "$dao" "$@" --help | awk '/^options:$/ { on = 1; next } on && $1 ~ /^-/ { print $1 }'
+}
+
+# check COMMAND...: its options are in its section of the page.
+check() {
+    section=$(awk -v title=".SS \"dao $*\"" '$0 == title { on = 1; next } /^\.S[SH]/ { on = 0 } on' "$page" | sed 's/\\-/-/g')
+    [ -n "$section" ] || fail "the page has no section of dao $*"
+    for option in $(options "$@"); do
+        option_count=$((option_count + 1))
+        echo "$section" | grep -q -e "^\.B $option\( \|\$\)" || fail "dao $*: $option is not in the page"
+    done
+}
+
+for command in $commands; do
+    grep -q "^\.B $command\( \|\$\)" "$page" || fail "the command $command is not in the page"
+    [ "$command" = help ] || check "$command"
+done
+for subject in gpu plan swap; do
+    check bench $subject
+done
+[ "$option_count" -ge 50 ] || fail "so few options were found that the search itself must be wrong"
+if command -v groff >/dev/null; then
+    complaints=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
+    [ -z "$complaints" ] || fail "groff: $complaints"
+fi
+
+# offers WORD...: what bash would offer for the last word.
+offers() {
+    bash -c 'completion=$1; shift; . "$completion"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dao
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$completion" "$dao" "$@"
+}
+if command -v bash >/dev/null; then
+    offers si | grep -qx simulate || fail "bash: no command"
+    offers help re | grep -qx replay || fail "bash: no command to help with"
+    offers run trace --file- | grep -qx -e --file-engine || fail "bash: no option"
+    offers bench sw | grep -qx swap || fail "bash: nothing to measure"
+    offers bench plan --fig | grep -qx -e --figure || fail "bash: no option of what is measured"
+    [ -z "$(offers run trace)" ] || fail "bash: a word where files stand"
+fi
+
+[ $failures -eq 0 ] && echo "all passed"
+exit $((failures > 0))

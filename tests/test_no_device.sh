@@ -1,0 +1,18 @@
+#!/bin/sh
+# The command of a build for cuda or hip starts where there is no driver or no device, and says so in words; what needs a device
+# ends with 1. test_no_device.sh COMMAND
+set -eu
+dao=$1
+
+said=$("$dao" info)
+if ! echo "$said" | grep -q "^devices  *0$"; then
+    echo "skipped: there is a device"
+    exit 77
+fi
+echo "$said"
+echo "$said" | grep -q "^reason  *there is no .* device"
+code=0
+said=$("$dao" bench gpu 2>&1) || code=$?
+echo "$said"
+[ "$code" -eq 1 ]
+echo "$said" | grep -q "there is no .* device"

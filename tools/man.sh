@@ -1,0 +1,95 @@
+#!/bin/sh
+# Writes the manual page dao.1 from what the command says of itself, so that both always say the same.
+# Usage: man.sh DAO PAGE
+set -eu
+dao=$1
+exec >"$2"
+
+# roff: passes lines on in such a form that troff prints them as they are.
+roff() {
+    sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\\([.']\\)/\\\\\\&\\1/"
+}
+
+# page HEADING COMMAND...: one command's help: its usage, what it does, and a paragraph for each option.
+page() {
+    printf '.SS "%s"\n' "$1"
+    shift
+    "$dao" "$@" --help | roff | awk '
+        NR == 1 { sub(/^usage: /, ""); print ".B " $0; print ".PP"; print ".nf"; next }
+        /^options:$/ { print ".fi"; is_option = 1; next }
+        is_option && match($0, /^  \\-[^ ]+( [^ ]+)?  +/) {
+            name = substr($0, 3, RLENGTH - 2)
+            sub(/ +$/, "", name)
+            print ".TP"
+            print ".B " name
+            print substr($0, RLENGTH + 1)
+            next
+        }
+        is_option && match($0, /^  \\-[^ ]+ [^ ]+ /) { # a name that reaches into the second column
+            print ".TP"
+            print ".B " substr($0, 3, RLENGTH - 3)
+            print substr($0, RLENGTH + 1)
+            next
+        }
+        NR > 2 { print }
+        END { if (!is_option) print ".fi" }'
+}
+
+version=$("$dao" --version)
+cat <<TEXT
+.TH DAO 1 "" "$version" "User Commands"
+.SH NAME
+dao \\- memory of accelerators: look at recorded steps, run them in less memory
+.SH SYNOPSIS
+.B dao
+.I COMMAND
+.RI [ options ]
+.br
+.B dao
+.B \\-\\-help
+|
+.B \\-\\-version
+.SH DESCRIPTION
+.B dao
+tells what the recorded step of a program holds and needs, executes it in a part of that memory, plans where its
+buffers lie, simulates what moving them costs, and measures libdao.
+.PP
+Sizes take the units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), or none, which are bytes;
+rates the same units and /s; times ns, us, ms and s, or none, which are nanoseconds.
+.B \\-\\-
+ends the options.
+.SH COMMANDS
+TEXT
+"$dao" --help | roff | awk '
+    /^commands:$/ { is_command = 1; next }
+    is_command && NF == 0 { exit }
+    is_command && match($0, /^  [a-z]+( COMMAND)? +/) {
+        print ".TP"
+        print ".B " $1 ($2 == "COMMAND" ? " COMMAND" : "")
+        print substr($0, RLENGTH + 1)
+    }'
+for command in $("$dao" --help | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }'); do
+    page "dao $command" "$command"
+done
+for subject in gpu plan swap; do
+    page "dao bench $subject" bench $subject
+done
+cat <<'TEXT'
+.SH EXIT STATUS
+.TP
+.B 0
+It is done.
+.TP
+.B 1
+It failed: an input is not valid or not there, memory does not suffice, a check found something, the output could not be
+written. Standard error says why.
+.TP
+.B 2
+The command line is not valid; nothing was done.
+.SH ENVIRONMENT
+The variables that set libdao's defaults, such as
+.BR DAO_CPU_DEVICE_BYTES ,
+hold for what the command executes; they are listed in docs/settings.md of the sources and beside the fields of
+.BR dao_config_t .
+A value that is not valid is an error.
+TEXT
