@@ -48,6 +48,9 @@ expect 0 "usage: dao COMMAND" --help
 expect 0 "usage: dao COMMAND" help
 expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
+expect 0 "usage: dao bench plan" help bench plan
+expect 2 '"now" is one argument too many' help bench plan now
+expect 2 '"now" is one argument too many' help run now
 expect 0 "usage: dao run TRACE" run --help
 expect 0 "usage: dao info [TRACE]" info -h
 

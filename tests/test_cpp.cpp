@@ -580,6 +580,9 @@ void streams_and_events_order_copies()
     reads.synchronize();
     dao::event adopted = dao::event::adopt(done.release());
     CU_ASSERT_TRUE(adopted.is_done());
+    adopted.reset();
+    CU_ASSERT_FALSE(static_cast<bool>(adopted));
+    adopted.reset(); /* nothing is left to be destroyed */
     dao::event pending(device);
     CU_ASSERT_TRUE(pending.is_done()); /* it was never recorded */
 }

@@ -1,4 +1,4 @@
-# Every header compiles as C++ without a warning, alone, with exceptions and without, without RTTI; and the compiler refuses each case
+# Every header compiles as C++ without a warning, alone, also without exceptions and RTTI; and the compiler refuses each case
 # of cpp_refusals.cpp with the words that stand beside it.
 # cmake -DCOMPILERS="..." -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -10,11 +10,12 @@ foreach(header IN LISTS headers)
     file(WRITE ${SCRATCH}/header.cpp "#include <${header}>\n")
     set(flags -std=c++17)
     if(header MATCHES "hpp$")
-        set(flags -std=c++17 -std=c++20 -fno-exceptions -fno-rtti)
+        set(flags -std=c++17 -std=c++20 -fno-exceptions,-fno-rtti)
     endif()
     foreach(compiler IN LISTS COMPILERS)
         foreach(flag IN LISTS flags)
-            execute_process(COMMAND ${compiler} -std=c++17 ${flag} ${warnings} -I${SOURCE}/include -fsyntax-only ${SCRATCH}/header.cpp
+            string(REPLACE "," ";" options ${flag})
+            execute_process(COMMAND ${compiler} -std=c++17 ${options} ${warnings} -I${SOURCE}/include -fsyntax-only ${SCRATCH}/header.cpp
                 ERROR_VARIABLE said RESULT_VARIABLE result)
             if(NOT result EQUAL 0)
                 message(SEND_ERROR "${compiler} ${flag} does not take <${header}>:\n${said}")

@@ -41,7 +41,7 @@ if(NOT FLAGS)
     set(ENV{LD_LIBRARY_PATH})
     file(WRITE ${SCRATCH}/load.c "#include <dlfcn.h>
         int main(int argc, char **argv) { return argc == 2 && dlopen(argv[1], RTLD_NOW) != 0 ? 0 : 1; }\n")
-    run(${COMPILER} ${SCRATCH}/load.c -o ${SCRATCH}/load ${FLAGS} -ldl)
+    run(${COMPILER} ${SCRATCH}/load.c -o ${SCRATCH}/load -ldl)
     foreach(plugin IN LISTS PLUGINS)
         run(${SCRATCH}/load ${SCRATCH}/prefix/${LIBDIR}/lib${plugin}.so)
     endforeach()

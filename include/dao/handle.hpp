@@ -124,6 +124,12 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
         return std::exchange(handle_, nullptr);
     }
 
+    /** Destroys it now. */
+    void reset() noexcept
+    {
+        destroy(release());
+    }
+
     explicit operator bool() const noexcept
     {
         return handle_ != nullptr;
