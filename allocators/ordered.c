@@ -375,6 +375,18 @@ static dao_status_t ordered_alloc(dao_allocator_t *allocator, const dao_block_re
                                           : serve(ordered, request, 0, out_grant);
 }
 
+/* What waits and is done is free for it. No request of a lease is made so. */
+static dao_status_t ordered_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    DAO_ASSERT(request->lease == 0);
+    if (waiting_count_of(ordered) > 0) {
+        settle(ordered, true);
+    }
+    return ordered->inner->ops->alloc_within(ordered->inner, request, growth_bytes, out_grant);
+}
+
 /* ---- free ---- */
 
 /* Takes a block out of the tables, into this call's hands; false without memory to let it wait. */
@@ -681,6 +693,7 @@ static void ordered_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t ordered_ops = {
     .alloc = ordered_alloc,
+    .alloc_within = ordered_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = ordered_free,
@@ -711,6 +724,7 @@ dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_
     }
     ordered->ops = ordered_ops;
     ordered->ops.name = inner->ops->name;
+    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? ordered_alloc_within : NULL;
     if (inner->ops->free_deferred == NULL) {
         ordered->ops.free_deferred = NULL;
         ordered->ops.drain = NULL;

@@ -300,7 +300,8 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
 static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_status_t status = DAO_ERR_LIMIT;
-    if (planned->is_astray) {
+    bool is_astray = planned->is_astray; /* it may be so from the next request on */
+    if (is_astray) {
         bool is_placed = ask->entry != NULL && dao_script_is_placed(ask->entry);
         planned->counts.missed_count += is_placed;
         planned->counts.unplanned_count += !is_placed;
@@ -313,7 +314,7 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
     }
     if (status != DAO_OK) {
         ask->is_beside_block = planned->arena.segment.range != NULL;
-        ask->is_astray = planned->is_astray;
+        ask->is_astray = is_astray;
     }
     return status;
 }
