@@ -4,16 +4,35 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "planning/check.h"
+#include "planning/greedy.h"
+#include "planning/lowest.h"
 
-dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem)
+/* Where the misses are in a rank; what is below tells apart what missed as often. */
+#define MISSES_SHIFT 56u
+
+static_assert(UINT64_MAX >> MISSES_SHIFT == DAO_PLAN_QUICK_MISSES_MAX, "misses fill the rest of a rank");
+static_assert(DAO_PLAN_SIZE_MAX < UINT64_C(1) << MISSES_SHIFT, "sizes are below the misses");
+
+static dao_status_t cancelled(void)
+{
+    return dao_error(DAO_ERR_STOPPED, "the search for offsets was cancelled");
+}
+
+dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
+                                 dao_plan_meter_t *meter)
 {
     *quick = (dao_plan_quick_t){0};
-    dao_status_t status = dao_plan_instance_make(&quick->instance, problem);
+    dao_status_t status = dao_plan_problem_check(problem);
+    status = status == DAO_OK ? dao_plan_instance_init(&quick->instance, problem, meter) : status;
+    quick->instance.memory.is_patient = false; /* nobody trims it later */
     if (status != DAO_OK) {
-        return status;
+        dao_plan_quick_finish(quick);
+        return status == DAO_ERR_STOPPED ? cancelled() : status;
     }
-    quick->offsets = dao_host_calloc((size_t)quick->instance.item_count + 1, sizeof(*quick->offsets));
-    if (quick->offsets == NULL) {
+    size_t count = (size_t)quick->instance.item_count + 1;
+    if ((quick->misses = dao_host_calloc(count, sizeof(*quick->misses))) == NULL ||
+        (quick->ranks = dao_host_calloc(count, sizeof(*quick->ranks))) == NULL ||
+        (quick->offsets = dao_host_calloc(count, sizeof(*quick->offsets))) == NULL) {
         dao_plan_quick_finish(quick);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to place %zu buffers",
                          problem->buffer_count);
@@ -21,43 +40,16 @@ dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem
     return DAO_OK;
 }
 
-static void drop_method(dao_plan_quick_t *quick)
-{
-    dao_plan_greedy_destroy(quick->greedy);
-    dao_plan_lowest_destroy(quick->lowest);
-    quick->greedy = NULL;
-    quick->lowest = NULL;
-}
-
 void dao_plan_quick_finish(dao_plan_quick_t *quick)
 {
-    drop_method(quick);
+    dao_host_free(quick->misses);
+    dao_host_free(quick->ranks);
     dao_host_free(quick->offsets);
     dao_plan_instance_finish(&quick->instance);
     *quick = (dao_plan_quick_t){0};
 }
 
-static dao_status_t begin_greedy(dao_plan_quick_t *quick, dao_plan_greedy_config_t config,
-                                 dao_plan_meter_t *meter)
-{
-    config.left_out_bytes_max = quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX;
-    return dao_plan_greedy_create(&quick->instance, &config, meter, &quick->greedy);
-}
-
-dao_status_t dao_plan_quick_begin(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method)
-{
-    DAO_ASSERT(quick->lowest == NULL && quick->greedy == NULL && method->order != DAO_PLAN_ORDER_OFFSET);
-    dao_plan_meter_t meter = dao_plan_meter_endless();
-    if (method->kind == DAO_PLAN_QUICK_LOWEST) {
-        const dao_plan_lowest_config_t config = {.order = method->order};
-        return dao_plan_lowest_create(&quick->instance, &config, &meter, &quick->lowest);
-    }
-    return begin_greedy(quick,
-                        (dao_plan_greedy_config_t){.order = method->order,
-                                                   .is_best_fit = method->kind == DAO_PLAN_QUICK_BEST_FIT},
-                        &meter);
-}
-
+/* Keeps a layout that is better than those before. */
 static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = &quick->instance;
@@ -66,7 +58,9 @@ static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout
     if (quick->has_best && !dao_plan_worth_is_better(&worth, &quick->best)) {
         return;
     }
-    DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, meter) != DAO_ERR_INVALID);
+    dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
+    DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, &endless) != DAO_ERR_INVALID);
+    (void)endless;
     quick->has_best = true;
     quick->best = worth;
     for (uint32_t i = 0; i < instance->item_count; i++) {
@@ -74,33 +68,97 @@ static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout
     }
 }
 
-dao_status_t dao_plan_quick_step(dao_plan_quick_t *quick, uint64_t work, bool *out_is_done)
+/* One pass. `counts_misses`: of what found no place. */
+static dao_status_t pass(dao_plan_quick_t *quick, const dao_plan_greedy_config_t *config, bool counts_misses,
+                         dao_plan_meter_t *meter)
 {
-    dao_plan_meter_t meter = dao_plan_meter_endless();
-    meter.limit = work;
-    dao_status_t status = DAO_OK;
+    dao_plan_greedy_t *greedy = NULL;
     bool is_done = false;
-    if (quick->greedy == NULL) {
-        status = dao_plan_lowest_step(quick->lowest, &meter, &is_done);
-        if (status != DAO_OK || !is_done) {
-            *out_is_done = false;
-            return status;
+    dao_status_t status = dao_plan_greedy_create(&quick->instance, config, meter, &greedy);
+    while (status == DAO_OK && !is_done) {
+        status =
+            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_greedy_step(greedy, meter, &is_done);
+    }
+    if (status == DAO_OK) {
+        const dao_plan_layout_t *layout = dao_plan_greedy_layout(greedy);
+        keep_better(quick, layout, meter);
+        for (uint32_t i = 0; counts_misses && i < quick->instance.item_count; i++) {
+            if (layout->offsets[i] == DAO_PLAN_NOWHERE && quick->misses[i] < DAO_PLAN_QUICK_MISSES_MAX) {
+                quick->misses[i]++;
+            }
         }
+    }
+    dao_plan_greedy_destroy(greedy);
+    return status;
+}
+
+static uint64_t least(uint64_t left, uint64_t right)
+{
+    return left < right ? left : right;
+}
+
+/* The lowest place first; then all settle in the order of their offsets, unless the skyline sees them as they are. */
+static dao_status_t try_lowest(dao_plan_quick_t *quick, const dao_plan_lowest_config_t *config,
+                               uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+{
+    dao_plan_lowest_t *lowest = NULL;
+    bool is_done = false;
+    dao_status_t status = dao_plan_lowest_create(&quick->instance, config, meter, &lowest);
+    while (status == DAO_OK && !is_done) {
+        status =
+            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_lowest_step(lowest, meter, &is_done);
+    }
+    if (status == DAO_OK && dao_plan_instance_is_plain(&quick->instance)) {
+        keep_better(quick, dao_plan_lowest_layout(lowest), meter);
+    } else if (status == DAO_OK) {
         const dao_plan_greedy_config_t settling = {.order = DAO_PLAN_ORDER_OFFSET,
-                                                   .offsets = dao_plan_lowest_layout(quick->lowest)->offsets};
-        is_done = dao_plan_instance_is_plain(&quick->instance);
-        status = is_done ? DAO_OK : begin_greedy(quick, settling, &meter);
+                                                   .offsets = dao_plan_lowest_layout(lowest)->offsets,
+                                                   .left_out_bytes_max = left_out_bytes_max};
+        status = pass(quick, &settling, false, meter);
     }
-    if (status == DAO_OK && quick->greedy != NULL) {
-        status = dao_plan_greedy_step(quick->greedy, &meter, &is_done);
+    dao_plan_lowest_destroy(lowest);
+    return status;
+}
+
+dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
+                                uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+{
+    DAO_ASSERT(method->order != DAO_PLAN_ORDER_OFFSET);
+    uint64_t most_bytes =
+        least(quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX, left_out_bytes_max);
+    if (method->is_lowest) {
+        const dao_plan_lowest_config_t config = {.order = method->order};
+        return try_lowest(quick, &config, most_bytes, meter);
     }
-    if (status == DAO_OK && is_done) {
-        keep_better(quick,
-                    quick->greedy != NULL ? dao_plan_greedy_layout(quick->greedy)
-                                          : dao_plan_lowest_layout(quick->lowest),
-                    &meter);
-        drop_method(quick);
+    const dao_plan_greedy_config_t config = {
+        .order = method->order, .is_best_fit = method->is_best_fit, .left_out_bytes_max = most_bytes};
+    return pass(quick, &config, false, meter);
+}
+
+/* Items of one rank come in the order of their begins. */
+static void rank_items(dao_plan_quick_t *quick, dao_plan_order_t order)
+{
+    for (uint32_t i = 0; i < quick->instance.item_count; i++) {
+        uint64_t misses = DAO_PLAN_QUICK_MISSES_MAX - quick->misses[i];
+        uint64_t size_bytes = order == DAO_PLAN_ORDER_SIZE ? quick->instance.items[i].size_bytes : 0;
+        quick->ranks[i] = misses << MISSES_SHIFT | (DAO_PLAN_SIZE_MAX - size_bytes);
     }
-    *out_is_done = is_done;
+}
+
+dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, dao_plan_order_t order, uint32_t count,
+                                   dao_plan_meter_t *meter)
+{
+    dao_status_t status = DAO_OK;
+    DAO_ASSERT(quick->has_best && (order == DAO_PLAN_ORDER_START || order == DAO_PLAN_ORDER_SIZE));
+    for (uint32_t i = 0; i < quick->instance.item_count; i++) {
+        quick->misses[i] = quick->offsets[quick->instance.items[i].source] == DAO_PLAN_NOWHERE ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < count && status == DAO_OK && !dao_plan_quick_is_complete(quick); i++) {
+        rank_items(quick, order);
+        const dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
+                                                 .offsets = quick->ranks,
+                                                 .is_best_fit = order == DAO_PLAN_ORDER_START};
+        status = pass(quick, &config, true, meter);
+    }
     return status;
 }

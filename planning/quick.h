@@ -1,44 +1,45 @@
-/* Quick methods on one problem, one after the other, for who places again and again and wants neither a bound nor a report: the
-   problem is made ready once, the best layout is kept, and a greedy method that leaves out as many bytes as that one ends there. */
+/* Quick passes over one problem, for who places again and again and wants neither a bound nor a report: the problem is made
+   ready once, and the best layout is kept. A pass may be repeated; what found no place comes first then, the sooner the more
+   often it found none: squeaky wheel optimization (Joslin and Clements, 1999). */
 #ifndef DAO_PLANNING_QUICK_H
 #define DAO_PLANNING_QUICK_H
 
-#include "planning/greedy.h"
-#include "planning/lowest.h"
 #include "planning/plan.h"
 
-typedef enum dao_plan_quick_kind {
-    DAO_PLAN_QUICK_LOWEST, /* the lowest place gets the first by the order; then all settle */
-    DAO_PLAN_QUICK_FIRST_FIT,
-    DAO_PLAN_QUICK_BEST_FIT,
-} dao_plan_quick_kind_t;
-
 typedef struct dao_plan_quick_method {
-    dao_plan_quick_kind_t kind;
     dao_plan_order_t order; /* not DAO_PLAN_ORDER_OFFSET */
+    bool
+        is_lowest; /* the lowest place gets the first by the order; then all settle. Not for DAO_PLAN_ORDER_BREADTH */
+    bool is_best_fit; /* else: of the holes that fit the smallest one, or the lowest one */
 } dao_plan_quick_method_t;
+
+#define DAO_PLAN_QUICK_MISSES_MAX 255u
 
 typedef struct dao_plan_quick {
     dao_plan_instance_t instance;
-    dao_plan_lowest_t *lowest; /* of the method at hand, or NULL */
-    dao_plan_greedy_t *greedy; /* the same; behind the lowest one it settles */
+    uint8_t *misses; /* one an item: passes in which it found no place, up to DAO_PLAN_QUICK_MISSES_MAX */
+    uint64_t *ranks; /* one an item: the smaller the sooner */
     bool has_best;
     dao_plan_worth_t best;
     uint64_t
         *offsets; /* one a buffer of the problem: the best layout; DAO_PLAN_NOWHERE for what does not fit */
 } dao_plan_quick_t;
 
-/* Checks and copies a problem. The statuses of dao_planner_create(); on an error there is nothing to finish. */
-DAO_NODISCARD dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem);
-void dao_plan_quick_finish(dao_plan_quick_t *quick);
+/* Checks and copies a problem. The statuses of dao_planner_create(), and DAO_ERR_STOPPED if it was cancelled; on an error there is
+   nothing to finish. */
+DAO_NODISCARD dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
+                                               dao_plan_meter_t *meter);
+void dao_plan_quick_finish(dao_plan_quick_t *quick); /* also one that is all zero */
 
-/* Begins with a method. None is at hand: the one before is done. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_quick_begin(dao_plan_quick_t *quick,
-                                                const dao_plan_quick_method_t *method);
+/* Places all in the order of a method. Ends early once as many bytes are left out as by the best layout, or as
+   `left_out_bytes_max`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
+DAO_NODISCARD dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
+                                              uint64_t left_out_bytes_max, dao_plan_meter_t *meter);
 
-/* Goes on with the method at hand for about so much work; when it is done, the better layout is kept and none is at hand.
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_quick_step(dao_plan_quick_t *quick, uint64_t work, bool *out_is_done);
+/* Goes on from the best layout with an order, DAO_PLAN_ORDER_START or DAO_PLAN_ORDER_SIZE, until everything has a place, up to
+   `count` times. The same statuses. */
+DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, dao_plan_order_t order,
+                                                 uint32_t count, dao_plan_meter_t *meter);
 
 /* Whether everything has a place. */
 static inline bool dao_plan_quick_is_complete(const dao_plan_quick_t *quick)

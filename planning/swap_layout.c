@@ -12,27 +12,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "planning/quick.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Quick methods of the offset planner, tried until all homes fit. */
-static const dao_plan_quick_method_t methods[] = {
-    {DAO_PLAN_QUICK_LOWEST, DAO_PLAN_ORDER_START},     {DAO_PLAN_QUICK_FIRST_FIT, DAO_PLAN_ORDER_SIZE},
-    {DAO_PLAN_QUICK_BEST_FIT, DAO_PLAN_ORDER_BREADTH}, {DAO_PLAN_QUICK_BEST_FIT, DAO_PLAN_ORDER_START},
-    {DAO_PLAN_QUICK_LOWEST, DAO_PLAN_ORDER_AREA},
-};
-
-#define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
-static_assert(METHOD_COUNT == DAO_SWAP_METHOD_COUNT, "each has a turn");
-
-/* Work of the offset planner between two looks whether the plan is still wanted: about a millisecond. */
-#define SLICE_WORK 20000u
-
-/* Where the first methods leave more than such a part of the capacity without addresses, the others do not find them either. */
-#define FIRST_METHOD_COUNT 2u
-#define HOPELESS_PART      0.3
 
 /* A part of a home that is not there from `from_ns` to `to_ns`. */
 typedef struct absence {
@@ -48,6 +30,7 @@ typedef struct builder {
     dao_swap_layout_t *layout;
     dao_plan_buffer_t *buffers; /* of each home; once the endless ones are out, of those that are left */
     uint32_t *home_of_buffer;   /* of those */
+    uint64_t *offsets;          /* of those, above the endless ones */
     uint32_t buffer_count;
     dao_plan_gap_t *holes;
     size_t hole_count, hole_capacity;
@@ -308,62 +291,6 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
     return ok;
 }
 
-/* ---- what was looked for before ---- */
-
-static uint64_t mix(uint64_t print, uint64_t word)
-{
-    static const uint64_t prime =
-        UINT64_C(0x100000001b3); /* FNV-1a, a word at a time, its upper half folded in */
-    print = (print ^ word) * prime;
-    return print ^ (print >> 32);
-}
-
-static uint64_t fingerprint(const builder_t *builder)
-{
-    uint64_t print = mix(UINT64_C(0xcbf29ce484222325), builder->timing->step_ns);
-    for (uint32_t i = 0; i < builder->layout->home_count; i++) {
-        const dao_plan_buffer_t *buffer = &builder->buffers[i];
-        print = mix(mix(mix(print, buffer->begin_time), buffer->end_time), buffer->size_bytes);
-    }
-    for (size_t i = 0; i < builder->hole_count; i++) {
-        const dao_plan_gap_t *hole = &builder->holes[i];
-        print = mix(mix(mix(print, hole->buffer), hole->begin_time), hole->end_time);
-        print = mix(mix(print, hole->low_byte), hole->high_byte);
-    }
-    return print;
-}
-
-static bool is_known(const dao_swap_past_t *past, uint64_t print)
-{
-    uint32_t count = past->count < DAO_SWAP_PAST_MAX ? past->count : DAO_SWAP_PAST_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        if (past->prints[i] == print) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void dao_swap_past_init(dao_swap_past_t *past)
-{
-    *past = (dao_swap_past_t){0};
-    for (uint8_t i = 0; i < DAO_SWAP_METHOD_COUNT; i++) {
-        past->method_order[i] = i;
-    }
-}
-
-/* Remembers a layout: that it did not fit, or that turn `turn` of the methods placed it. */
-static void remember(dao_swap_past_t *past, uint64_t print, bool fits, size_t turn)
-{
-    if (!fits) {
-        past->prints[past->count++ % DAO_SWAP_PAST_MAX] = print;
-        return;
-    }
-    uint8_t method = past->method_order[turn];
-    memmove(past->method_order + 1, past->method_order, turn * sizeof(method));
-    past->method_order[0] = method;
-}
-
 /* ---- addresses ---- */
 
 /* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each shares its time
@@ -392,48 +319,23 @@ static uint64_t stack_endless(builder_t *builder)
     return top;
 }
 
-static void take_addresses(const builder_t *builder, const dao_plan_quick_t *quick, uint64_t bottom)
+static void take_addresses(const builder_t *builder, const dao_swap_placement_t *placement, uint64_t bottom)
 {
     dao_swap_layout_t *layout = builder->layout;
-    layout->unplaced_count = (uint32_t)quick->best.unplaced_count;
-    layout->unplaced_bytes = quick->best.unplaced_bytes;
-    layout->arena_bytes = bottom + quick->best.peak_bytes;
+    layout->is_repeated = placement->is_repeated;
+    layout->unplaced_count = placement->is_repeated ? builder->buffer_count : placement->unplaced_count;
+    layout->unplaced_bytes = placement->unplaced_bytes;
+    layout->arena_bytes = bottom + placement->peak_bytes;
     for (uint32_t i = 0; i < builder->buffer_count; i++) {
-        uint64_t offset = quick->offsets[i];
+        bool is_placed = !placement->is_repeated && builder->offsets[i] != DAO_PLAN_NOWHERE;
         layout->homes[builder->home_of_buffer[i]].address_bytes =
-            offset == DAO_PLAN_NOWHERE ? DAO_SWAP_NOWHERE : bottom + offset;
+            is_placed ? bottom + builder->offsets[i] : DAO_SWAP_NOWHERE;
     }
 }
 
-static void place_nothing(dao_swap_layout_t *layout)
+static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
+                                dao_swap_past_t *past)
 {
-    layout->is_repeated = true;
-    layout->unplaced_count = layout->home_count;
-    for (uint32_t i = 0; i < layout->home_count; i++) {
-        layout->homes[i].address_bytes = DAO_SWAP_NOWHERE;
-    }
-}
-
-/* One method from its begin to its end. */
-static dao_status_t try_method(const dao_swap_step_t *step, const dao_plan_quick_method_t *method,
-                               dao_plan_quick_t *quick)
-{
-    bool is_done = false;
-    dao_status_t status = dao_plan_quick_begin(quick, method);
-    while (status == DAO_OK && !is_done) {
-        status = dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step)
-                                                     : dao_plan_quick_step(quick, SLICE_WORK, &is_done);
-    }
-    return status;
-}
-
-static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, dao_swap_past_t *past)
-{
-    uint64_t print = fingerprint(builder);
-    if (is_known(past, print)) {
-        place_nothing(builder->layout);
-        return DAO_OK;
-    }
     uint64_t bottom = stack_endless(builder);
     if (builder->buffer_count == 0) {
         builder->layout->arena_bytes = bottom;
@@ -441,35 +343,20 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, dao
     }
     DAO_ASSERT(bottom < capacity_bytes);
     const dao_plan_pool_t pool = {.capacity_bytes = capacity_bytes - bottom};
-    const dao_plan_problem_t problem = {.buffers = builder->buffers,
-                                        .buffer_count = builder->buffer_count,
-                                        .gaps = builder->holes,
-                                        .gap_count = builder->hole_count,
-                                        .pools = &pool,
-                                        .pool_count = 1,
-                                        .period = builder->timing->step_ns,
-                                        .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
-    dao_plan_quick_t quick;
-    dao_status_t status = dao_plan_quick_init(&quick, &problem);
-    if (status != DAO_OK) {
-        return status;
-    }
-    uint64_t hopeless_bytes = (uint64_t)((double)capacity_bytes * HOPELESS_PART);
-    size_t turn = 0;
-    for (; turn < METHOD_COUNT && status == DAO_OK; turn++) {
-        if (turn == FIRST_METHOD_COUNT && quick.best.unplaced_bytes > hopeless_bytes) {
-            break;
-        }
-        status = try_method(builder->step, &methods[past->method_order[turn]], &quick);
-        if (dao_plan_quick_is_complete(&quick)) {
-            break;
-        }
-    }
+    dao_plan_problem_t problem = {.buffers = builder->buffers,
+                                  .buffer_count = builder->buffer_count,
+                                  .gaps = builder->holes,
+                                  .gap_count = builder->hole_count,
+                                  .pools = &pool,
+                                  .pool_count = 1,
+                                  .period = builder->timing->step_ns,
+                                  .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
+    dao_swap_placement_t placement;
+    dao_status_t status = dao_swap_place(builder->step, &problem, builder->buffers, builder->holes,
+                                         is_thorough, past, builder->offsets, &placement);
     if (status == DAO_OK) {
-        take_addresses(builder, &quick, bottom);
-        remember(past, print, dao_plan_quick_is_complete(&quick), turn);
+        take_addresses(builder, &placement, bottom);
     }
-    dao_plan_quick_finish(&quick);
     return status;
 }
 
@@ -483,21 +370,25 @@ static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 
 dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                   const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                  uint64_t capacity_bytes, dao_swap_past_t *past)
+                                  uint64_t capacity_bytes, bool is_thorough, dao_swap_past_t *past)
 {
     const dao_swap_step_t *step = parts->step;
     builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
-    bool ok = allocate(layout, step) &&
-              (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.buffers))) !=
-                  NULL &&
-              (builder.home_of_buffer =
-                   dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.home_of_buffer))) != NULL;
+    bool ok =
+        allocate(layout, step) &&
+        (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.buffers))) !=
+            NULL &&
+        (builder.home_of_buffer =
+             dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.home_of_buffer))) != NULL &&
+        (builder.offsets = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.offsets))) != NULL;
     for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
         ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
     }
-    dao_status_t status = ok ? place_homes(&builder, capacity_bytes, past) : dao_swap_step_give_up(step);
+    dao_status_t status =
+        ok ? place_homes(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
     dao_host_free(builder.buffers);
     dao_host_free(builder.home_of_buffer);
+    dao_host_free(builder.offsets);
     dao_host_free(builder.holes);
     dao_host_free(builder.absences);
     dao_host_free(builder.cuts);

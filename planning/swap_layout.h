@@ -3,6 +3,7 @@
 #define DAO_PLANNING_SWAP_LAYOUT_H
 
 #include "planning/swap_parts.h"
+#include "planning/swap_place.h"
 #include "planning/swap_timing.h"
 
 #define DAO_SWAP_NOWHERE UINT64_MAX
@@ -24,24 +25,12 @@ typedef struct dao_swap_layout {
     bool is_repeated;     /* it was looked for before: nothing is placed */
 } dao_swap_layout_t;
 
-#define DAO_SWAP_PAST_MAX     256u
-#define DAO_SWAP_METHOD_COUNT 5u
-
-/* What the layouts of a search have taught: which did not fit, as fingerprints of homes with their lives, the latest ones; and
-   in which order methods are best tried. It is for one capacity. */
-typedef struct dao_swap_past {
-    uint64_t prints[DAO_SWAP_PAST_MAX];
-    uint32_t count;                              /* ever; print i is prints[i % DAO_SWAP_PAST_MAX] */
-    uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that placed everything last comes first */
-} dao_swap_past_t;
-
-void dao_swap_past_init(dao_swap_past_t *past);
-
 /* Finds addresses below `capacity_bytes` for as many homes as it can. What is known from the past not to fit is not looked for
-   again. DAO_ERR_NO_HOST_MEMORY. */
+   again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                                 const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
-                                                uint64_t capacity_bytes, dao_swap_past_t *past);
+                                                uint64_t capacity_bytes, bool is_thorough,
+                                                dao_swap_past_t *past);
 
 /* The same for dao_swap_time_serial(): of each kernel, its tensors one behind the other. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout,

@@ -28,8 +28,12 @@
 
 #define GRAIN_COUNT         2u /* whole tensors, parts */
 #define CHOOSE_STEP_COUNT   4u
-#define CANDIDATE_COUNT_MAX 2u  /* variants of a grain that are given addresses */
-#define SPLIT_ROUND_MAX     5u  /* layouts that are tried for one capacity */
+#define CANDIDATE_COUNT_MAX 2u                /* variants of a grain that are given addresses */
+#define SPLIT_ROUND_MAX     5u                /* layouts that are tried for one capacity */
+#define FAR_PART            0.15              /* what leaves out more of the capacity does not nearly fit */
+#define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
+#define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
+#define THOROUGH_KERNELS    2500u
 #define LAYOUT_COUNT_MAX    28u /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
@@ -77,6 +81,7 @@ typedef struct search {
     uint32_t candidate_count;
     uint64_t fluid_step_ns;
     uint32_t layout_count; /* that were tried for the grain */
+    bool is_thorough;      /* whether layouts are */
     dao_swap_past_t past;
     grain_t *kept; /* NULL: there is no plan yet */
     dao_swap_layout_t kept_layout;
@@ -119,6 +124,12 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
         size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
     }
     return dao_round_up(size, step->alignment_bytes);
+}
+
+static uint64_t thorough_work(const dao_swap_step_t *step)
+{
+    uint32_t kernels = step->kernel_count > THOROUGH_KERNELS ? step->kernel_count : THOROUGH_KERNELS;
+    return THOROUGH_WORK / THOROUGH_KERNELS * kernels;
 }
 
 static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
@@ -228,7 +239,7 @@ static dao_status_t place_delayed(search_t *search, grain_t *grain, const dao_sw
     dao_swap_timing_copy(&grain->late, timing, &grain->parts);
     dao_status_t status = dao_swap_delay(&grain->parts, gaps, delay, DELAY_PARTS, &grain->late);
     return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, gaps, &grain->late,
-                                                   search->capacity_bytes, &search->past)
+                                                   search->capacity_bytes, search->is_thorough, &search->past)
                             : status;
 }
 
@@ -350,6 +361,25 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
+/* Looks thoroughly for addresses of a variant as it is, with less and less of the capacity, as long as they nearly fit and there is
+   work left. Parts have gaps, which the thorough methods do not know. */
+static dao_status_t place_thoroughly(search_t *search, const candidate_t *candidate)
+{
+    uint64_t work_end = search->past.work + thorough_work(search->step);
+    dao_status_t status = DAO_OK;
+    bool is_over = candidate->grain->parts.part_bytes != 0;
+    search->is_thorough = true;
+    for (size_t half = 0; half < THOROUGH_COUNT && search->past.work < work_end && !is_over; half++) {
+        dao_swap_layout_t layout = {0};
+        status = probe(search, candidate, half_share_bytes(search, half), &layout, &is_over);
+        is_over = is_over || status != DAO_OK ||
+                  (double)layout.unplaced_bytes > FAR_PART * (double)search->capacity_bytes;
+        dao_swap_layout_finish(&layout);
+    }
+    search->is_thorough = false;
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
 /* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
 static dao_status_t place_grain(search_t *search, const grain_t *grain)
 {
@@ -364,7 +394,8 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
         }
         dao_swap_layout_t failed[SHARE_COUNT] = {0};
         bool is_new = false;
-        status = count == 0 ? place_early(search, candidate, failed) : status;
+        status = count == 0 ? place_thoroughly(search, candidate) : status;
+        status = count == 0 && status == DAO_OK ? place_early(search, candidate, failed) : status;
         status = status == DAO_OK ? place_candidate(search, candidate, failed, &is_new) : status;
         count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
