@@ -206,6 +206,8 @@ expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
 expect 0 "usage: dao bench gpu" bench gpu --help
+expect 2 "cannot be measured" help bench nonsense
+expect 2 "cannot be measured" bench --json nonsense
 expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
 expect 2 '--device: "x" is no number from 0' bench gpu --device x
 expect 1 "device:63" bench gpu --device 63
