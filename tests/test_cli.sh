@@ -206,10 +206,18 @@ expect 2 '--figure: "easy" is no figure' bench plan --figure easy
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
 expect 0 "usage: dao bench gpu" bench gpu --help
+expect 2 "cannot be measured" help bench nonsense
+expect 2 "cannot be measured" bench --json nonsense
 expect 2 '--copy: "0" is no number from 1' bench gpu --copy 0
 expect 2 '--device: "x" is no number from 0' bench gpu --device x
 expect 1 "device:63" bench gpu --device 63
 expect 0 '"reference":"a page is taken new"' bench gpu --copy 1 --json
+rows="no limit 8 40 0 0 0 3 0 - - 2.5 yes\\n50 %% 4 50 1 1 18 20 9 1.08 1.10 2.5"
+expect 0 '"ratio":1.2500' bench gpu --copy 1 --json --training "printf '$rows yes\\n'"
+expect 0 "at 50 %, planned, / forecast" bench gpu --copy 1 --training "printf '$rows yes\\n'"
+expect 1 "others in less memory" bench gpu --copy 1 --training "printf '$rows NO\\n'"
+expect 1 "the training failed" bench gpu --copy 1 --training false
+expect 1 "printed no row" bench gpu --copy 1 --training true
 expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --budget 0.01 --json
 for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
     has $field

@@ -20,6 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define SUBJECT "alloc"
+
 #define TORCH_PREFIX         "torch:"
 #define TORCH_FOLDER_DEFAULT "examples/traces"
 
@@ -399,25 +401,37 @@ static int read_settings(const char *command, const settings_t *settings, bench_
     return DAO_EXIT_OK;
 }
 
+/* What else is measured has options of its own: named "bench WHAT". */
+static const dao_command_t *find_other(const char *what)
+{
+    static const dao_command_t *const others[] = {&dao_command_bench_gpu, &dao_command_bench_plan,
+                                                  &dao_command_bench_swap};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(others[i]->name + strlen("bench "), what) == 0) {
+            return others[i];
+        }
+    }
+    return NULL;
+}
+
 static int run_bench(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
     bench_t bench = {0};
     const char *arguments[DAO_ARGUMENT_COUNT_MAX];
     int exit_code;
-    if (argc > 0 && strcmp(argv[0], "plan") == 0) {
-        return dao_command_bench_plan.run(&dao_command_bench_plan, argc - 1, argv + 1);
+    const dao_command_t *other = argc > 0 ? find_other(argv[0]) : NULL;
+    if (other != NULL) {
+        return other->run(other, argc - 1, argv + 1);
     }
-    if (argc > 0 && strcmp(argv[0], "gpu") == 0) {
-        return dao_command_bench_gpu.run(&dao_command_bench_gpu, argc - 1, argv + 1);
-    }
-    if (argc > 0 && strcmp(argv[0], "swap") == 0) {
-        return dao_command_bench_swap.run(&dao_command_bench_swap, argc - 1, argv + 1);
+    if (argc > 0 && argv[0][0] != '-' && strcmp(argv[0], SUBJECT) != 0) {
+        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can",
+                               argv[0]);
     }
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
-    if (strcmp(arguments[0], "alloc") != 0) {
+    if (strcmp(arguments[0], SUBJECT) != 0) { /* behind options */
         return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can",
                                arguments[0]);
     }

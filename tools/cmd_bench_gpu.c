@@ -8,11 +8,13 @@
        dao_alloc() and dao_free()  the driver's own allocation and free, also from a pool of its in stream order
        a page that is moved        a page that is taken new
        host time a kernel          (none: it has to be small against the kernels)
+       a training in less memory   the same training without a limit
 
    It runs on whatever the command was built for; virtual devices show that it works, not what a GPU does. */
 #include "backends/backend.h"
 #include "base/error.h"
 #include "base/sync.h"
+#include "tools/bench_training.h"
 #include "tools/json_rows.h"
 #include "tools/options.h"
 
@@ -42,12 +44,15 @@ enum {
 typedef struct settings {
     const char *device;
     const char *copy_mib;
+    const char *training;
     bool is_json;
 } settings_t;
 
 static const dao_option_t options[] = {
     {"device", "N", offsetof(settings_t, device), "which one (default: 0)"},
     {"copy", "MIB", offsetof(settings_t, copy_mib), "MiB of a copy (default: 64)"},
+    {"training", "COMMAND", offsetof(settings_t, training),
+     "a training to run behind the figures: example_train, with options of its own"},
     {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
     {NULL, NULL, 0, NULL},
 };
@@ -56,6 +61,7 @@ typedef struct bench {
     int32_t device_index;
     size_t copy_bytes;
     bool is_json;
+    double unlimited_ms; /* a step of the training without a limit */
     dao_json_rows_t json;
     const dao_backend_ops_t *ops; /* the driver, without the library */
     dao_backend_t *driver;
@@ -653,6 +659,30 @@ static dao_status_t measure_kernels(bench_t *bench)
     return status == DAO_OK ? end : status;
 }
 
+/* ---- a training ---- */
+
+static void print_training(const dao_bench_training_row_t *row, void *user)
+{
+    bench_t *bench = user;
+    char figure[64];
+    if (row->percent == 0) {
+        bench->unlimited_ms = row->step_ms;
+        return;
+    }
+    (void)snprintf(figure, sizeof(figure), "training, %g %% of its peak", row->percent);
+    print_row(bench, &(row_t){.figure = figure,
+                              .unit = "ms",
+                              .value = row->step_ms,
+                              .reference = "without a limit",
+                              .reference_value = bench->unlimited_ms});
+    if (row->over_bound > 0) {
+        (void)snprintf(figure, sizeof(figure), "  at %g %%, planned, / bound", row->percent);
+        print_row(bench, &(row_t){.figure = figure, .unit = "", .value = row->over_bound});
+        (void)snprintf(figure, sizeof(figure), "  at %g %%, planned, / forecast", row->percent);
+        print_row(bench, &(row_t){.figure = figure, .unit = "", .value = row->over_forecast});
+    }
+}
+
 /* ---- the command ---- */
 
 static dao_status_t open_driver(bench_t *bench)
@@ -724,12 +754,16 @@ static int run_bench_gpu(const dao_command_t *command, int argc, char **argv)
         .device_index = (int32_t)device, .copy_bytes = (size_t)copy_mib * MIB, .is_json = settings.is_json};
     dao_json_rows_init(&bench.json);
     exit_code = measure(&bench) == DAO_OK ? DAO_EXIT_OK : dao_failure(command->name);
+    (void)dao_finalize(); /* the training has the device for itself */
+    if (exit_code == DAO_EXIT_OK && settings.training != NULL &&
+        dao_bench_training_run(settings.training, print_training, &bench) != DAO_OK) {
+        exit_code = dao_failure(command->name);
+    }
     if (exit_code == DAO_EXIT_OK && bench.is_json && !dao_json_rows_print(&bench.json)) {
         (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the JSON text");
         exit_code = dao_failure(command->name);
     }
     dao_json_rows_finish(&bench.json);
-    (void)dao_finalize();
     return exit_code;
 }
 
@@ -737,8 +771,11 @@ const dao_command_t dao_command_bench_gpu = {
     .name = "bench gpu",
     .arguments = "",
     .summary = "what the library takes from a device, beside what its driver gives",
-    .details = "Each figure stands beside a reference of the same run. Builds for cuda and hip measure the "
-               "real device.",
+    .details =
+        "Each figure stands beside a reference of the same run. Builds for cuda and hip measure the "
+        "real device. A training runs in a program of its own: example_train compares a step at some shares "
+        "of its own peak with one\n"
+        "without a limit, with its bound and its forecast; its losses have to be the same.",
     .options = options,
     .least_arguments = 0,
     .most_arguments = 0,
