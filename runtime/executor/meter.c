@@ -7,6 +7,9 @@
    the kernel waited for and that ended last, or to the host if that was before the gap. Events are used again after
    DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement.
 
+   A copy for the step's first kernels may be over before the device has come to the step, while the one before still computes:
+   times count from an event there, the origin, and nothing is looked at before that.
+
    Whether the two directions of the link slow each other shows where copies of both are under way:
 
        H2D lane   |--- copy ---|        |--------- copy ----------|
@@ -354,6 +357,9 @@ void dao_meter_collect(dao_meter_t *meter)
     bool is_done = meter->state == DAO_METER_DRAINING;
     if (meter->state != DAO_METER_RUNNING && meter->state != DAO_METER_DRAINING) {
         return;
+    }
+    if (meter->timeline->ops->event_query(meter->origin) == DAO_ERR_NOT_READY) {
+        return; /* none of the step's kernels has ended either */
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         const dao_lane_t *lane = &meter->timeline->lanes[i];

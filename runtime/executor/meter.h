@@ -94,7 +94,7 @@ void dao_meter_before_kernel(dao_meter_t *meter, uint32_t kernel, const dao_fenc
 void dao_meter_before_copy(dao_meter_t *meter, dao_stream_role_t lane, uint64_t size_bytes);
 void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane);
 
-/* Looks at what was seen to finish; DRAINING -> DONE when that is all. */
+/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all. */
 void dao_meter_collect(dao_meter_t *meter);
 
 /* Adds a copy, or what is like one, to a link's figures. */
