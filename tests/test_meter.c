@@ -138,6 +138,7 @@ static void directions_with_speeds_of_their_own_lose_nothing(void)
     check_speed(H2D, SPEED);
     check_speed(D2H, SPEED / 2);
     CU_ASSERT_DOUBLE_EQUAL(meter.lost_share, 0, 0.01);
+    CU_ASSERT_FALSE(meter.is_crowded[H2D] || meter.is_crowded[D2H]);
     finish();
 }
 
@@ -176,6 +177,7 @@ static void without_copies_alone_nothing_is_said(void)
     collect();
     CU_ASSERT_TRUE(meter.lost_share < 0);
     CU_ASSERT_TRUE(meter.links[H2D].count == COPIES && meter.links[D2H].count == COPIES);
+    CU_ASSERT_TRUE(meter.is_crowded[H2D] && meter.is_crowded[D2H]);
     finish();
 }
 
