@@ -65,8 +65,7 @@ static void message_set(const char *message)
     char *room = is_empty_still ? NULL : message_room();
     if (room != NULL) {
         (void)snprintf(room, DAO_ERROR_MESSAGE_BYTES, "%s", message);
-        dao_make_printable(
-            room); /* names and paths of the program are parts of it, and one may have been cut */
+        dao_make_printable(room); /* the program's names are parts of it, and may have been cut */
     }
 }
 
