@@ -239,7 +239,8 @@ static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
                             const dao_block_request_t *request, uint64_t lease_id, bool takes_held)
 {
     uint64_t lasting_id = lease_lasts_locked(ordered, block->lease_id) ? block->lease_id : 0;
-    bool is_ready = dao_hold_is_own(&block->hold, request->stream) || (takes_held && request->stream != 0) ||
+    bool is_ready = dao_hold_is_own(&block->hold, request->stream) ||
+                    (takes_held && dao_block_request_takes_held(request)) ||
                     dao_holds_is_done(ordered->holds, &block->hold);
     return lasting_id == lease_id && is_ready;
 }
@@ -373,6 +374,18 @@ static dao_status_t ordered_alloc(dao_allocator_t *allocator, const dao_block_re
     }
     return waiting_count_of(ordered) == 0 ? ordered->inner->ops->alloc(ordered->inner, request, out_grant)
                                           : serve(ordered, request, 0, out_grant);
+}
+
+/* What waits and is done is free for it. No request of a lease is made so. */
+static dao_status_t ordered_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    DAO_ASSERT(request->lease == 0);
+    if (waiting_count_of(ordered) > 0) {
+        settle(ordered, true);
+    }
+    return ordered->inner->ops->alloc_within(ordered->inner, request, growth_bytes, out_grant);
 }
 
 /* ---- free ---- */
@@ -681,6 +694,7 @@ static void ordered_destroy(dao_allocator_t *allocator)
 
 static const dao_allocator_ops_t ordered_ops = {
     .alloc = ordered_alloc,
+    .alloc_within = ordered_alloc_within,
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = ordered_free,
@@ -711,6 +725,7 @@ dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_
     }
     ordered->ops = ordered_ops;
     ordered->ops.name = inner->ops->name;
+    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? ordered_alloc_within : NULL;
     if (inner->ops->free_deferred == NULL) {
         ordered->ops.free_deferred = NULL;
         ordered->ops.drain = NULL;

@@ -195,13 +195,29 @@ static bool is_lasting(const dao_planned_t *planned, const dao_script_entry_t *e
     return entry->end == DAO_LIFETIME_OPEN || entry->end > planned->served.script->count;
 }
 
+/* Counts a request that is in no plan or found its place taken. An iteration that keeps so little to its plan has places no more:
+   each would be in the way of others, and waste a block. */
+static void stray_note(dao_planned_t *planned)
+{
+    uint64_t request_count = planned->counts.request_count + STRAY_FREE_COUNT;
+    planned->stray_count++;
+    planned->is_astray |=
+        planned->arena.segment.range != NULL && planned->stray_count > request_count / STRAY_PART;
+}
+
+/* Tells whether an arena, which may be smaller than the plan, reaches over an entry. */
+static bool is_inside(const dao_planned_t *planned, const dao_script_entry_t *entry)
+{
+    return entry->offset_bytes + dao_planned_rounded(entry->most_bytes) <= planned->arena.segment.size_bytes;
+}
+
 /* Serves an entry's own offset. */
 static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
     const dao_script_entry_t *entry = ask->entry;
     if (entry == NULL || !dao_script_is_placed(entry)) {
         planned->counts.unplanned_count++;
-        planned->stray_count++;
+        stray_note(planned);
         return DAO_ERR_LIMIT;
     }
     bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
@@ -209,21 +225,12 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     bool is_due = fits && !must_leave;
     dao_status_t status =
         is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
-    planned->stray_count += is_due && status != DAO_OK;
+    if (is_due && status != DAO_OK && is_inside(planned, entry)) {
+        stray_note(planned);
+    }
     planned->counts.hit_count += status == DAO_OK;
     planned->counts.missed_count += status != DAO_OK;
     return status;
-}
-
-/* Tells whether the iteration keeps so little to its plan that the places of the plan, each in the way of others, would waste a block.
-   Such an iteration has them no more. */
-static bool is_astray(dao_planned_t *planned)
-{
-    uint64_t request_count = planned->counts.request_count + STRAY_FREE_COUNT;
-    if (planned->arena.segment.range != NULL && planned->stray_count > request_count / STRAY_PART) {
-        planned->is_astray = true;
-    }
-    return planned->is_astray;
 }
 
 /* Serves a block of the request's bin, or of one that it may borrow from. */
@@ -293,18 +300,21 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
 static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_status_t status = DAO_ERR_LIMIT;
-    ask->is_beside_block = planned->arena.segment.range != NULL;
-    ask->is_astray = is_astray(planned);
-    if (ask->is_astray) {
+    bool is_astray = planned->is_astray; /* it may be so from the next request on */
+    if (is_astray) {
         bool is_placed = ask->entry != NULL && dao_script_is_placed(ask->entry);
         planned->counts.missed_count += is_placed;
         planned->counts.unplanned_count += !is_placed;
-        return DAO_ERR_LIMIT;
+    } else {
+        status = take_offset(planned, ask, out_grant);
+        if (status != DAO_OK && !is_better_beside(planned, ask)) {
+            status = borrow(planned, ask, out_grant);
+            planned->counts.borrowed_count += status == DAO_OK;
+        }
     }
-    status = take_offset(planned, ask, out_grant);
-    if (status != DAO_OK && !is_better_beside(planned, ask)) {
-        status = borrow(planned, ask, out_grant);
-        planned->counts.borrowed_count += status == DAO_OK;
+    if (status != DAO_OK) {
+        ask->is_beside_block = planned->arena.segment.range != NULL;
+        ask->is_astray = is_astray;
     }
     return status;
 }

@@ -14,6 +14,7 @@
    What holds: the blocks of the range are those that arena.ledger counts, and each has a word of word.h. */
 #include "allocators/planned_internal.h"
 
+#include "allocators/buddy.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host_policy.h"
@@ -34,6 +35,9 @@
 
 /* Beside an arena that is a block a place may grow to this part more than it surely had without plans. */
 #define GROWTH_PART 20u
+
+/* An arena of less than the plan asks for is at least this part of it. */
+#define ARENA_PART_LEAST 2u
 
 /* Requests that do not ask again after a refusal, at most. */
 #define REFUSAL_GAP_MAX 64u
@@ -95,6 +99,22 @@ static dao_planned_usual_t usual_now(dao_planned_t *planned)
     return usual;
 }
 
+/* Without a plan the place had what it had before the first arena, and at least all that ever lived at one time. */
+uint64_t dao_planned_growth_room(dao_planned_t *planned)
+{
+    dao_stats_t stats;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    dao_spin_lock(&planned->lock);
+    uint64_t own_bytes = planned->arena.given_bytes + planned->beside_bytes;
+    uint64_t other_bytes = stats.used_bytes > own_bytes ? stats.used_bytes - own_bytes : 0;
+    uint64_t live_bytes = other_bytes + planned->peak_live_bytes;
+    uint64_t usual_bytes = planned->arena.usual.reserved_bytes;
+    dao_spin_unlock(&planned->lock);
+    uint64_t least_bytes = live_bytes > usual_bytes ? live_bytes : usual_bytes;
+    uint64_t most_bytes = least_bytes + least_bytes / GROWTH_PART;
+    return most_bytes > stats.reserved_bytes ? most_bytes - stats.reserved_bytes : 0;
+}
+
 /* Makes the part of the window in which plans are served as large as they ask for. */
 static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
 {
@@ -131,6 +151,46 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     return status;
 }
 
+/* Takes a block for an arena, where the place has room for it beside what lives there; or a smaller one, of which a part of the
+   plan can be served. *request is what was taken. */
+static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
+{
+    dao_allocator_t *inner = planned->inner;
+    if (inner->ops->alloc_within == NULL || planned->served.bins != NULL) {
+        return inner->ops->alloc(inner, request, out_grant);
+    }
+    uint64_t room_bytes = dao_planned_growth_room(planned) & ~(DAO_PAGE_BYTES - 1);
+    dao_status_t status = inner->ops->alloc_within(inner, request, room_bytes, out_grant);
+    if (status != DAO_OK) {
+        dao_stats_t stats;
+        inner->ops->stats_get(inner, &stats);
+        uint64_t most_bytes = stats.largest_hole_bytes > room_bytes ? stats.largest_hole_bytes : room_bytes;
+        most_bytes = most_bytes > request->alignment_bytes ? most_bytes - request->alignment_bytes : 0;
+        if (most_bytes < request->size_bytes / ARENA_PART_LEAST) {
+            return dao_error(DAO_ERR_LIMIT,
+                             "%s: with %zu bytes for a plan the place would be larger than without",
+                             planned->name, request->size_bytes);
+        }
+        most_bytes = most_bytes < request->size_bytes ? most_bytes : request->size_bytes;
+        request->size_bytes = (size_t)(most_bytes & ~(uint64_t)(DAO_RANGE_GRANULE - 1));
+        status = inner->ops->alloc_within(inner, request, room_bytes, out_grant);
+    }
+    return status;
+}
+
+/* Notes what the place has as it gets its first arena: where the plan was made elsewhere, also what it will surely need. */
+static void usual_note(dao_planned_t *planned)
+{
+    if (planned->arena.take_count == 0) {
+        dao_planned_usual_t usual = usual_now(planned);
+        usual.reserved_bytes += usual.live_bytes == 0 ? planned->stats.plan_bound_bytes : 0;
+        dao_spin_lock(&planned->lock);
+        planned->arena.usual = usual;
+        dao_spin_unlock(&planned->lock);
+    }
+}
+
 dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     if (planned->inner->ops->window_begin != NULL) {
@@ -143,9 +203,10 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     dao_block_grant_t grant;
     dao_block_t block;
     dao_range_t *range = NULL;
-    dao_planned_usual_t usual = usual_now(planned);
+    usual_note(planned);
     make_room(planned, rounded_bytes);
-    dao_status_t status = planned->inner->ops->alloc(planned->inner, &request, &grant);
+    dao_status_t status = block_take(planned, &request, &grant);
+    rounded_bytes = request.size_bytes;
     if (status != DAO_OK) {
         return status;
     }
@@ -162,7 +223,6 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     dao_spin_lock(&planned->lock);
     planned->arena.segment = (dao_segment_t){grant.address, (size_t)rounded_bytes, range};
     planned->arena.given_bytes = block.block_bytes;
-    planned->arena.usual = planned->arena.take_count == 0 ? usual : planned->arena.usual;
     planned->arena.take_count++;
     arena_show(planned, grant.address, (size_t)rounded_bytes);
     dao_spin_unlock(&planned->lock);
@@ -218,7 +278,7 @@ static dao_range_request_t range_request(const dao_block_request_t *request)
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
                                  .stream = request->stream,
-                                 .takes_held = request->stream != 0};
+                                 .takes_held = dao_block_request_takes_held(request)};
 }
 
 /* Hands a block of the range out, if its tag allows it. */
@@ -305,7 +365,7 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
         return DAO_ERR_LIMIT;
     }
     dao_status_t status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
-    if (status == DAO_ERR_LIMIT && request->stream == 0 && settle(planned)) {
+    if (status == DAO_ERR_LIMIT && !wanted.takes_held && settle(planned)) {
         status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
     }
     return status == DAO_OK ? hand_out(planned, offset_bytes, &hold, request, out_grant) : status;
@@ -384,20 +444,4 @@ dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_reques
         status = dao_range_alloc(planned->arena.segment.range, &wanted, &grant);
     }
     return status == DAO_OK ? hand_out(planned, grant.offset_bytes, &grant.hold, request, out_grant) : status;
-}
-
-/* Without a plan the place had what it had before the first arena, and at least all that ever lived at one time. */
-uint64_t dao_planned_growth_room(dao_planned_t *planned)
-{
-    dao_stats_t stats;
-    planned->inner->ops->stats_get(planned->inner, &stats);
-    dao_spin_lock(&planned->lock);
-    uint64_t own_bytes = planned->arena.given_bytes + planned->beside_bytes;
-    uint64_t other_bytes = stats.used_bytes > own_bytes ? stats.used_bytes - own_bytes : 0;
-    uint64_t live_bytes = other_bytes + planned->peak_live_bytes;
-    uint64_t usual_bytes = planned->arena.usual.reserved_bytes;
-    dao_spin_unlock(&planned->lock);
-    uint64_t least_bytes = live_bytes > usual_bytes ? live_bytes : usual_bytes;
-    uint64_t most_bytes = least_bytes + least_bytes / GROWTH_PART;
-    return most_bytes > stats.reserved_bytes ? most_bytes - stats.reserved_bytes : 0;
 }

@@ -128,9 +128,11 @@ static void arena_fit(dao_planned_t *planned)
     bool is_draining = false;
     if (!arena_fits(planned, wanted_bytes) && planned->number >= planned->arena_retry) {
         is_draining = !dao_planned_arena_give(planned);
-        if (!is_draining && wanted_bytes > 0 &&
-            dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes) != DAO_OK) {
-            planned->stats.failed_count++;
+        bool is_wanted = !is_draining && wanted_bytes > 0;
+        bool is_taken =
+            is_wanted && dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes) == DAO_OK;
+        planned->stats.failed_count += is_wanted && !is_taken;
+        if (is_wanted && !arena_fits(planned, wanted_bytes)) { /* there is none, or a small one */
             planned->arena_retry = planned->number + planned->arena_gap;
             planned->arena_gap = planned->arena_gap < ARENA_GAP_MAX ? 2 * planned->arena_gap : ARENA_GAP_MAX;
         }

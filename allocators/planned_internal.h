@@ -167,8 +167,9 @@ static inline bool dao_planned_has_window(const dao_planned_t *planned)
 
 /* ---- planned_arena.c: memory of the arena ---- */
 
-/* Takes an arena of at least so many bytes from the inner allocator. The border is held, the lock is not. The inner
-   allocator's answer; DAO_ERR_NO_HOST_MEMORY. */
+/* Takes an arena of so many bytes from the inner allocator, or where the arena is a block and the place would be larger than
+   without plans, of less. The border is held, the lock is not. The inner allocator's answer; DAO_ERR_LIMIT: it would be
+   much less; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
                                                   uint64_t alignment_bytes);
 

@@ -186,8 +186,9 @@ static void check_kinds(const site_t *site, uint32_t kinds, size_t share_count)
         uint64_t served_bytes = run(site, &file, DAO_SERVING_OFFSETS);
         uint64_t most_bytes = alone_bytes + most_more(site, &file, alone_bytes);
         if (served_bytes > most_bytes) {
-            (void)printf("share %.2f, kinds %x: %zu bytes, alone %zu\n", shares[i], kinds,
-                         (size_t)served_bytes, (size_t)alone_bytes);
+            (void)printf("place %d, segments %d, share %.2f, kinds %x: %zu bytes, alone %zu\n",
+                         (int)site->place.kind, site->has_segments, shares[i], kinds, (size_t)served_bytes,
+                         (size_t)alone_bytes);
         }
         CU_ASSERT(served_bytes <= most_bytes);
         dao_event_file_finish(&file);

@@ -4,7 +4,9 @@
        entries of a plan file       with the right head and sum, so that what stands between them is looked at; what is read
                                     is valid, and written it is a file that is read and written as itself
        a program of iterations      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
-                                    frees that come an iteration late. Blocks never overlap, and all is given back. */
+                                    frees that come an iteration late. Blocks never overlap, all is given back, and
+                                    the place takes hardly more than one that has the same requests without plans. */
+#include "allocators/buddy.h"
 #include "allocators/caching.h"
 #include "allocators/planned.h"
 #include "base/error.h"
@@ -129,13 +131,20 @@ static void run_entries(fuzz_input_t *input)
 
 /* ---- programs ---- */
 
-enum { STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUNT_MAX = 24 };
+enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUNT_MAX = 24 };
 
-#define CAPACITY_BYTES (64 * MIB)
+#define CAPACITY_BYTES (2 * GIB)
 #define PAGE_BYTES     (64 * KIB)
+
+/* A place takes at most this part more than without plans, and some pages, which are much of so small programs: one at each edge of what
+   lives, of the plan's part and of the rest; where the arena is a block those of some large blocks that find it cut up. */
+#define MORE_PART         20u
+#define WINDOW_MORE_PAGES 6u
+#define BLOCK_MORE_PAGES  12u
 
 typedef struct live {
     char *address;
+    char *alone_address; /* at the place without plans */
     size_t size_bytes;
     uint32_t free_at; /* the position before which it is freed */
 } live_t;
@@ -143,7 +152,8 @@ typedef struct live {
 typedef struct program {
     fuzz_input_t *input;
     dao_allocator_t *allocator;
-    uint32_t count; /* positions of a step */
+    dao_allocator_t *alone; /* has the same requests, and no plan */
+    uint32_t count;         /* positions of a step */
     size_t sizes[STEP_COUNT_MAX];
     uint32_t lives[STEP_COUNT_MAX];
     live_t live[LIVE_COUNT_MAX];
@@ -153,7 +163,7 @@ typedef struct program {
 static size_t draw_size(fuzz_input_t *input)
 {
     uint32_t byte = fuzz_byte(input);
-    return ((size_t)1 << (6 + byte % 13)) + byte / 13 * 100;
+    return (((size_t)1 << (6 + byte % 13)) + byte / 13 * 100) << SIZE_SHIFT;
 }
 
 static void take(program_t *program, size_t size_bytes, uint32_t free_at)
@@ -161,15 +171,16 @@ static void take(program_t *program, size_t size_bytes, uint32_t free_at)
     if (program->live_count == LIVE_COUNT_MAX) {
         return;
     }
-    void *address;
+    void *address, *alone_address;
     FUZZ_REQUIRE(dao_allocator_alloc(program->allocator, size_bytes, &address) == DAO_OK);
+    FUZZ_REQUIRE(dao_allocator_alloc(program->alone, size_bytes, &alone_address) == DAO_OK);
     for (uint32_t i = 0; i < program->live_count; i++) {
         const live_t *other = &program->live[i];
         FUZZ_REQUIRE((char *)address + size_bytes <= other->address ||
                      other->address + other->size_bytes <= (char *)address);
     }
-    program->live[program->live_count++] =
-        (live_t){.address = address, .size_bytes = size_bytes, .free_at = free_at};
+    program->live[program->live_count++] = (live_t){
+        .address = address, .alone_address = alone_address, .size_bytes = size_bytes, .free_at = free_at};
 }
 
 /* Frees what is due before a position. */
@@ -178,6 +189,7 @@ static void give_due(program_t *program, uint32_t position)
     for (uint32_t i = program->live_count; i-- > 0;) {
         if (program->live[i].free_at <= position) {
             FUZZ_REQUIRE(dao_allocator_free(program->allocator, program->live[i].address) == DAO_OK);
+            FUZZ_REQUIRE(dao_allocator_free(program->alone, program->live[i].alone_address) == DAO_OK);
             program->live[i] = program->live[--program->live_count];
         }
     }
@@ -219,25 +231,48 @@ static void run_iteration(program_t *program)
     FUZZ_REQUIRE(program->allocator->ops->is_valid(program->allocator));
 }
 
+static dao_allocator_t *create_caching(heap_backend_t *heap)
+{
+    dao_caching_config_t caching = {
+        .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
+    dao_allocator_t *allocator;
+    FUZZ_REQUIRE(dao_caching_create(&caching, &allocator) == DAO_OK);
+    return allocator;
+}
+
+/* Gives the most that an allocator has taken. */
+static uint64_t peak_of(dao_allocator_t *allocator)
+{
+    dao_stats_t stats;
+    allocator->ops->stats_get(allocator, &stats);
+    return stats.peak_reserved_bytes;
+}
+
+/* Ends a place, with all given back. */
+static void end_place(dao_allocator_t *allocator, heap_backend_t *heap)
+{
+    FUZZ_REQUIRE(allocator->ops->used_get(allocator) == 0);
+    allocator->ops->destroy(allocator);
+    FUZZ_REQUIRE(heap_backend_destroy(heap));
+}
+
 static void run_program(fuzz_input_t *input)
 {
     static program_t program;
     uint32_t kind = fuzz_byte(input);
-    heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, kind % 2 == 0 ? PAGE_BYTES : 0);
-    FUZZ_REQUIRE(heap != NULL);
-    dao_caching_config_t caching = {
-        .ops = heap_backend_ops(heap), .device = heap_backend_device(heap), .name = "device:0"};
-    dao_planned_config_t config = {
-        .name = "device:0",
-        .serving = {.mode = kind / 2 % 4 == 0 ? DAO_SERVING_BINS : DAO_SERVING_OFFSETS,
-                    .allocation_count = 2 * STEP_COUNT_MAX,
-                    .smallest_bytes = 1,
-                    .work_limit = 1000,
-                    .defers_frees = kind / 8 % 4 == 0}};
-    dao_allocator_t *inner;
+    bool has_pages = kind % 2 == 0, has_bins = kind / 2 % 4 == 0;
+    heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
+    heap_backend_t *alone_heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
+    FUZZ_REQUIRE(heap != NULL && alone_heap != NULL);
+    dao_planned_config_t config = {.name = "device:0",
+                                   .serving = {.mode = has_bins ? DAO_SERVING_BINS : DAO_SERVING_OFFSETS,
+                                               .allocation_count = 2 * STEP_COUNT_MAX,
+                                               .smallest_bytes = 1,
+                                               .work_limit = 1000,
+                                               .defers_frees = kind / 8 % 4 == 0}};
     program = (program_t){.input = input, .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1)};
-    FUZZ_REQUIRE(dao_caching_create(&caching, &inner) == DAO_OK);
-    FUZZ_REQUIRE(dao_planned_create(&config, inner, &program.allocator) == DAO_OK);
+    program.alone = create_caching(alone_heap);
+    FUZZ_REQUIRE(dao_planned_create(&config, create_caching(heap), &program.allocator) == DAO_OK);
     for (uint32_t i = 0; i < program.count; i++) {
         program.sizes[i] = draw_size(input);
         program.lives[i] = 1 + fuzz_byte(input) % 10;
@@ -246,9 +281,15 @@ static void run_program(fuzz_input_t *input)
         run_iteration(&program);
     }
     give_due(&program, UINT32_MAX);
-    FUZZ_REQUIRE(program.allocator->ops->used_get(program.allocator) == 0);
-    program.allocator->ops->destroy(program.allocator);
-    FUZZ_REQUIRE(heap_backend_destroy(heap));
+    if (!has_bins &&
+        !config.serving.defers_frees) { /* blocks of bins are larger; frees that are put off are memory */
+        uint64_t alone_bytes = peak_of(program.alone);
+        uint64_t few_pages = has_pages ? WINDOW_MORE_PAGES : BLOCK_MORE_PAGES;
+        FUZZ_REQUIRE(peak_of(program.allocator) <=
+                     alone_bytes + alone_bytes / MORE_PART + few_pages * DAO_PAGE_BYTES);
+    }
+    end_place(program.allocator, heap);
+    end_place(program.alone, alone_heap);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
