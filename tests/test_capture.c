@@ -223,12 +223,29 @@ static void what_would_have_to_wait_is_refused(void)
     end();
 }
 
+/* It is a block in stream order still, small as it is. */
+static void what_a_capture_keeps_others_do_without(void)
+{
+    begin();
+    char *block = take(PAGE, captured);
+    capture();
+    give(block, captured);
+    CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK); /* what is left has no memory yet */
+    char *small = take(SMALL_BYTES, other);
+    CU_ASSERT_TRUE(small + SMALL_BYTES <= block || small >= block + PAGE);
+    CU_ASSERT_EQUAL(dao_record_stream(device, small, captured), DAO_OK);
+    give(small, other);
+    stop();
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"what is freed is used again in the same capture", what_is_freed_is_used_again_in_the_same_capture},
     {"what is freed is nobody else's until the capture has ended",
      what_is_freed_is_nobody_elses_until_the_capture_has_ended},
     {"a capture has what others have finished with", a_capture_has_what_others_have_finished_with},
     {"streams of one capture wait for each other in it", streams_of_one_capture_wait_for_each_other_in_it},
+    {"what a capture keeps others do without", what_a_capture_keeps_others_do_without},
     {"the memory of a handle comes back behind the capture",
      the_memory_of_a_handle_comes_back_behind_the_capture},
     {"what would have to wait is refused", what_would_have_to_wait_is_refused},

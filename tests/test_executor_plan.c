@@ -185,6 +185,16 @@ static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, 
     CU_ASSERT_EQUAL(build_network(), DAO_OK);
 }
 
+static void begin_on_half_duplex(const dao_executor_config_t *config)
+{
+    begin_on(&(dao_cpu_config_t){.device_count = 1,
+                                 .device_bytes = 8 * MIB,
+                                 .h2d_bytes_per_second = LINK_BYTES_PER_S,
+                                 .d2h_bytes_per_second = LINK_BYTES_PER_S,
+                                 .half_duplex = true},
+             &dao_sim_bytes_backend_ops, true, config);
+}
+
 static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
 {
     dao_cpu_config_t cpu = {.device_count = 1,
@@ -281,12 +291,7 @@ static void a_shared_link_is_learnt(void)
     for (int i = 0; i < 2; i++) {
         dao_executor_config_t config = tight;
         config.without_plans = i == 1;
-        begin_on(&(dao_cpu_config_t){.device_count = 1,
-                                     .device_bytes = 8 * MIB,
-                                     .h2d_bytes_per_second = LINK_BYTES_PER_S,
-                                     .d2h_bytes_per_second = LINK_BYTES_PER_S,
-                                     .half_duplex = true},
-                 &dao_sim_bytes_backend_ops, true, &config);
+        begin_on_half_duplex(&config);
         for (int step = 0; step < STEPS; step++) {
             run_well(&usual);
         }
@@ -306,6 +311,46 @@ static void a_shared_link_is_learnt(void)
     }
     (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", taken_ns[0], taken_ns[1]);
     CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
+}
+
+/* The meter's figures as those of a step in which each copy had one of the other direction beside it and took twice as long. */
+static void crowd(dao_adopt_t *adopt)
+{
+    dao_meter_t *meter = &adopt->engine->meter;
+    const dao_stream_role_t directions[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
+    for (int i = 0; i < 2; i++) {
+        dao_meter_link_t *link = &meter->links[directions[i]];
+        CU_ASSERT_TRUE_FATAL(link->count > 0);
+        link->ns *= 2;
+        link->bytes_ns *= 2;
+        meter->is_crowded[directions[i]] = true;
+    }
+    meter->lost_share = -1;
+    meter->state = DAO_METER_DONE;
+    adopt->measured = adopt->shapes[0];
+    adopt->measured_course = adopt->shapes[0]->course;
+}
+
+/* What copies of both directions lose to each other is not taken for the link's speed alone, too. */
+static void a_step_without_copies_alone_changes_no_plan(void)
+{
+    begin_on_half_duplex(&tight);
+    for (int step = 0; step < STEPS; step++) {
+        run_well(&usual);
+    }
+    dao_adopt_t *adopt = executor->engine.adopt;
+    const dao_swap_tier_t known = adopt->link;
+    CU_ASSERT_TRUE(adopt->lost_share > 0 && known.shared_bytes_per_second > 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(adopt->shapes[0]->course);
+    CU_ASSERT_EQUAL_FATAL(adopt->engine->meter.state, DAO_METER_IDLE);
+    crowd(adopt);
+    dao_adopt_look(adopt);
+    CU_ASSERT_EQUAL(adopt->link.in_bytes_per_second, known.in_bytes_per_second);
+    CU_ASSERT_EQUAL(adopt->link.out_bytes_per_second, known.out_bytes_per_second);
+    CU_ASSERT_EQUAL(adopt->link.shared_bytes_per_second, known.shared_bytes_per_second);
+    CU_ASSERT_PTR_NULL(adopt->at_desk);
+    CU_ASSERT_PTR_NULL(adopt->shapes[0]->new_course);
+    end();
 }
 
 /* Some tensors of the plan go to the host, some on to the file. */
@@ -762,6 +807,7 @@ static CU_TestInfo tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"times of the file are learnt", times_of_the_file_are_learnt},
     {"a shared link is learnt", a_shared_link_is_learnt},
+    {"a step without copies alone changes no plan", a_step_without_copies_alone_changes_no_plan},
     {"a plan with a file is followed", a_plan_with_a_file_is_followed},
     {"plans with a file hold at all limits", plans_with_a_file_hold_at_all_limits},
     {"the step before tells what comes", the_step_before_tells_what_comes},

@@ -1,5 +1,6 @@
 /* What a step's copies say of the host's link: speed of each direction, and whether they slow each other. In virtual time. */
 #include "backends/sim/sim.h"
+#include "base/math.h"
 #include "runtime/executor/meter.h"
 #include "tests/support/suite.h"
 
@@ -7,6 +8,9 @@
 #define D2H DAO_STREAM_ROLE_D2H
 
 enum { BLOCK = 1 << 20, SPEED = 1000000000, LATENCY_NS = 1000, COPIES = 12 };
+
+/* Work of the step before that the device still has to do: longer than a copy. */
+enum { STEP_BEFORE_NS = 10000000 };
 
 static const dao_backend_ops_t *ops = &dao_sim_backend_ops;
 static dao_backend_t *backend;
@@ -16,7 +20,7 @@ static dao_timeline_t timeline;
 static dao_meter_t meter;
 static char *memory, *pinned;
 
-static void start(bool is_half_duplex)
+static void open_device(bool is_half_duplex)
 {
     dao_config_t settings = {.cpu = {.device_count = 1,
                                      .device_bytes = 64 * MIB,
@@ -36,8 +40,18 @@ static void start(bool is_half_duplex)
     pinned = address;
     dao_timeline_init(&timeline, ops, device, streams);
     dao_meter_init(&meter, &timeline);
+}
+
+static void begin_step(void)
+{
     dao_meter_start(&meter);
     CU_ASSERT_EQUAL_FATAL(meter.state, DAO_METER_RUNNING);
+}
+
+static void start(bool is_half_duplex)
+{
+    open_device(is_half_duplex);
+    begin_step();
 }
 
 static void finish(void)
@@ -124,6 +138,7 @@ static void directions_with_speeds_of_their_own_lose_nothing(void)
     check_speed(H2D, SPEED);
     check_speed(D2H, SPEED / 2);
     CU_ASSERT_DOUBLE_EQUAL(meter.lost_share, 0, 0.01);
+    CU_ASSERT_FALSE(meter.is_crowded[H2D] || meter.is_crowded[D2H]);
     finish();
 }
 
@@ -162,6 +177,27 @@ static void without_copies_alone_nothing_is_said(void)
     collect();
     CU_ASSERT_TRUE(meter.lost_share < 0);
     CU_ASSERT_TRUE(meter.links[H2D].count == COPIES && meter.links[D2H].count == COPIES);
+    CU_ASSERT_TRUE(meter.is_crowded[H2D] && meter.is_crowded[D2H]);
+    finish();
+}
+
+/* A copy may end before the device has come to the step at all. */
+static void a_host_that_is_ahead_spoils_nothing(void)
+{
+    static const dao_fence_t no_fence;
+    open_device(false);
+    CU_ASSERT_EQUAL(ops->delay(streams[DAO_STREAM_ROLE_COMPUTE], STEP_BEFORE_NS), DAO_OK);
+    begin_step();
+    uint64_t sequence = copy(H2D, BLOCK, &no_fence);
+    CU_ASSERT_EQUAL(ops->stream_synchronize(streams[H2D]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_timeline_poll(&timeline), DAO_OK);
+    CU_ASSERT_EQUAL(timeline.lanes[H2D].completed, sequence);
+    dao_meter_collect(&meter);
+    CU_ASSERT_FALSE(meter.is_spoilt);
+    collect();
+    CU_ASSERT_EQUAL(meter.links[H2D].count, 1);
+    CU_ASSERT_DOUBLE_EQUAL(meter.links[H2D].ns, LATENCY_NS + (double)BLOCK * DAO_NS_PER_S / SPEED, 2);
+    CU_ASSERT_TRUE(meter.copies[H2D].spans[0].end_ns < 0);
     finish();
 }
 
@@ -170,6 +206,7 @@ static CU_TestInfo tests[] = {
     {"directions that take turns lose half", directions_that_take_turns_lose_half},
     {"without copies of both at once nothing is said", without_copies_of_both_at_once_nothing_is_said},
     {"without copies alone nothing is said", without_copies_alone_nothing_is_said},
+    {"a host that is ahead spoils nothing", a_host_that_is_ahead_spoils_nothing},
     CU_TEST_INFO_NULL,
 };
 

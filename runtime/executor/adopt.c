@@ -210,6 +210,15 @@ static uint64_t sum_of_kernels(const dao_meter_t *meter)
     return sum_ns;
 }
 
+/* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are known to slow each
+   other: that would be counted twice. */
+static const dao_meter_link_t *link_of(const dao_adopt_t *adopt, dao_stream_role_t direction)
+{
+    static const dao_meter_link_t nothing;
+    const dao_meter_t *meter = &adopt->engine->meter;
+    return meter->is_crowded[direction] && adopt->lost_share > 0 ? &nothing : &meter->links[direction];
+}
+
 /* What both directions move together while both copy. */
 static double both_speed(const dao_swap_tier_t *link)
 {
@@ -222,8 +231,8 @@ static double both_speed(const dao_swap_tier_t *link)
 static bool has_changed(const dao_adopt_t *adopt, const dao_course_basis_t *basis)
 {
     const dao_meter_t *meter = &adopt->engine->meter;
-    const dao_meter_link_t *in = &meter->links[DAO_STREAM_ROLE_H2D];
-    const dao_meter_link_t *out = &meter->links[DAO_STREAM_ROLE_D2H];
+    const dao_meter_link_t *in = link_of(adopt, DAO_STREAM_ROLE_H2D);
+    const dao_meter_link_t *out = link_of(adopt, DAO_STREAM_ROLE_D2H);
     const dao_swap_tier_t *host = &basis->host;
     return is_off((double)sum_of_kernels(meter), (double)basis->compute_ns) ||
            (in->count > 0 && is_off(in->ns, expected_ns(in, host->in_bytes_per_second, host->latency_ns))) ||
@@ -306,8 +315,7 @@ static void note_sharing(dao_adopt_t *adopt)
 /* What is known of links, from the step that was measured. */
 static void note_links(dao_adopt_t *adopt)
 {
-    const dao_meter_t *meter = &adopt->engine->meter;
-    note_tier(&adopt->link, &meter->links[DAO_STREAM_ROLE_H2D], &meter->links[DAO_STREAM_ROLE_D2H]);
+    note_tier(&adopt->link, link_of(adopt, DAO_STREAM_ROLE_H2D), link_of(adopt, DAO_STREAM_ROLE_D2H));
     note_sharing(adopt);
     if (adopt->engine->file_tier.is_there) {
         note_file(adopt);

@@ -7,6 +7,9 @@
    the kernel waited for and that ended last, or to the host if that was before the gap. Events are used again after
    DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement.
 
+   A copy for the step's first kernels may be over before the device has come to the step, while the one before still computes:
+   times count from an event there, the origin, and nothing is looked at before that.
+
    Whether the two directions of the link slow each other shows where copies of both are under way:
 
        H2D lane   |--- copy ---|        |--------- copy ----------|
@@ -26,6 +29,12 @@
 /* Kernels, and copies, that their lists hold at first. */
 #define KERNELS_AT_FIRST 256u
 #define SPANS_AT_FIRST   256u
+
+/* A copy counts as alone if at most 1 / this of its time others of the other direction were under way. */
+#define ALONE_PART 50u
+
+/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said of both. */
+#define BOTH_PART 20u
 
 /* Most that is lost while both directions are under way: all that one of them moves. */
 #define LOST_SHARE_MAX 0.5
@@ -87,6 +96,7 @@ void dao_meter_start(dao_meter_t *meter)
     meter->step_ns = 0;
     memset(meter->stall_ns, 0, sizeof(meter->stall_ns));
     memset(meter->links, 0, sizeof(meter->links));
+    memset(meter->is_crowded, 0, sizeof(meter->is_crowded));
     meter->lost_share = -1;
     for (int lane = 0; lane < DAO_STREAM_ROLE_COUNT; lane++) {
         meter->copies[lane].count = 0;
@@ -312,7 +322,7 @@ static uint64_t sum_up(const dao_meter_spans_t *copies, const dao_meter_spans_t 
         uint64_t with_others_ns = shared_ns(span, others, &first);
         both_ns += with_others_ns;
         dao_meter_link_note(all, span->size_bytes, time_ns);
-        if (with_others_ns <= time_ns / DAO_METER_ALONE) {
+        if (with_others_ns <= time_ns / ALONE_PART) {
             dao_meter_link_note(alone, span->size_bytes, time_ns);
         }
     }
@@ -334,18 +344,19 @@ static void note_links(dao_meter_t *meter)
     static const dao_stream_role_t lanes[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
     dao_meter_link_t all[2] = {{.count = 0}};
     dao_meter_link_t *links[] = {&meter->links[lanes[0]], &meter->links[lanes[1]]};
-    double both_ns = 0;
+    double both_ns = 0; /* the same from either side */
     for (int i = 0; i < 2; i++) {
         both_ns = (double)sum_up(&meter->copies[lanes[i]], &meter->copies[lanes[1 - i]], &all[i], links[i]);
     }
     double one_ns = all[0].ns + all[1].ns - 2 * both_ns;
-    if (links[0]->count > 0 && links[1]->count > 0 && both_ns * DAO_METER_BOTH >= one_ns + both_ns) {
+    if (links[0]->count > 0 && links[1]->count > 0 && both_ns * BOTH_PART >= one_ns + both_ns) {
         double work = work_ns(&all[0], links[0]) + work_ns(&all[1], links[1]);
         double lost = 1 - (work - one_ns) / (2 * both_ns);
         meter->lost_share = lost < 0 ? 0 : lost > LOST_SHARE_MAX ? LOST_SHARE_MAX : lost;
     }
     for (int i = 0; i < 2; i++) {
-        *links[i] = links[i]->count > 0 ? *links[i] : all[i];
+        meter->is_crowded[lanes[i]] = links[i]->count == 0 && all[i].count > 0;
+        *links[i] = meter->is_crowded[lanes[i]] ? all[i] : *links[i];
     }
 }
 
@@ -354,6 +365,9 @@ void dao_meter_collect(dao_meter_t *meter)
     bool is_done = meter->state == DAO_METER_DRAINING;
     if (meter->state != DAO_METER_RUNNING && meter->state != DAO_METER_DRAINING) {
         return;
+    }
+    if (meter->timeline->ops->event_query(meter->origin) == DAO_ERR_NOT_READY) {
+        return; /* none of the step's kernels has ended either */
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         const dao_lane_t *lane = &meter->timeline->lanes[i];

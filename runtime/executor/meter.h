@@ -31,12 +31,6 @@ typedef struct dao_meter_spans {
     uint32_t count, capacity;
 } dao_meter_spans_t;
 
-/* A copy counts as alone if at most 1 / this of its time others of the other direction were under way. */
-#define DAO_METER_ALONE 50u
-
-/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said of both. */
-#define DAO_METER_BOTH 20u
-
 /* Of a lane's operation; its number modulo DAO_TIMELINE_SLOTS finds it. */
 typedef struct dao_meter_slot {
     uint64_t sequence; /* 0: it is not measured */
@@ -69,6 +63,8 @@ typedef struct dao_meter {
     dao_meter_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
     dao_meter_link_t
         links[DAO_STREAM_ROLE_COUNT]; /* once DONE: of H2D and D2H, those alone; all where none was */
+    bool is_crowded
+        [DAO_STREAM_ROLE_COUNT]; /* once DONE: there were copies, none alone; links[] has them slowed */
     double
         lost_share; /* once DONE: of what both directions move by themselves, lost while both are under way; below 0:
                           not known */
@@ -94,7 +90,7 @@ void dao_meter_before_kernel(dao_meter_t *meter, uint32_t kernel, const dao_fenc
 void dao_meter_before_copy(dao_meter_t *meter, dao_stream_role_t lane, uint64_t size_bytes);
 void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane);
 
-/* Looks at what was seen to finish; DRAINING -> DONE when that is all. */
+/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all. */
 void dao_meter_collect(dao_meter_t *meter);
 
 /* Adds a copy, or what is like one, to a link's figures. */
