@@ -101,7 +101,7 @@ static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *de
     uint64_t moved_ns = large_ns > small_ns ? large_ns - small_ns : 1;
     *out_bytes_per_second = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * DAO_NS_PER_S / moved_ns;
     *out_bytes_per_second = *out_bytes_per_second > 0 ? *out_bytes_per_second : 1;
-    *latency_ns = dao_later(median_ns, *latency_ns);
+    *latency_ns = dao_larger(median_ns, *latency_ns);
     return DAO_OK;
 }
 
@@ -161,7 +161,7 @@ static int measure_file_direction(dao_file_t *file, const dao_file_config_t *con
     uint64_t moved_ns = large_ns[0] > small_ns[0] ? large_ns[0] - small_ns[0] : 0;
     moved_ns += dao_transfer_ns(LARGE_COPY_BYTES, link_bytes_per_second);
     *out_bytes_per_second = LARGE_COPY_BYTES * DAO_NS_PER_S / (moved_ns > 0 ? moved_ns : 1) + 1;
-    *latency_ns = dao_later(small_ns[COPY_ROUNDS / 2], *latency_ns);
+    *latency_ns = dao_larger(small_ns[COPY_ROUNDS / 2], *latency_ns);
     return error;
 }
 
