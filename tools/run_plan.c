@@ -31,8 +31,6 @@
 #define SMALL_COPY_BYTES ((size_t)4096)
 enum { COPY_ROUNDS = 9 };
 
-enum { FIRST_STEPS = 4 }; /* of which the last half is measured */
-
 /* Tiers that tensors move to. */
 enum { TIER_HOST, TIER_FILE, TIER_COUNT };
 
@@ -143,8 +141,8 @@ static uint64_t time_transfer(dao_file_t *file, const dao_file_config_t *config,
     return dao_clock_ns() - begin_ns;
 }
 
-/* Speed of a direction and what a transfer takes besides, with the copy between the device and pinned memory that is a part of each
-   piece's way. */
+/* Speed of a direction, with the copy between the device and pinned memory that is a part of each piece's way, and what the
+   transfer alone takes besides. */
 static int measure_file_direction(dao_file_t *file, const dao_file_config_t *config,
                                   dao_file_direction_t direction, void *pinned,
                                   uint64_t link_bytes_per_second, uint64_t *out_bytes_per_second,
@@ -170,7 +168,7 @@ static dao_status_t measure_file(const dao_file_config_t *config, const dao_swap
                                  dao_swap_tier_t *out_tier)
 {
     dao_file_t *file = NULL;
-    *out_tier = (dao_swap_tier_t){.limit_bytes = config->limit_bytes, .latency_ns = link->latency_ns};
+    *out_tier = (dao_swap_tier_t){.limit_bytes = config->limit_bytes};
     void *pinned = dao_alloc(dao_pinned_place(0), LARGE_COPY_BYTES);
     dao_status_t status =
         pinned != NULL ? dao_file_create(config->directory, config->engine, &file) : dao_last_status();
@@ -182,6 +180,7 @@ static dao_status_t measure_file(const dao_file_config_t *config, const dao_swap
             error = measure_file_direction(file, config, DAO_FILE_READ, pinned, link->in_bytes_per_second,
                                            &out_tier->in_bytes_per_second, &out_tier->latency_ns);
         }
+        out_tier->latency_ns += link->latency_ns; /* a piece is copied before it, or behind it */
         status = error == 0 ? DAO_OK
                             : dao_error(DAO_ERR_IO, "the file in \"%.200s\": %s", config->directory,
                                         strerror(error));
@@ -435,7 +434,7 @@ static dao_status_t run_in_context(planned_run_t *planned)
         planned->step.kernels[i].time_ns =
             (uint64_t)((double)planned->step.kernels[i].time_ns * planned->config->time_scale);
     }
-    status = status == DAO_OK ? run_round(planned, FIRST_STEPS) : status;
+    status = status == DAO_OK ? run_round(planned, DAO_RUN_PLAN_FIRST_STEPS) : status;
     for (uint32_t i = 0; i < problem->kernel_count && status == DAO_OK; i++) {
         planned->step.kernels[i].time_ns += planned->result->dispatch_ns;
     }
