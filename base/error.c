@@ -58,13 +58,14 @@ static char *message_room(void)
     return last_message;
 }
 
-/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message. */
+/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message, as one line of UTF-8. Every message passes here. */
 static void message_set(const char *message)
 {
     bool is_empty_still = message[0] == '\0' && last_message == NULL;
     char *room = is_empty_still ? NULL : message_room();
     if (room != NULL) {
         (void)snprintf(room, DAO_ERROR_MESSAGE_BYTES, "%s", message);
+        dao_make_printable(room); /* the program's names are parts of it, and may have been cut */
     }
 }
 
@@ -119,7 +120,6 @@ static void set_message(const char *format, va_list arguments)
 {
     char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the old message */
     (void)vsnprintf(message, sizeof(message), format, arguments);
-    dao_make_printable(message); /* names and paths of the program are parts of it */
     message_set(message);
 }
 

@@ -1,6 +1,8 @@
 /* The log's one destination. */
 #include "base/log.h"
 
+#include "base/callback.h"
+#include "base/printable.h"
 #include "base/sync.h"
 
 #include <stdarg.h>
@@ -39,5 +41,8 @@ void dao_log(dao_log_level_t level, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
+    dao_make_printable(line); /* as messages are */
+    dao_callback_begin();
     target.callback(level, line, target.user);
+    dao_callback_end();
 }

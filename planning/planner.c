@@ -10,6 +10,7 @@
    What holds: is_running or submitted_count > 0 only after the start; the background has ended when neither holds and
    is_finished or the cancellation is seen. */
 #include "base/assert.h"
+#include "base/callback.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/sync.h"
@@ -202,7 +203,9 @@ static void submit(dao_planner_t *planner)
     dao_mutex_lock(&planner->lock);
     planner->submitted_count++;
     dao_mutex_unlock(&planner->lock);
+    dao_callback_begin(); /* an iteration may end here, whose place is needed afterwards */
     planner->config.submit(run, planner, planner->config.submit_user);
+    dao_callback_end();
 }
 
 /* What the executor runs. */

@@ -16,10 +16,10 @@
 #include "runtime/context_internal.h"
 
 #include "allocators/pinned.h"
+#include "base/callback.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "runtime/callback.h"
 #include "runtime/event_ring.h"
 #include "runtime/hardening.h"
 #include "runtime/host_register.h"

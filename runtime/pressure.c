@@ -31,8 +31,8 @@
 #include "allocators/detours.h"
 #include "allocators/ledger.h"
 #include "allocators/pinned.h"
+#include "base/callback.h"
 #include "base/error.h"
-#include "runtime/callback.h"
 
 #include <inttypes.h>
 

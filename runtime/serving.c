@@ -4,9 +4,9 @@
 
 #include "allocators/hardened.h"
 #include "allocators/ordered.h"
+#include "base/callback.h"
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/callback.h"
 #include "runtime/context_internal.h"
 
 #include <inttypes.h>

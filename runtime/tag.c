@@ -4,8 +4,8 @@
 #include "runtime/tag_internal.h"
 
 #include "allocators/ledger.h"
+#include "base/callback.h"
 #include "base/error.h"
-#include "runtime/callback.h"
 #include "runtime/pressure_internal.h"
 
 DAO_FAST_THREAD_LOCAL dao_tag_t dao_tag_of_thread;

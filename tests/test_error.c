@@ -28,6 +28,20 @@ static void shows(const char *text, const char *expected)
     CU_ASSERT_STRING_EQUAL(dao_last_message(), expected);
 }
 
+static void a_prefix_is_made_printable_too(void)
+{
+    char text[DAO_ERROR_MESSAGE_BYTES];
+    (void)dao_error(DAO_ERR_INVALID, "b");
+    dao_error_prefix("a\n\xff: ");
+    CU_ASSERT_STRING_EQUAL(dao_last_message(), "a??: b");
+    (void)dao_error(DAO_ERR_INVALID, "\xc3\xa4");
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 2] = '\0'; /* room for the first byte of the character */
+    dao_error_prefix("%s", text);
+    CU_ASSERT_EQUAL(strlen(dao_last_message()), sizeof(text) - 1);
+    CU_ASSERT_EQUAL(dao_last_message()[sizeof(text) - 2], '?');
+}
+
 /* Names of the program's are in messages, whatever they are made of. */
 static void a_message_is_one_line_of_utf8(void)
 {
@@ -98,6 +112,7 @@ static CU_TestInfo tests[] = {
     {"every code has its name and text", every_code_has_its_name_and_text},
     {"the library tells its version", the_library_tells_its_version},
     {"a message is one line of UTF-8", a_message_is_one_line_of_utf8},
+    {"a prefix is made printable, too", a_prefix_is_made_printable_too},
     {"a failure is kept with its message", a_failure_is_kept_with_its_message},
     {"a long message is cut", a_long_message_is_cut},
     {"each thread has its own", each_thread_has_its_own},

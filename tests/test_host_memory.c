@@ -70,6 +70,31 @@ static void the_config_goes_before_the_environment(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(warned_line, "NUMA"));
 }
 
+/* A log callback that stops the library where it can. */
+static void stop_at_warning(dao_log_level_t level, const char *message, void *user)
+{
+    (void)message;
+    dao_status_t *status = user;
+    if (level == DAO_LOG_LEVEL_WARNING) {
+        *status = dao_finalize();
+    }
+}
+
+static void a_log_line_cannot_stop_the_library_under_an_allocation(void)
+{
+    dao_status_t status = DAO_OK;
+    dao_config_t config = {.host = {.numa = DAO_NUMA_NODE, .numa_node = 1023},
+                           .log_callback = stop_at_warning,
+                           .log_user = &status,
+                           .log_level = DAO_LOG_LEVEL_WARNING};
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    void *block = dao_alloc(host, 1 * MIB);
+    CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
+    CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_EQUAL(dao_free(host, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static void wrong_texts_are_named(void)
 {
     static const struct {
@@ -107,6 +132,8 @@ static void wrong_numbers_are_named(void)
 static CU_TestInfo tests[] = {
     {"every setting is known by its text", every_setting_is_known_by_its_text},
     {"the config goes before the environment", the_config_goes_before_the_environment},
+    {"a log line cannot stop the library under an allocation",
+     a_log_line_cannot_stop_the_library_under_an_allocation},
     {"wrong texts are named", wrong_texts_are_named},
     {"wrong numbers are named", wrong_numbers_are_named},
     CU_TEST_INFO_NULL,

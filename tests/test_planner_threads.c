@@ -1,4 +1,6 @@
 /* A planner in the background: on a thread of its own, on executors of several kinds, and cancelled at any moment. */
+#include <dao/context.h>
+
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/sync.h"
@@ -82,6 +84,9 @@ static void run_at_once(dao_plan_run_func_t run, void *argument, void *user)
 {
     uint32_t *count = user;
     (*count)++;
+    CU_ASSERT_EQUAL(dao_init(NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);            /* it goes on for whoever started it */
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT); /* what submits may need a place */
     run(argument);
 }
 
@@ -152,12 +157,14 @@ static void an_executor_may_run_at_once(void)
         .work_limit = 300000, .submit = run_at_once, .submit_user = &submitted_count};
     dao_planner_t *planner = NULL;
     make_hard(3);
+    CU_ASSERT_EQUAL_FATAL(dao_init(NULL), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_wait(planner, 0), DAO_OK); /* it is over */
     CU_ASSERT(submitted_count >= 1);
     (void)peak_of(planner);
     dao_planner_destroy(planner);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
 static void a_cancel_ends_the_work_at_any_moment(void)

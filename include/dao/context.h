@@ -21,7 +21,8 @@ typedef enum dao_log_level {
     DAO_LOG_LEVEL_DEBUG = 3,
 } dao_log_level_t;
 
-/** Takes one line of the log, without a line end. May call any function of the library; no lock is held. */
+/** Takes one line of the log, UTF-8 without a line end. No lock is held; it may call any function of the library but
+    dao_finalize(), which answers DAO_ERR_REENTRANT. */
 typedef void (*dao_log_callback_t)(dao_log_level_t level, const char *message, void *user);
 
 /** Virtual devices of the cpu backend; the other backends ignore this. 0 means the default or the environment's. */
@@ -96,9 +97,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
  * until the last one is released.
  *
  * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
- *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT, and nothing is done, from a log
- *         callback of the stop itself or of a start, the library's or a device's, and from a callback whose caller needs
- *         the library afterwards: of memory pressure, segments, tags, and a plan that is saved or shown.
+ *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT, and nothing is done, from a
+ *         callback whose caller needs the library afterwards: of the log, memory pressure, segments, tags, a plan that is
+ *         saved or shown, and a planner that submits work. One that undoes a dao_init() of the callback's own is no stop.
  *
  * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
  */

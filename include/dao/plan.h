@@ -278,6 +278,8 @@ typedef struct dao_planner_config {
     /**
      * Hands work to the program's executor, for dao_planner_start(); NULL: the planner has a thread. Each run works for
      * about a millisecond and then submits the next one. Called without locks, never by two threads at the same time.
+     * It may call any function of the library but dao_finalize(), which answers DAO_ERR_REENTRANT, and those that wait for
+     * this planner.
      */
     void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user);
     void *submit_user;

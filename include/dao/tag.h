@@ -93,7 +93,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tag_limit_set(dao_place_t place, dao_tag_t tag, size_t limit_bytes);
 
-/** Sees what one tag holds at a place. May call any function of the library; no lock is held. */
+/** Sees what one tag holds at a place. No lock is held; it may call any function of the library but
+    dao_finalize(), which answers DAO_ERR_REENTRANT. */
 typedef void (*dao_tag_visit_t)(dao_tag_t tag, const dao_tag_stats_t *stats, void *user);
 
 /**

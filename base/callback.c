@@ -1,5 +1,5 @@
 /* A depth for each thread. */
-#include "runtime/callback.h"
+#include "base/callback.h"
 
 #include "base/assert.h"
 #include "base/error.h"
