@@ -3,10 +3,9 @@
 #define DAO_BACKENDS_CUDA_CAPTURE_H
 
 #include <cuda_runtime_api.h>
-#include <stdint.h>
 
-/* Gives the number of the capture; 0: none; DAO_CAPTURE_UNKNOWN: one that has failed, or, asked for the default stream, that of
-   any other stream which waits for it. Does the capture no harm. */
-cudaError_t dao_cuda_stream_capture(cudaStream_t stream, uint64_t *out_capture);
+/* As hipStreamGetCaptureInfo(). Does the capture no harm. */
+cudaError_t dao_cuda_stream_get_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
+                                             unsigned long long *out_id);
 
 #endif

@@ -22,17 +22,18 @@
 #define VENDOR_DLPACK_MANAGED   kDLCUDAManaged
 #define VENDOR_DLPACK_PINNED    kDLCUDAHost
 
-#define vendorError_t             cudaError_t
-#define vendorStream_t            cudaStream_t
-#define vendorEvent_t             cudaEvent_t
-#define vendorDeviceProp_t        struct cudaDeviceProp
-#define vendorMemcpyKind_t        enum cudaMemcpyKind
-#define vendorDeviceAttr_t        enum cudaDeviceAttr
-#define vendorMemAccessDesc_t     struct cudaMemAccessDesc
-#define vendorMemPoolProps_t      struct cudaMemPoolProps
-#define vendorMemPool_t           cudaMemPool_t
-#define vendorIpcMemHandle_t      cudaIpcMemHandle_t
-#define vendorStreamCaptureMode_t enum cudaStreamCaptureMode
+#define vendorError_t               cudaError_t
+#define vendorStream_t              cudaStream_t
+#define vendorEvent_t               cudaEvent_t
+#define vendorDeviceProp_t          struct cudaDeviceProp
+#define vendorMemcpyKind_t          enum cudaMemcpyKind
+#define vendorDeviceAttr_t          enum cudaDeviceAttr
+#define vendorMemAccessDesc_t       struct cudaMemAccessDesc
+#define vendorMemPoolProps_t        struct cudaMemPoolProps
+#define vendorMemPool_t             cudaMemPool_t
+#define vendorIpcMemHandle_t        cudaIpcMemHandle_t
+#define vendorStreamCaptureMode_t   enum cudaStreamCaptureMode
+#define vendorStreamCaptureStatus_t enum cudaStreamCaptureStatus
 
 #define vendorSuccess                          cudaSuccess
 #define vendorErrorInvalidValue                cudaErrorInvalidValue
@@ -47,6 +48,7 @@
 #define vendorErrorPeerAccessAlreadyEnabled    cudaErrorPeerAccessAlreadyEnabled
 #define vendorErrorPeerAccessUnsupported       cudaErrorPeerAccessUnsupported
 #define vendorErrorStreamCaptureUnsupported    cudaErrorStreamCaptureUnsupported
+#define vendorErrorStreamCaptureImplicit       cudaErrorStreamCaptureImplicit
 #define vendorErrorCapturedEvent               cudaErrorCapturedEvent
 
 /* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
@@ -69,22 +71,25 @@
     X(810 /* cudaErrorMpsClientTerminated */)                                                                \
     X(911 /* cudaErrorExternalDevice */)
 
-#define vendorHostAllocMapped             cudaHostAllocMapped
-#define vendorHostAllocPortable           cudaHostAllocPortable
-#define vendorHostRegisterMapped          cudaHostRegisterMapped
-#define vendorHostRegisterPortable        cudaHostRegisterPortable
-#define vendorIpcMemLazyEnablePeerAccess  cudaIpcMemLazyEnablePeerAccess
-#define vendorStreamNonBlocking           cudaStreamNonBlocking
-#define vendorEventDefault                cudaEventDefault
-#define vendorEventDisableTiming          cudaEventDisableTiming
-#define vendorMemcpyHostToDevice          cudaMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost          cudaMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice        cudaMemcpyDeviceToDevice
-#define vendorDevAttrMemoryPoolsSupported cudaDevAttrMemoryPoolsSupported
-#define vendorMemAccessFlagsProtReadWrite cudaMemAccessFlagsProtReadWrite
-#define vendorMemAllocationTypePinned     cudaMemAllocationTypePinned
-#define vendorMemLocationTypeDevice       cudaMemLocationTypeDevice
-#define vendorStreamCaptureModeRelaxed    cudaStreamCaptureModeRelaxed
+#define vendorHostAllocMapped                cudaHostAllocMapped
+#define vendorHostAllocPortable              cudaHostAllocPortable
+#define vendorHostRegisterMapped             cudaHostRegisterMapped
+#define vendorHostRegisterPortable           cudaHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess     cudaIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking              cudaStreamNonBlocking
+#define vendorEventDefault                   cudaEventDefault
+#define vendorEventDisableTiming             cudaEventDisableTiming
+#define vendorMemcpyHostToDevice             cudaMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost             cudaMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice           cudaMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported    cudaDevAttrMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite    cudaMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned        cudaMemAllocationTypePinned
+#define vendorMemLocationTypeDevice          cudaMemLocationTypeDevice
+#define vendorStreamCaptureModeRelaxed       cudaStreamCaptureModeRelaxed
+#define vendorStreamCaptureStatusNone        cudaStreamCaptureStatusNone
+#define vendorStreamCaptureStatusActive      cudaStreamCaptureStatusActive
+#define vendorStreamCaptureStatusInvalidated cudaStreamCaptureStatusInvalidated
 
 #define vendorContextEnter                    dao_cuda_context_enter
 #define vendorContextLeave                    dao_cuda_context_leave
@@ -129,9 +134,9 @@
 #define vendorMemsetAsync                     cudaMemsetAsync
 #define vendorRuntimeGetVersion               cudaRuntimeGetVersion
 #define vendorSetDevice                       cudaSetDevice
-#define vendorStreamCapture                   dao_cuda_stream_capture
 #define vendorStreamCreateWithFlags           cudaStreamCreateWithFlags
 #define vendorStreamDestroy                   cudaStreamDestroy
+#define vendorStreamGetCaptureInfo            dao_cuda_stream_get_capture_info
 #define vendorStreamSynchronize               cudaStreamSynchronize
 #define vendorStreamWaitEvent                 cudaStreamWaitEvent
 #define vendorThreadExchangeStreamCaptureMode cudaThreadExchangeStreamCaptureMode

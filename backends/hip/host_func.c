@@ -2,7 +2,6 @@
    which the callback frees. */
 #include "backends/hip/host_func.h"
 
-#include "backends/hip/capture.h"
 #include "base/host.h"
 
 typedef struct box {
@@ -22,9 +21,11 @@ static void run_box(hipStream_t stream, hipError_t error, void *user)
 /* A graph would run the callback more than once, and its box is gone behind the first time. */
 static hipError_t check_capture(hipStream_t stream)
 {
-    uint64_t capture = 0;
-    hipError_t error = dao_hip_stream_capture(stream, &capture);
-    return error != hipSuccess || capture == 0 ? error : hipErrorStreamCaptureUnsupported;
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    hipError_t error = hipStreamGetCaptureInfo(stream, &status, &id);
+    bool is_captured = error == hipErrorStreamCaptureImplicit || status != hipStreamCaptureStatusNone;
+    return is_captured ? hipErrorStreamCaptureUnsupported : error;
 }
 
 hipError_t dao_hip_launch_host_func(hipStream_t stream, hipHostFn_t function, void *user)

@@ -2,7 +2,6 @@
 #ifndef DAO_BACKENDS_HIP_NAMES_H
 #define DAO_BACKENDS_HIP_NAMES_H
 
-#include "backends/hip/capture.h"
 #include "backends/hip/host_func.h"
 #include "backends/hip/vmm.h"
 
@@ -21,17 +20,18 @@
 #define VENDOR_DLPACK_MANAGED   0 /* it has none */
 #define VENDOR_DLPACK_PINNED    kDLROCMHost
 
-#define vendorError_t             hipError_t
-#define vendorStream_t            hipStream_t
-#define vendorEvent_t             hipEvent_t
-#define vendorDeviceProp_t        hipDeviceProp_t
-#define vendorMemcpyKind_t        hipMemcpyKind
-#define vendorDeviceAttr_t        hipDeviceAttribute_t
-#define vendorMemAccessDesc_t     hipMemAccessDesc
-#define vendorMemPoolProps_t      hipMemPoolProps
-#define vendorMemPool_t           hipMemPool_t
-#define vendorIpcMemHandle_t      hipIpcMemHandle_t
-#define vendorStreamCaptureMode_t hipStreamCaptureMode
+#define vendorError_t               hipError_t
+#define vendorStream_t              hipStream_t
+#define vendorEvent_t               hipEvent_t
+#define vendorDeviceProp_t          hipDeviceProp_t
+#define vendorMemcpyKind_t          hipMemcpyKind
+#define vendorDeviceAttr_t          hipDeviceAttribute_t
+#define vendorMemAccessDesc_t       hipMemAccessDesc
+#define vendorMemPoolProps_t        hipMemPoolProps
+#define vendorMemPool_t             hipMemPool_t
+#define vendorIpcMemHandle_t        hipIpcMemHandle_t
+#define vendorStreamCaptureMode_t   hipStreamCaptureMode
+#define vendorStreamCaptureStatus_t hipStreamCaptureStatus
 
 #define vendorSuccess                          hipSuccess
 #define vendorErrorInvalidValue                hipErrorInvalidValue
@@ -46,6 +46,7 @@
 #define vendorErrorPeerAccessAlreadyEnabled    hipErrorPeerAccessAlreadyEnabled
 #define vendorErrorPeerAccessUnsupported       hipErrorPeerAccessUnsupported
 #define vendorErrorStreamCaptureUnsupported    hipErrorStreamCaptureUnsupported
+#define vendorErrorStreamCaptureImplicit       hipErrorStreamCaptureImplicit
 #define vendorErrorCapturedEvent               hipErrorCapturedEvent
 
 /* After these the device answers nothing but the same error. */
@@ -58,22 +59,25 @@
     X(hipErrorAssert)                                                                                        \
     X(hipErrorLaunchFailure)
 
-#define vendorHostAllocMapped             hipHostMallocMapped
-#define vendorHostAllocPortable           hipHostMallocPortable
-#define vendorHostRegisterMapped          hipHostRegisterMapped
-#define vendorHostRegisterPortable        hipHostRegisterPortable
-#define vendorIpcMemLazyEnablePeerAccess  hipIpcMemLazyEnablePeerAccess
-#define vendorStreamNonBlocking           hipStreamNonBlocking
-#define vendorEventDefault                hipEventDefault
-#define vendorEventDisableTiming          hipEventDisableTiming
-#define vendorMemcpyHostToDevice          hipMemcpyHostToDevice
-#define vendorMemcpyDeviceToHost          hipMemcpyDeviceToHost
-#define vendorMemcpyDeviceToDevice        hipMemcpyDeviceToDevice
-#define vendorDevAttrMemoryPoolsSupported hipDeviceAttributeMemoryPoolsSupported
-#define vendorMemAccessFlagsProtReadWrite hipMemAccessFlagsProtReadWrite
-#define vendorMemAllocationTypePinned     hipMemAllocationTypePinned
-#define vendorMemLocationTypeDevice       hipMemLocationTypeDevice
-#define vendorStreamCaptureModeRelaxed    hipStreamCaptureModeRelaxed
+#define vendorHostAllocMapped                hipHostMallocMapped
+#define vendorHostAllocPortable              hipHostMallocPortable
+#define vendorHostRegisterMapped             hipHostRegisterMapped
+#define vendorHostRegisterPortable           hipHostRegisterPortable
+#define vendorIpcMemLazyEnablePeerAccess     hipIpcMemLazyEnablePeerAccess
+#define vendorStreamNonBlocking              hipStreamNonBlocking
+#define vendorEventDefault                   hipEventDefault
+#define vendorEventDisableTiming             hipEventDisableTiming
+#define vendorMemcpyHostToDevice             hipMemcpyHostToDevice
+#define vendorMemcpyDeviceToHost             hipMemcpyDeviceToHost
+#define vendorMemcpyDeviceToDevice           hipMemcpyDeviceToDevice
+#define vendorDevAttrMemoryPoolsSupported    hipDeviceAttributeMemoryPoolsSupported
+#define vendorMemAccessFlagsProtReadWrite    hipMemAccessFlagsProtReadWrite
+#define vendorMemAllocationTypePinned        hipMemAllocationTypePinned
+#define vendorMemLocationTypeDevice          hipMemLocationTypeDevice
+#define vendorStreamCaptureModeRelaxed       hipStreamCaptureModeRelaxed
+#define vendorStreamCaptureStatusNone        hipStreamCaptureStatusNone
+#define vendorStreamCaptureStatusActive      hipStreamCaptureStatusActive
+#define vendorStreamCaptureStatusInvalidated hipStreamCaptureStatusInvalidated
 
 #define vendorDeviceCanAccessPeer             hipDeviceCanAccessPeer
 #define vendorDeviceEnablePeerAccess          hipDeviceEnablePeerAccess
@@ -114,9 +118,9 @@
 #define vendorMemsetAsync                     hipMemsetAsync
 #define vendorRuntimeGetVersion               hipRuntimeGetVersion
 #define vendorSetDevice                       hipSetDevice
-#define vendorStreamCapture                   dao_hip_stream_capture
 #define vendorStreamCreateWithFlags           hipStreamCreateWithFlags
 #define vendorStreamDestroy                   hipStreamDestroy
+#define vendorStreamGetCaptureInfo            hipStreamGetCaptureInfo
 #define vendorStreamSynchronize               hipStreamSynchronize
 #define vendorStreamWaitEvent                 hipStreamWaitEvent
 #define vendorThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode

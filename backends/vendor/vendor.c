@@ -488,12 +488,35 @@ static dao_status_t stream_wait_event(dao_backend_stream_t *stream, dao_backend_
     return status;
 }
 
+/* The default stream is a part of what any other stream captures that waits for it: the answer is an error then. */
+static vendorError_t capture_ask(vendorStream_t stream, uint64_t *out_capture)
+{
+    vendorStreamCaptureStatus_t status = vendorStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    vendorError_t error = vendorStreamGetCaptureInfo(stream, &status, &id);
+    if (error == vendorErrorStreamCaptureImplicit) {
+        (void)vendorGetLastError();
+        status = vendorStreamCaptureStatusInvalidated;
+        error = vendorSuccess;
+    }
+    if (error == vendorSuccess) {
+        *out_capture = status == vendorStreamCaptureStatusNone     ? 0
+                       : status == vendorStreamCaptureStatusActive ? id
+                                                                   : DAO_CAPTURE_UNKNOWN;
+    }
+    return error;
+}
+
 static dao_status_t stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
 {
-    dao_status_t status;
-    CALL(status, stream->device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorStreamCapture,
-         (stream->stream, out_capture));
-    return status;
+    dao_vendor_guard_t guard;
+    int index = stream->device->index;
+    vendorError_t error = dao_vendor_enter(index, &guard);
+    if (error == vendorSuccess) {
+        error = capture_ask(stream->stream, out_capture);
+        dao_vendor_leave(index, &guard);
+    }
+    return dao_vendor_answer(error, NAME_OF(vendorStreamGetCaptureInfo), index, DAO_ERR_NO_DEVICE_MEMORY);
 }
 
 static void *stream_native(dao_backend_stream_t *stream)

@@ -30,13 +30,21 @@ static void spoil_locked(uint64_t capture, int device)
     }
 }
 
-uint64_t loopback_capture_of(const loopback_object_t *stream, bool *out_is_spoiled)
+vendorError_t loopback_capture_info(vendorStream_t handle, vendorStreamCaptureStatus_t *out_status,
+                                    unsigned long long *out_id)
 {
+    loopback_object_t *stream = loopback_stream(handle);
+    vendorError_t error = loopback_begin_on("stream capture", stream, LOOPBACK_KIND_STREAM);
+    if (error != vendorSuccess) {
+        return error;
+    }
     dao_mutex_lock(&loopback_driver.lock);
-    uint64_t capture = stream->capture;
-    *out_is_spoiled = stream->is_spoiled;
+    *out_id = stream->capture;
+    *out_status = stream->is_spoiled     ? vendorStreamCaptureStatusInvalidated
+                  : stream->capture != 0 ? vendorStreamCaptureStatusActive
+                                         : vendorStreamCaptureStatusNone;
     dao_mutex_unlock(&loopback_driver.lock);
-    return capture;
+    return vendorSuccess;
 }
 
 bool loopback_capture_work(loopback_object_t *stream)

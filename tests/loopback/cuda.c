@@ -67,20 +67,6 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
     return cudaSuccess;
 }
 
-static cudaError_t get_capture(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
-                               unsigned long long *out_id)
-{
-    cudaError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error == cudaSuccess) {
-        bool is_spoiled;
-        *out_id = loopback_capture_of(loopback_stream(stream), &is_spoiled);
-        *out_status = is_spoiled     ? cudaStreamCaptureStatusInvalidated
-                      : *out_id != 0 ? cudaStreamCaptureStatusActive
-                                     : cudaStreamCaptureStatusNone;
-    }
-    return error;
-}
-
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
                                      unsigned long long *out_id, cudaGraph_t *out_graph,
@@ -89,7 +75,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
 {
     return out_graph != NULL || out_nodes != NULL || out_edges != NULL || out_count != NULL
                ? loopback_error(cudaErrorInvalidValue)
-               : get_capture(stream, out_status, out_id);
+               : loopback_capture_info(stream, out_status, out_id);
 }
 #else
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *out_status,
@@ -98,7 +84,7 @@ cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCapt
 {
     return out_graph != NULL || out_nodes != NULL || out_count != NULL
                ? loopback_error(cudaErrorInvalidValue)
-               : get_capture(stream, out_status, out_id);
+               : loopback_capture_info(stream, out_status, out_id);
 }
 #endif
 

@@ -146,8 +146,9 @@ void loopback_share_end(loopback_object_t *share);
    breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
 
-/* Captures: capture.c. The number of a stream's; 0: none; and whether a call has ended it. */
-uint64_t loopback_capture_of(const loopback_object_t *stream, bool *out_is_spoiled);
+/* Captures: capture.c. What a stream is a part of, as a vendor answers it. */
+vendorError_t loopback_capture_info(vendorStream_t stream, vendorStreamCaptureStatus_t *out_status,
+                                    unsigned long long *out_id);
 
 /* Queues work on a stream, as far as a capture is concerned; true: that is all of it. */
 bool loopback_capture_work(loopback_object_t *stream);

@@ -57,15 +57,7 @@ hipError_t hipGraphDestroy(hipGraph_t graph)
 hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *out_status,
                                    unsigned long long *out_id)
 {
-    hipError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error == hipSuccess) {
-        bool is_spoiled;
-        *out_id = loopback_capture_of(loopback_stream(stream), &is_spoiled);
-        *out_status = is_spoiled     ? hipStreamCaptureStatusInvalidated
-                      : *out_id != 0 ? hipStreamCaptureStatusActive
-                                     : hipStreamCaptureStatusNone;
-    }
-    return error;
+    return loopback_capture_info(stream, out_status, out_id);
 }
 
 /* ---- virtual memory ---- */

@@ -26,14 +26,9 @@ loopback_error_t loopback_stream_end_capture(loopback_stream_t stream, void **ou
     return loopback_capture_end(stream, out_graph);
 }
 
-loopback_error_t loopback_stream_capture(loopback_stream_t stream, uint64_t *out_capture)
+loopback_error_t loopback_stream_get_capture_info(loopback_stream_t stream,
+                                                  loopback_capture_status_t *out_status,
+                                                  unsigned long long *out_id)
 {
-    loopback_error_t error =
-        loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error == LOOPBACK_SUCCESS) {
-        bool is_spoiled;
-        uint64_t capture = loopback_capture_of(loopback_stream(stream), &is_spoiled);
-        *out_capture = is_spoiled ? DAO_CAPTURE_UNKNOWN : capture;
-    }
-    return error;
+    return loopback_capture_info(stream, out_status, out_id);
 }

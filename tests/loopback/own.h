@@ -32,6 +32,7 @@ typedef enum loopback_error {
     LOOPBACK_ERROR_LAUNCH_FAILURE = 719,
     LOOPBACK_ERROR_NOT_SUPPORTED = 801,
     LOOPBACK_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    LOOPBACK_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
     LOOPBACK_ERROR_CAPTURED_EVENT = 907,
 } loopback_error_t;
 
@@ -45,6 +46,12 @@ typedef enum loopback_capture_mode {
     LOOPBACK_CAPTURE_GLOBAL = 0, /* as a thread begins */
     LOOPBACK_CAPTURE_RELAXED = 2,
 } loopback_capture_mode_t;
+
+typedef enum loopback_capture_status {
+    LOOPBACK_CAPTURE_NONE = 0,
+    LOOPBACK_CAPTURE_ACTIVE = 1,
+    LOOPBACK_CAPTURE_INVALIDATED = 2,
+} loopback_capture_status_t;
 
 #define LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS 1u
 
@@ -134,10 +141,12 @@ loopback_error_t loopback_memset_async(void *dst, int value, size_t size_bytes, 
 loopback_error_t loopback_runtime_get_version(int *out_version);
 loopback_error_t loopback_set_device(int device);
 loopback_error_t loopback_stream_begin_capture(loopback_stream_t stream, loopback_capture_mode_t mode);
-loopback_error_t loopback_stream_capture(loopback_stream_t stream, uint64_t *out_capture);
 loopback_error_t loopback_stream_create(loopback_stream_t *out_stream, unsigned flags);
 loopback_error_t loopback_stream_destroy(loopback_stream_t stream);
 loopback_error_t loopback_stream_end_capture(loopback_stream_t stream, void **out_graph);
+loopback_error_t loopback_stream_get_capture_info(loopback_stream_t stream,
+                                                  loopback_capture_status_t *out_status,
+                                                  unsigned long long *out_id);
 loopback_error_t loopback_stream_synchronize(loopback_stream_t stream);
 loopback_error_t loopback_thread_exchange_capture_mode(loopback_capture_mode_t *mode);
 loopback_error_t loopback_stream_wait_event(loopback_stream_t stream, loopback_event_t event, unsigned flags);

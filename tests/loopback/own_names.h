@@ -22,17 +22,18 @@
     X(LOOPBACK_ERROR_LAUNCH_TIMEOUT)                                                                         \
     X(LOOPBACK_ERROR_LAUNCH_FAILURE)
 
-#define vendorError_t             loopback_error_t
-#define vendorStream_t            loopback_stream_t
-#define vendorEvent_t             loopback_event_t
-#define vendorDeviceProp_t        loopback_device_prop_t
-#define vendorMemcpyKind_t        loopback_copy_kind_t
-#define vendorDeviceAttr_t        int
-#define vendorMemAccessDesc_t     loopback_access_t
-#define vendorMemPoolProps_t      loopback_pool_props_t
-#define vendorMemPool_t           loopback_pool_t
-#define vendorIpcMemHandle_t      loopback_ipc_handle_t
-#define vendorStreamCaptureMode_t loopback_capture_mode_t
+#define vendorError_t               loopback_error_t
+#define vendorStream_t              loopback_stream_t
+#define vendorEvent_t               loopback_event_t
+#define vendorDeviceProp_t          loopback_device_prop_t
+#define vendorMemcpyKind_t          loopback_copy_kind_t
+#define vendorDeviceAttr_t          int
+#define vendorMemAccessDesc_t       loopback_access_t
+#define vendorMemPoolProps_t        loopback_pool_props_t
+#define vendorMemPool_t             loopback_pool_t
+#define vendorIpcMemHandle_t        loopback_ipc_handle_t
+#define vendorStreamCaptureMode_t   loopback_capture_mode_t
+#define vendorStreamCaptureStatus_t loopback_capture_status_t
 
 #define vendorSuccess                          LOOPBACK_SUCCESS
 #define vendorErrorInvalidValue                LOOPBACK_ERROR_INVALID_VALUE
@@ -47,24 +48,28 @@
 #define vendorErrorPeerAccessAlreadyEnabled    LOOPBACK_ERROR_PEER_ACCESS_ALREADY_ENABLED
 #define vendorErrorPeerAccessUnsupported       LOOPBACK_ERROR_PEER_ACCESS_UNSUPPORTED
 #define vendorErrorStreamCaptureUnsupported    LOOPBACK_ERROR_STREAM_CAPTURE_UNSUPPORTED
+#define vendorErrorStreamCaptureImplicit       LOOPBACK_ERROR_STREAM_CAPTURE_IMPLICIT
 #define vendorErrorCapturedEvent               LOOPBACK_ERROR_CAPTURED_EVENT
 
-#define vendorHostAllocMapped             LOOPBACK_HOST_ALLOC_MAPPED
-#define vendorHostRegisterMapped          LOOPBACK_HOST_REGISTER_MAPPED
-#define vendorHostRegisterPortable        LOOPBACK_HOST_REGISTER_PORTABLE
-#define vendorHostAllocPortable           LOOPBACK_HOST_ALLOC_PORTABLE
-#define vendorIpcMemLazyEnablePeerAccess  LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
-#define vendorStreamNonBlocking           LOOPBACK_STREAM_NON_BLOCKING
-#define vendorEventDefault                LOOPBACK_EVENT_DEFAULT
-#define vendorEventDisableTiming          LOOPBACK_EVENT_DISABLE_TIMING
-#define vendorMemcpyHostToDevice          LOOPBACK_HOST_TO_DEVICE
-#define vendorMemcpyDeviceToHost          LOOPBACK_DEVICE_TO_HOST
-#define vendorMemcpyDeviceToDevice        LOOPBACK_DEVICE_TO_DEVICE
-#define vendorDevAttrMemoryPoolsSupported LOOPBACK_ATTRIBUTE_MEMORY_POOLS
-#define vendorMemAccessFlagsProtReadWrite LOOPBACK_ACCESS_READ_WRITE
-#define vendorMemAllocationTypePinned     LOOPBACK_POOL_PINNED
-#define vendorMemLocationTypeDevice       LOOPBACK_LOCATION_DEVICE
-#define vendorStreamCaptureModeRelaxed    LOOPBACK_CAPTURE_RELAXED
+#define vendorHostAllocMapped                LOOPBACK_HOST_ALLOC_MAPPED
+#define vendorHostRegisterMapped             LOOPBACK_HOST_REGISTER_MAPPED
+#define vendorHostRegisterPortable           LOOPBACK_HOST_REGISTER_PORTABLE
+#define vendorHostAllocPortable              LOOPBACK_HOST_ALLOC_PORTABLE
+#define vendorIpcMemLazyEnablePeerAccess     LOOPBACK_IPC_LAZY_ENABLE_PEER_ACCESS
+#define vendorStreamNonBlocking              LOOPBACK_STREAM_NON_BLOCKING
+#define vendorEventDefault                   LOOPBACK_EVENT_DEFAULT
+#define vendorEventDisableTiming             LOOPBACK_EVENT_DISABLE_TIMING
+#define vendorMemcpyHostToDevice             LOOPBACK_HOST_TO_DEVICE
+#define vendorMemcpyDeviceToHost             LOOPBACK_DEVICE_TO_HOST
+#define vendorMemcpyDeviceToDevice           LOOPBACK_DEVICE_TO_DEVICE
+#define vendorDevAttrMemoryPoolsSupported    LOOPBACK_ATTRIBUTE_MEMORY_POOLS
+#define vendorMemAccessFlagsProtReadWrite    LOOPBACK_ACCESS_READ_WRITE
+#define vendorMemAllocationTypePinned        LOOPBACK_POOL_PINNED
+#define vendorMemLocationTypeDevice          LOOPBACK_LOCATION_DEVICE
+#define vendorStreamCaptureModeRelaxed       LOOPBACK_CAPTURE_RELAXED
+#define vendorStreamCaptureStatusNone        LOOPBACK_CAPTURE_NONE
+#define vendorStreamCaptureStatusActive      LOOPBACK_CAPTURE_ACTIVE
+#define vendorStreamCaptureStatusInvalidated LOOPBACK_CAPTURE_INVALIDATED
 
 #define vendorCopyBatch                       loopback_copy_batch
 #define vendorDeviceCanAccessPeer             loopback_device_can_access_peer
@@ -106,9 +111,9 @@
 #define vendorMemsetAsync                     loopback_memset_async
 #define vendorRuntimeGetVersion               loopback_runtime_get_version
 #define vendorSetDevice                       loopback_set_device
-#define vendorStreamCapture                   loopback_stream_capture
 #define vendorStreamCreateWithFlags           loopback_stream_create
 #define vendorStreamDestroy                   loopback_stream_destroy
+#define vendorStreamGetCaptureInfo            loopback_stream_get_capture_info
 #define vendorStreamSynchronize               loopback_stream_synchronize
 #define vendorStreamWaitEvent                 loopback_stream_wait_event
 #define vendorThreadExchangeStreamCaptureMode loopback_thread_exchange_capture_mode
