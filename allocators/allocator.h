@@ -19,7 +19,14 @@ typedef struct dao_block_request {
     uint32_t stream;        /* whose order the block follows, see holds.h; 0: it must be idle at once */
     uint32_t
         lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
+    bool wants_unheld; /* nothing that other streams hold: `stream` cannot be made to wait for them */
 } dao_block_request_t;
+
+/* Tells whether a request may be given what others than its stream hold. */
+static inline bool dao_block_request_takes_held(const dao_block_request_t *request)
+{
+    return request->stream != 0 && !request->wants_unheld;
+}
 
 /* What is given; undefined where alloc fails. */
 typedef struct dao_block_grant {

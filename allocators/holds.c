@@ -24,7 +24,9 @@
    A stream that is being captured (its work becomes a graph that runs later) is left alone: an event on it stands for no work
    that was done, and asking for one would end the capture. What is freed on it is its own, in its order, and waits for nothing
    else until the capture has ended; whoever asks then records the event. Other streams of the same capture wait for an event
-   within it, which no ring gets. A stream of a capture cannot wait for others: the host does that for it.
+   within it, which no ring gets. A stream of a capture cannot wait for others: the host does that for it, also for what it waited
+   for before, since the graph may run on another stream. Frees of the capture's own streams from before it for which no event
+   was recorded are left to the program, which launches the graph behind these streams' work.
 
    Events are counted: a ring holds one reference, and each thread that waits on the host. The lock is held over backend calls
    that do not wait; waiting is done without it. */
@@ -515,19 +517,12 @@ static dao_status_t join_in_capture_locked(dao_holds_t *holds, const line_t *lin
     return status;
 }
 
-/* Makes a stream wait for another one's frees up to an epoch. `capture`: what the waiting stream is a part of. Adds the other one
-   to *for_host if the host has to wait instead. */
-static dao_status_t line_wait_on_locked(dao_holds_t *holds, uint32_t stream, uint64_t epoch, line_t *waiter,
-                                        uint64_t capture, uint64_t *for_host)
+/* Makes a stream wait for another one's frees up to an epoch. */
+static dao_status_t line_wait_on_locked(dao_holds_t *holds, uint32_t stream, uint64_t epoch, line_t *waiter)
 {
     line_t *line = &holds->lines[stream];
     if (line_is_done(line, epoch) || waiter->seen_epochs[stream] >= epoch) {
         return DAO_OK;
-    }
-    if (capture != 0) {
-        bool is_same = line_capture(holds, line) == capture && capture != DAO_CAPTURE_UNKNOWN;
-        *for_host |= is_same ? 0 : bit(stream);
-        return is_same ? join_in_capture_locked(holds, line, waiter) : DAO_OK;
     }
     fence_t *fence = NULL;
     dao_status_t status = line_find_locked(holds, line, epoch, &fence);
@@ -538,26 +533,6 @@ static dao_status_t line_wait_on_locked(dao_holds_t *holds, uint32_t stream, uin
         waiter->seen_epochs[stream] = fence->epoch;
     }
     return status;
-}
-
-dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream)
-{
-    DAO_ASSERT_UNLOCKED();
-    DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
-    uint64_t streams = hold->streams & ~bit(stream);
-    dao_hold_t for_host = {.epoch = hold->epoch};
-    dao_status_t status = DAO_OK;
-    lock(holds);
-    line_t *waiter = &holds->lines[stream];
-    uint64_t capture = streams != 0 ? line_capture(holds, waiter) : 0;
-    note_use(holds, stream, atomic_load(&holds->epoch));
-    while (streams != 0 && status == DAO_OK) {
-        uint32_t other = take_stream(&streams);
-        status = line_wait_on_locked(holds, other, needed_epoch(&holds->lines[other], hold), waiter, capture,
-                                     &for_host.streams);
-    }
-    unlock(holds);
-    return status == DAO_OK && for_host.streams != 0 ? dao_holds_wait(holds, &for_host) : status;
 }
 
 /* Waits for an event, or without one for the whole device: for later work too, but surely. */
@@ -573,11 +548,10 @@ static dao_status_t wait_for(dao_holds_t *holds, const fence_t *fence)
     return status != DAO_OK ? dao_error_restore(&record) : device_status;
 }
 
-/* Waits for a stream's frees up to an epoch. */
-static dao_status_t line_wait(dao_holds_t *holds, line_t *line, const dao_hold_t *hold)
+/* Waits on the host for a stream's frees up to an epoch. */
+static dao_status_t line_wait(dao_holds_t *holds, line_t *line, uint64_t epoch)
 {
     lock(holds);
-    uint64_t epoch = needed_epoch(line, hold);
     if (line_is_done(line, epoch)) {
         unlock(holds);
         return DAO_OK;
@@ -611,11 +585,66 @@ dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold)
     dao_status_t first_status = DAO_OK;
     dao_error_record_t record;
     while (streams != 0) {
-        dao_status_t status = line_wait(holds, &holds->lines[take_stream(&streams)], hold);
-        if (status != DAO_OK && first_status == DAO_OK) {
+        line_t *line = &holds->lines[take_stream(&streams)];
+        dao_status_t status = line_wait(holds, line, needed_epoch(line, hold));
+        bool is_first = status != DAO_OK && first_status == DAO_OK;
+        bool goes_on = dao_hold_must_wait_elsewhere(status) && !dao_hold_must_wait_elsewhere(first_status);
+        if (is_first || goes_on) {
             first_status = status;
             dao_error_save(&record, status);
         }
     }
     return first_status != DAO_OK ? dao_error_restore(&record) : DAO_OK;
+}
+
+/* ---- waiting of streams ---- */
+
+static dao_status_t wait_in_order_locked(dao_holds_t *holds, const dao_hold_t *hold, uint64_t streams,
+                                         line_t *waiter)
+{
+    dao_status_t status = DAO_OK;
+    while (streams != 0 && status == DAO_OK) {
+        uint32_t stream = take_stream(&streams);
+        status = line_wait_on_locked(holds, stream, needed_epoch(&holds->lines[stream], hold), waiter);
+    }
+    return status;
+}
+
+/* Makes a stream of a capture wait for another one's frees up to an epoch. The host waits, also where the stream itself waited
+   before its capture, since its graph may run on another one. But those of the same capture, which no event of the ring stands
+   for, are an edge of the graph. */
+static dao_status_t line_wait_in_capture(dao_holds_t *holds, line_t *line, uint64_t epoch,
+                                         const line_t *waiter, uint64_t capture)
+{
+    dao_status_t status = DAO_OK;
+    uint64_t host_epoch = epoch;
+    lock(holds);
+    if (capture != DAO_CAPTURE_UNKNOWN && line_capture(holds, line) == capture &&
+        !line_is_done(line, epoch) && !has_event_locked(line, epoch)) {
+        host_epoch = line->ring_count > 0 ? ring_at(line, line->ring_count - 1)->epoch : 0;
+        status = join_in_capture_locked(holds, line, waiter);
+    }
+    unlock(holds);
+    return status == DAO_OK ? line_wait(holds, line, host_epoch) : status;
+}
+
+dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream)
+{
+    DAO_ASSERT_UNLOCKED();
+    DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
+    line_t *waiter = &holds->lines[stream];
+    uint64_t streams = hold->streams & ~bit(stream);
+    dao_status_t status = DAO_OK;
+    note_use(holds, stream, atomic_load(&holds->epoch));
+    lock(holds);
+    uint64_t capture = streams != 0 ? line_capture(holds, waiter) : 0;
+    if (capture == 0) {
+        status = wait_in_order_locked(holds, hold, streams, waiter);
+    }
+    unlock(holds);
+    while (capture != 0 && streams != 0 && status == DAO_OK) {
+        line_t *line = &holds->lines[take_stream(&streams)];
+        status = line_wait_in_capture(holds, line, needed_epoch(line, hold), waiter, capture);
+    }
+    return status;
 }

@@ -43,8 +43,8 @@ static inline void dao_hold_join(dao_hold_t *hold, const dao_hold_t *other)
     hold->epoch = other->epoch > hold->epoch ? other->epoch : hold->epoch;
 }
 
-/* Tells whether an answer of dao_holds_wait() means that nothing was waited for: this thread must not wait, or a stream is being
-   captured into a graph, which waiting would end. */
+/* Tells whether an answer of dao_holds_wait() means that not all of the hold was waited for: this thread must not wait, or a
+   stream is being captured into a graph, which waiting would end. */
 static inline bool dao_hold_must_wait_elsewhere(dao_status_t status)
 {
     return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
@@ -103,8 +103,8 @@ dao_hold_t dao_holds_pending(const dao_holds_t *holds);
    captured, and the waiting one is no part of that. */
 DAO_NODISCARD dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream);
 
-/* Waits on the host for a hold. Called without a lock. The backend's first error: the work has ended then, too, and the hold
-   is done, but for what dao_hold_must_wait_elsewhere() knows. */
+/* Waits on the host for a hold. Called without a lock. The first answer that dao_hold_must_wait_elsewhere() knows, else the
+   backend's first error: the work has ended then, too, and the hold is done. */
 dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
 
 bool dao_holds_is_valid(dao_holds_t *holds);

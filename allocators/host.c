@@ -97,9 +97,7 @@ static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *
         host->ledger.stats.reserved_bytes < before_bytes) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    return status == DAO_OK
-               ? DAO_OK
-               : dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
+    return status;
 }
 
 static bool is_small(const dao_block_request_t *request)
@@ -115,8 +113,16 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     DAO_ASSERT(request->size_bytes > 0);
     out_grant->hold = (dao_hold_t){0}; /* a small block's */
     lock(host);
-    dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
-                                            : dao_segments_alloc(&host->segments, request, out_grant);
+    dao_status_t status;
+    if (!is_small(request)) {
+        status = dao_segments_alloc(&host->segments, request, out_grant);
+    } else {
+        status = alloc_small_locked(host, request, &out_grant->address);
+        if (status != DAO_OK) {
+            status =
+                dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
+        }
+    }
     unlock_and_warn(host);
     return status;
 }
@@ -126,13 +132,14 @@ static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_bloc
                                       uint64_t growth_bytes, dao_block_grant_t *out_grant)
 {
     host_t *host = host_of(allocator);
-    if (is_small(request)) {
-        return host_alloc(allocator, request, out_grant);
-    }
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0}; /* a small block's */
     lock(host);
-    dao_status_t status = dao_segments_alloc_within(&host->segments, request, growth_bytes, out_grant);
+    dao_status_t status = is_small(request)
+                              ? alloc_small_locked(host, request, &out_grant->address)
+                              : dao_segments_alloc_within(&host->segments, request, growth_bytes, out_grant);
     unlock_and_warn(host);
-    return status;
+    return status == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
 }
 
 static dao_status_t free_locked(host_t *host, void *address)

@@ -239,7 +239,8 @@ static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
                             const dao_block_request_t *request, uint64_t lease_id, bool takes_held)
 {
     uint64_t lasting_id = lease_lasts_locked(ordered, block->lease_id) ? block->lease_id : 0;
-    bool is_ready = dao_hold_is_own(&block->hold, request->stream) || (takes_held && request->stream != 0) ||
+    bool is_ready = dao_hold_is_own(&block->hold, request->stream) ||
+                    (takes_held && dao_block_request_takes_held(request)) ||
                     dao_holds_is_done(ordered->holds, &block->hold);
     return lasting_id == lease_id && is_ready;
 }

@@ -187,7 +187,7 @@ static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t c
     if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
         status = place_among(paged, placing, count, false);
     }
-    if (status == DAO_ERR_LIMIT && placing->request->stream != 0) {
+    if (status == DAO_ERR_LIMIT && dao_block_request_takes_held(placing->request)) {
         status = place_among(paged, placing, count, true);
     }
     return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
@@ -206,7 +206,7 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     if (is_shortage(status) && count > 1) {
         status = place_or_back(paged, placing, count);
     }
-    if (!is_shortage(status) || placing->request->stream == 0) {
+    if (!is_shortage(status) || !dao_block_request_takes_held(placing->request)) {
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -51,7 +51,7 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .user = dao_word_of(request),
                                 .stream = request->stream,
-                                .takes_held = request->stream != 0};
+                                .takes_held = dao_block_request_takes_held(request)};
     placing->grant.offset_bytes = offset_bytes;
     return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
 }
@@ -80,7 +80,8 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
 static dao_status_t take_and_back(paged_t *paged, placing_t *placing, uint64_t offset_bytes)
 {
     dao_status_t status = take(placing, offset_bytes);
-    if (status == DAO_ERR_LIMIT && placing->request->stream == 0 && dao_paged_settle(paged)) {
+    if (status == DAO_ERR_LIMIT && !dao_block_request_takes_held(placing->request) &&
+        dao_paged_settle(paged)) {
         status = take(placing, offset_bytes);
     }
     return status == DAO_OK ? dao_paged_back(paged, placing) : status;

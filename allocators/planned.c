@@ -70,6 +70,7 @@ typedef struct ask {
     bool
         is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
     bool is_astray;      /* so is its iteration */
+    bool is_guest;       /* it may lie in the arena for as long as it lives */
 } ask_t;
 
 /* ---- who a tracked block is ---- */
@@ -195,6 +196,13 @@ static bool is_lasting(const dao_planned_t *planned, const dao_script_entry_t *e
     return entry->end == DAO_LIFETIME_OPEN || entry->end > planned->served.script->count;
 }
 
+/* Tells whether a request may lie in the arena for as long as it lives: in one that is to be empty at the next border, only what
+   surely is gone by then. */
+static bool is_guest(const dao_planned_t *planned, const ask_t *ask)
+{
+    return !planned->is_draining || (ask->entry != NULL && !is_lasting(planned, ask->entry));
+}
+
 /* Counts a request that is in no plan or found its place taken. An iteration that keeps so little to its plan has places no more:
    each would be in the way of others, and waste a block. */
 static void stray_note(dao_planned_t *planned)
@@ -221,8 +229,7 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
         return DAO_ERR_LIMIT;
     }
     bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
-    bool must_leave = planned->is_draining && is_lasting(planned, entry);
-    bool is_due = fits && !must_leave;
+    bool is_due = fits && is_guest(planned, ask);
     dao_status_t status =
         is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
     if (is_due && status != DAO_OK && is_inside(planned, entry)) {
@@ -275,10 +282,13 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
     const dao_script_entry_t *entry = ask->entry;
     uint32_t count = planned->served.script->count;
     size_t size_bytes = ask->request->size_bytes;
-    bool is_guest = entry == NULL ? !planned->is_draining : !is_lasting(planned, entry);
-    uint32_t until = entry != NULL && !is_lasting(planned, entry) ? entry->end : count;
+    bool lasts = entry != NULL && is_lasting(planned, entry);
+    uint32_t until = entry != NULL && !lasts ? entry->end : count;
     dao_status_t status = DAO_ERR_LIMIT;
-    if (is_guest) {
+    if (!is_guest(planned, ask)) {
+        return status;
+    }
+    if (!lasts) {
         status = dao_planned_take_quiet(planned, until, 0, ask->request, out_grant);
     }
     if (status != DAO_ERR_LIMIT || dao_planned_has_window(planned) ||
@@ -315,6 +325,7 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
     if (status != DAO_OK) {
         ask->is_beside_block = planned->arena.segment.range != NULL;
         ask->is_astray = is_astray;
+        ask->is_guest = is_guest(planned, ask); /* the script may be gone by the time that it is asked for */
     }
     return status;
 }
@@ -349,18 +360,20 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
     return status;
 }
 
-/* Serves a request beside an arena that is a block so that the place grows late, and by no more than the block needs. */
+/* Serves a request beside an arena that is a block so that the place grows late, and by no more than the block needs. What must
+   not keep a draining arena from being empty is never in it. */
 static dao_status_t take_sparingly(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_allocator_t *inner = planned->inner;
-    dao_status_t status = ask->is_astray ? take_rest(planned, ask, out_grant) : DAO_ERR_LIMIT;
+    dao_status_t status =
+        ask->is_astray && ask->is_guest ? take_rest(planned, ask, out_grant) : DAO_ERR_LIMIT;
     if (status != DAO_OK) {
         status = inner->ops->alloc_within(inner, ask->request, 0, out_grant);
     }
     if (status != DAO_OK && !ask->is_astray) {
         uint64_t room_bytes = dao_planned_growth_room(planned);
         status = inner->ops->alloc_within(inner, ask->request, room_bytes, out_grant);
-        status = status == DAO_OK ? DAO_OK : take_rest(planned, ask, out_grant);
+        status = status == DAO_OK || !ask->is_guest ? status : take_rest(planned, ask, out_grant);
     }
     return status == DAO_OK ? DAO_OK : inner->ops->alloc_within(inner, ask->request, UINT64_MAX, out_grant);
 }

@@ -278,7 +278,7 @@ static dao_range_request_t range_request(const dao_block_request_t *request)
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
                                  .stream = request->stream,
-                                 .takes_held = request->stream != 0};
+                                 .takes_held = dao_block_request_takes_held(request)};
 }
 
 /* Hands a block of the range out, if its tag allows it. */
@@ -365,7 +365,7 @@ dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
         return DAO_ERR_LIMIT;
     }
     dao_status_t status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
-    if (status == DAO_ERR_LIMIT && request->stream == 0 && settle(planned)) {
+    if (status == DAO_ERR_LIMIT && !wanted.takes_held && settle(planned)) {
         status = dao_range_alloc_over(arena->segment.range, offset_bytes, &wanted, &hold);
     }
     return status == DAO_OK ? hand_out(planned, offset_bytes, &hold, request, out_grant) : status;

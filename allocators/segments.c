@@ -497,17 +497,18 @@ static dao_status_t check_size(const dao_segments_t *segments, const dao_block_r
 }
 
 /* Tells whether a request in stream order finds free parts that streams hold. */
-static bool may_take_held(const dao_segments_t *segments, const dao_range_request_t *wish)
+static bool may_take_held(const dao_segments_t *segments, const dao_block_request_t *request)
 {
-    return wish->stream != 0 && segments->space.range != NULL && dao_range_has_holds(segments->space.range);
+    return dao_block_request_takes_held(request) && segments->space.range != NULL &&
+           dao_range_has_holds(segments->space.range);
 }
 
 /* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
-static dao_status_t place_held(dao_segments_t *segments, dao_range_request_t *wish,
-                               dao_block_grant_t *out_grant)
+static dao_status_t place_held(dao_segments_t *segments, const dao_block_request_t *request,
+                               dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
     dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
-    if (status == DAO_ERR_LIMIT && may_take_held(segments, wish)) {
+    if (status == DAO_ERR_LIMIT && may_take_held(segments, request)) {
         wish->takes_held = true;
         status = place(segments, wish, out_grant);
     }
@@ -515,10 +516,11 @@ static dao_status_t place_held(dao_segments_t *segments, dao_range_request_t *wi
 }
 
 /* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
-static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_range_request_t *wish,
-                                                  dao_block_grant_t *out_grant)
+static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments,
+                                                  const dao_block_request_t *request,
+                                                  dao_range_request_t *wish, dao_block_grant_t *out_grant)
 {
-    dao_status_t status = place_held(segments, wish, out_grant);
+    dao_status_t status = place_held(segments, request, wish, out_grant);
     if (status != DAO_ERR_LIMIT) {
         return status;
     }
@@ -526,7 +528,7 @@ static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments, dao_
     if (status == DAO_OK) {
         return place(segments, wish, out_grant);
     }
-    if (may_take_held(segments, wish)) {
+    if (may_take_held(segments, request)) {
         dao_range_join(segments->space.range);
         dao_status_t joined = place(segments, wish, out_grant);
         status = joined != DAO_ERR_LIMIT ? joined : status;
@@ -564,7 +566,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     dao_range_request_t wish = wish_of(request);
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
-        status = place_slowly(segments, &wish, out_grant);
+        status = place_slowly(segments, request, &wish, out_grant);
     }
     if (status != DAO_OK) {
         dao_ledger_refund(segments->ledger, request, block_bytes);
@@ -584,7 +586,7 @@ dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block
     }
     dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
-        status = place_held(segments, &wish, out_grant);
+        status = place_held(segments, request, &wish, out_grant);
     }
     if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
         status =

@@ -1,11 +1,13 @@
 /* What is placed, in the order of its lowest byte.
 
    Where most lives overlap most others, looking at all that is placed from the bottom up is quicker than finding those that
-   overlap a life and sorting them: nothing is sorted, and the first hole that is large enough ends it. */
+   overlap a life and sorting them: nothing is sorted, and the first hole that is large enough ends it. Times lie apart from
+   bytes, so that a stretch of entries is asked in few instructions which of them are alive. */
 #ifndef DAO_PLANNING_SHELF_H
 #define DAO_PLANNING_SHELF_H
 
 #include "planning/memory.h"
+#include "planning/sort.h"
 
 #include <stdbool.h>
 
@@ -15,8 +17,10 @@ typedef struct dao_plan_shelf_entry {
     uint32_t begin, end;
 } dao_plan_shelf_entry_t;
 
+/* Arrays of the entries, ascending by low; behind the last one there are zeros up to the end of a stretch. */
 typedef struct dao_plan_shelf {
-    dao_plan_shelf_entry_t *entries; /* ascending by low */
+    dao_plan_span_t *spans;
+    uint32_t *begins, *ends;
     uint32_t count, capacity;
 } dao_plan_shelf_t;
 

@@ -13,7 +13,8 @@
    only parts that are used later may leave for it, and the room that the outputs of the kernels in between take is kept.
 
    Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking the lists
-   backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only where all else has.
+   backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only where all else has, and
+   hang in lists of their own: there may be many of them.
 
    Link calendars are there because a victim's room is worth nothing before its copy out has ended: in logical time that end is
    known as the victim is chosen. The rules "furthest goes", "do no harm" and "first opportunity" are those of Cao, Felten,
@@ -30,17 +31,24 @@
 #define NO_PART     UINT32_MAX
 
 typedef struct part_state {
-    uint64_t ready_ns;      /* its bytes are there */
-    uint64_t used_ns;       /* its last use has ended */
-    uint64_t written_ns;    /* its last write has ended */
-    uint64_t saved_ns;      /* the host's copy is valid from then on */
-    uint64_t touch_time;    /* kernels before its last use, over all steps */
+    uint64_t ready_ns;   /* its bytes are there */
+    uint64_t used_ns;    /* its last use has ended */
+    uint64_t written_ns; /* its last write has ended */
+    uint64_t saved_ns;   /* the host's copy is valid from then on */
+    uint64_t touch_time; /* kernels before its last use, over all steps */
+    uint64_t size_bytes;
     uint32_t touch;         /* its last use */
     uint32_t before, after; /* in the list of its next use's kernel */
     bool is_resident;
     bool is_saved;
     bool is_listed;
 } part_state_t;
+
+/* A list a kernel of parts whose next use is there. */
+typedef struct lists {
+    uint32_t *first;  /* kernel_count: NO_PART if there is none */
+    uint64_t *listed; /* a bit a kernel: its list has a part */
+} lists_t;
 
 typedef struct pass {
     const dao_swap_parts_t *parts;
@@ -49,8 +57,7 @@ typedef struct pass {
     dao_swap_link_t link;
     dao_swap_room_t room;
     part_state_t *states;
-    uint32_t *lists;        /* kernel_count: the first part whose next use is there */
-    uint64_t *listed;       /* a bit a kernel: its list has a part */
+    lists_t large, small;   /* of parts of SMALL_BYTES and more, and of smaller ones */
     uint64_t *listed_bytes; /* kernel_count + 1: a tree of sums of the parts in the lists */
     int64_t *
         demand; /* bytes of outputs up to a kernel less what died before it; row i of 2 x kernel_count: the most of 2^i kernels */
@@ -68,12 +75,23 @@ static uint32_t log2_of(size_t value)
     return 31 - (uint32_t)__builtin_clz((uint32_t)value);
 }
 
+static bool allocate_lists(lists_t *lists, size_t kernel_count)
+{
+    return (lists->first = dao_host_calloc(kernel_count, sizeof(*lists->first))) != NULL &&
+           (lists->listed = dao_host_calloc(kernel_count / 64 + 1, sizeof(*lists->listed))) != NULL;
+}
+
+static void free_lists(lists_t *lists)
+{
+    dao_host_free(lists->first);
+    dao_host_free(lists->listed);
+}
+
 static bool allocate(pass_t *pass)
 {
     size_t kernels = pass->step->kernel_count;
     return (pass->states = dao_host_calloc(pass->parts->count + 1, sizeof(*pass->states))) != NULL &&
-           (pass->lists = dao_host_calloc(kernels, sizeof(*pass->lists))) != NULL &&
-           (pass->listed = dao_host_calloc(kernels / 64 + 1, sizeof(*pass->listed))) != NULL &&
+           allocate_lists(&pass->large, kernels) && allocate_lists(&pass->small, kernels) &&
            (pass->listed_bytes = dao_host_calloc(kernels + 1, sizeof(*pass->listed_bytes))) != NULL &&
            (pass->demand = dao_host_calloc(2 * kernels * (log2_of(kernels) + 1), sizeof(*pass->demand))) !=
                NULL &&
@@ -85,8 +103,8 @@ static void release(pass_t *pass)
     dao_swap_link_finish(&pass->link);
     dao_swap_room_finish(&pass->room);
     dao_host_free(pass->states);
-    dao_host_free(pass->lists);
-    dao_host_free(pass->listed);
+    free_lists(&pass->large);
+    free_lists(&pass->small);
     dao_host_free(pass->listed_bytes);
     dao_host_free(pass->demand);
     dao_host_free(pass->demand_after);
@@ -159,31 +177,38 @@ static uint64_t listed_bytes_after(const pass_t *pass, uint64_t time)
                                                 : listed_below(pass, n) - until_kernel + until_now;
 }
 
+static lists_t *lists_of(pass_t *pass, const part_state_t *state)
+{
+    return state->size_bytes < SMALL_BYTES ? &pass->small : &pass->large;
+}
+
 static void list_part(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
     uint32_t kernel = next_kernel(pass, part);
+    lists_t *lists = lists_of(pass, state);
     DAO_ASSERT(!state->is_listed);
     state->is_listed = true;
-    add_listed(pass, kernel, dao_swap_part_size(pass->parts, part));
+    add_listed(pass, kernel, state->size_bytes);
     state->before = NO_PART;
-    state->after = pass->lists[kernel];
+    state->after = lists->first[kernel];
     if (state->after != NO_PART) {
         pass->states[state->after].before = part;
     }
-    pass->lists[kernel] = part;
-    pass->listed[kernel / 64] |= UINT64_C(1) << (kernel % 64);
+    lists->first[kernel] = part;
+    lists->listed[kernel / 64] |= UINT64_C(1) << (kernel % 64);
 }
 
 static void unlist_part(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
-    uint32_t kernel = next_kernel(pass, part);
     if (!state->is_listed) {
         return;
     }
+    uint32_t kernel = next_kernel(pass, part);
+    lists_t *lists = lists_of(pass, state);
     state->is_listed = false;
-    add_listed(pass, kernel, 0 - dao_swap_part_size(pass->parts, part));
+    add_listed(pass, kernel, 0 - state->size_bytes);
     if (state->after != NO_PART) {
         pass->states[state->after].before = state->before;
     }
@@ -191,23 +216,23 @@ static void unlist_part(pass_t *pass, uint32_t part)
         pass->states[state->before].after = state->after;
         return;
     }
-    pass->lists[kernel] = state->after;
+    lists->first[kernel] = state->after;
     if (state->after == NO_PART) {
-        pass->listed[kernel / 64] &= ~(UINT64_C(1) << (kernel % 64));
+        lists->listed[kernel / 64] &= ~(UINT64_C(1) << (kernel % 64));
     }
 }
 
 /* When the part would be copied out. */
 static dao_swap_interval_t find_out(const pass_t *pass, uint32_t part)
 {
-    return dao_swap_link_find(&pass->link, false, pass->states[part].written_ns,
-                              dao_swap_part_size(pass->parts, part));
+    const part_state_t *state = &pass->states[part];
+    return dao_swap_link_find(&pass->link, false, state->written_ns, state->size_bytes);
 }
 
 /* When the part would be copied in, from a time on. */
 static dao_swap_interval_t find_in(const pass_t *pass, uint32_t part, uint64_t from_ns)
 {
-    return dao_swap_link_find(&pass->link, true, from_ns, dao_swap_part_size(pass->parts, part));
+    return dao_swap_link_find(&pass->link, true, from_ns, pass->states[part].size_bytes);
 }
 
 /* When the part's room would be free. */
@@ -243,8 +268,7 @@ static void evict(pass_t *pass, uint32_t part)
         state->is_saved = true;
     }
     state->is_resident = false;
-    pass->failed =
-        !dao_swap_room_give(&pass->room, free_ns, dao_swap_part_size(pass->parts, part)) || pass->failed;
+    pass->failed = !dao_swap_room_give(&pass->room, free_ns, state->size_bytes) || pass->failed;
     pass->planned = next_time(pass, part) < pass->planned ? next_time(pass, part) : pass->planned;
     if (gap != NULL) {
         gap->is_away = true;
@@ -252,37 +276,34 @@ static void evict(pass_t *pass, uint32_t part)
 }
 
 /* The kernel with a list that is the last one at or before `kernel`, down to `lowest`; NO_PART if there is none. */
-static uint32_t listed_before(const pass_t *pass, uint32_t kernel, uint32_t lowest)
+static uint32_t listed_before(const lists_t *lists, uint32_t kernel, uint32_t lowest)
 {
-    uint64_t word = pass->listed[kernel / 64] & (UINT64_MAX >> (63 - kernel % 64));
+    uint64_t word = lists->listed[kernel / 64] & (UINT64_MAX >> (63 - kernel % 64));
     uint32_t at = kernel / 64;
     while (word == 0) {
         if (at == lowest / 64) {
             return NO_PART;
         }
-        word = pass->listed[--at];
+        word = lists->listed[--at];
     }
     uint32_t found = at * 64 + 63 - (uint32_t)__builtin_clzll(word);
     return found >= lowest ? found : NO_PART;
 }
 
-/* A search for a victim among the parts whose next use comes after kernel `after_time`. */
+/* A search for a victim among the parts of some lists whose next use comes after kernel `after_time`. */
 typedef struct search {
+    const lists_t *lists;
     uint64_t deadline_ns;
     uint64_t best_ready_ns;
     uint32_t best;
     uint32_t left; /* parts to look at */
-    bool with_small;
     bool is_done;
 } search_t;
 
 static void look_at_list(const pass_t *pass, uint32_t kernel, search_t *search)
 {
-    for (uint32_t part = pass->lists[kernel]; part != NO_PART && !search->is_done;
+    for (uint32_t part = search->lists->first[kernel]; part != NO_PART && !search->is_done;
          part = pass->states[part].after) {
-        if (!search->with_small && dao_swap_part_size(pass->parts, part) < SMALL_BYTES) {
-            continue;
-        }
         const part_state_t *state = &pass->states[part];
         if (search->best == NO_PART || state->used_ns < search->best_ready_ns) {
             uint64_t ready_ns = room_ready(pass, part);
@@ -299,10 +320,10 @@ static void look_at_list(const pass_t *pass, uint32_t kernel, search_t *search)
 /* Walks the lists of the kernels `high` down to `low`. */
 static void look_between(const pass_t *pass, uint32_t high, uint32_t low, search_t *search)
 {
-    uint32_t kernel = listed_before(pass, high, low);
+    uint32_t kernel = listed_before(search->lists, high, low);
     while (kernel != NO_PART && !search->is_done) {
         look_at_list(pass, kernel, search);
-        kernel = kernel > low ? listed_before(pass, kernel - 1, low) : NO_PART;
+        kernel = kernel > low ? listed_before(search->lists, kernel - 1, low) : NO_PART;
     }
 }
 
@@ -316,8 +337,8 @@ static uint32_t choose_victim(const pass_t *pass, uint64_t after_time, uint64_t 
         return NO_PART;
     }
     search_t search = {.deadline_ns = deadline_ns, .best = NO_PART};
-    for (int with_small = 0; with_small < 2 && search.best == NO_PART; with_small++) {
-        search.with_small = with_small != 0;
+    for (int is_small = 0; is_small < 2 && search.best == NO_PART; is_small++) {
+        search.lists = is_small ? &pass->small : &pass->large;
         search.left = pass->variant->choice_count;
         uint64_t first = now + lowest; /* the nearest list, over the step's end or not */
         if (first > n) {
@@ -357,7 +378,7 @@ static uint64_t room_deadline(const pass_t *pass, uint32_t part, uint64_t use_ns
 static void load(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
-    uint64_t room_ns = dao_swap_room_take_first(&pass->room, dao_swap_part_size(pass->parts, part));
+    uint64_t room_ns = dao_swap_room_take_first(&pass->room, state->size_bytes);
     dao_swap_interval_t in = find_in(pass, part, dao_later(room_ns, state->saved_ns));
     pass->failed = !dao_swap_link_book(&pass->link, true, &in) || pass->failed;
     state->ready_ns = in.end_ns;
@@ -396,7 +417,7 @@ static bool load_ahead(pass_t *pass, uint64_t time)
             if (pass->states[part].is_resident || next_time(pass, part) != time) {
                 continue; /* there, or made by a kernel in between */
             }
-            uint64_t size = dao_swap_part_size(pass->parts, part) + reserved_bytes(pass, time);
+            uint64_t size = pass->states[part].size_bytes + reserved_bytes(pass, time);
             if (pass->room.size_bytes + listed_bytes_after(pass, time) < size ||
                 !make_room(pass, size, time, room_deadline(pass, part, expected_ns(pass, time)))) {
                 return false;
@@ -433,7 +454,7 @@ static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
             for (uint32_t part = pass->parts->first[tensor];
                  step->touches[t].reads == (reads != 0) && part < pass->parts->first[tensor + 1]; part++) {
                 part_state_t *state = &pass->states[part];
-                uint64_t size = dao_swap_part_size(pass->parts, part);
+                uint64_t size = state->size_bytes;
                 if (!state->is_resident) {
                     uint64_t deadline_ns = reads ? room_deadline(pass, part, pass->clock_ns) : pass->clock_ns;
                     bool has_room = make_room(pass, size, pass->time, deadline_ns);
@@ -474,8 +495,7 @@ static void use_part(pass_t *pass, uint32_t touch, uint32_t part, uint64_t end_n
         return;
     }
     state->is_resident = false;
-    pass->failed =
-        !dao_swap_room_give(&pass->room, end_ns, dao_swap_part_size(pass->parts, part)) || pass->failed;
+    pass->failed = !dao_swap_room_give(&pass->room, end_ns, state->size_bytes) || pass->failed;
 }
 
 static void play_kernel(pass_t *pass)
@@ -508,13 +528,17 @@ static void begin(pass_t *pass, uint64_t capacity_bytes)
     dao_swap_link_init(&pass->link, &step->problem->host);
     dao_swap_room_init(&pass->room);
     pass->time = pass->planned = step->kernel_count;
-    memset(pass->lists, 0xff, step->kernel_count * sizeof(*pass->lists));
+    memset(pass->large.first, 0xff, step->kernel_count * sizeof(*pass->large.first));
+    memset(pass->small.first, 0xff, step->kernel_count * sizeof(*pass->small.first));
     sum_demand(pass);
     for (uint32_t i = 0; i < step->touch_count; i++) {
         const dao_swap_touch_t *one = &step->touches[i];
         uint32_t first = pass->parts->first[one->tensor], end = pass->parts->first[one->tensor + 1];
         for (uint32_t part = first; one->next <= i && part < end; part++) {
-            pass->states[part] = (part_state_t){.touch = i, .touch_time = one->kernel, .is_saved = true};
+            pass->states[part] = (part_state_t){.touch = i,
+                                                .touch_time = one->kernel,
+                                                .size_bytes = dao_swap_part_size(pass->parts, part),
+                                                .is_saved = true};
         }
     }
     pass->failed = !dao_swap_room_give(&pass->room, 0, capacity_bytes);

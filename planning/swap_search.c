@@ -316,19 +316,46 @@ static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64
                                               : status;
 }
 
+/* A variant that was timed with one of the shares. */
+typedef struct trial {
+    uint64_t step_ns;         /* 0: it was not timed */
+    dao_swap_gap_t *gaps;     /* what was decided, if it did not get addresses; else NULL */
+    dao_swap_layout_t layout; /* which of its homes did not fit */
+} trial_t;
+
+/* Remembers what was just probed, whose layout is in the trial if it does not fit. */
+static dao_status_t remember(const grain_t *grain, trial_t *trial)
+{
+    size_t gap_count = grain->parts.gap_count;
+    trial->step_ns = grain->timing.step_ns;
+    if (trial->layout.homes == NULL) {
+        return DAO_OK;
+    }
+    if ((trial->gaps = dao_host_calloc(gap_count + 1, sizeof(*trial->gaps))) == NULL) {
+        return dao_swap_step_give_up(grain->parts.step);
+    }
+    memcpy(trial->gaps, grain->gaps, gap_count * sizeof(*trial->gaps));
+    return DAO_OK;
+}
+
+static void trial_finish(trial_t *trial)
+{
+    dao_host_free(trial->gaps);
+    dao_swap_layout_finish(&trial->layout);
+}
+
 /* The whole capacity first, then halves the shares for the largest one with which a variant gets addresses as it is. The plan
    that this finds keeps short what place_candidate() does, which goes on with the layouts that did not fit. */
-static dao_status_t place_early(search_t *search, const candidate_t *candidate,
-                                dao_swap_layout_t failed[SHARE_COUNT])
+static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
 {
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
     for (size_t half = 0; low < high && status == DAO_OK; half = low + (high - low) / 2) {
         bool is_between = half % 2 != 0, is_small;
-        dao_swap_layout_t between = {0};
-        status = probe(search, candidate, half_share_bytes(search, half),
-                       is_between ? &between : &failed[half / 2], &is_small);
-        dao_swap_layout_finish(&between);
+        trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
+        status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
+        status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
+        trial_finish(&between);
         high = is_small ? half : high;
         low = is_small ? low : half + 1;
     }
@@ -338,25 +365,32 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate,
 /* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. `out_is_new`:
    it led to layouts that were not looked at before. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
-                                    dao_swap_layout_t failed[SHARE_COUNT], bool *out_is_new)
+                                    trial_t trials[SHARE_COUNT], bool *out_is_new)
 {
     grain_t *grain = candidate->grain;
     dao_status_t status = DAO_OK;
     for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
         uint64_t capacity_bytes = share_bytes(search, i);
+        trial_t *trial = &trials[i];
         if (i > 0 && capacity_bytes == share_bytes(search, i - 1)) {
             break; /* no less would do */
         }
-        status = time_variant(grain, candidate->variant, capacity_bytes);
-        if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
-            break;
+        if (trial->step_ns == 0) {
+            status = time_variant(grain, candidate->variant, capacity_bytes);
+            trial->step_ns = grain->timing.step_ns;
+        }
+        if (status != DAO_OK || !may_go_on(search, trial->step_ns)) {
+            break; /* also where it got addresses early: that is the plan, or a better one is */
         }
         bool fits = false;
-        if (failed[i].homes == NULL) {
-            status = place_once(search, grain, &failed[i], &fits);
+        if (trial->gaps != NULL) {
+            memcpy(grain->gaps, trial->gaps, grain->parts.gap_count * sizeof(*grain->gaps));
+        } else {
+            status = place_once(search, grain, &trial->layout, &fits);
         }
-        *out_is_new = *out_is_new || !failed[i].is_repeated;
-        status = status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &failed[i]) : status;
+        *out_is_new = *out_is_new || !trial->layout.is_repeated;
+        status =
+            status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &trial->layout) : status;
     }
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
@@ -392,14 +426,14 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
         if (candidate->grain != grain || candidate->step_ns >= kept_step_ns(search)) {
             continue;
         }
-        dao_swap_layout_t failed[SHARE_COUNT] = {0};
+        trial_t trials[SHARE_COUNT] = {0};
         bool is_new = false;
         status = count == 0 ? place_thoroughly(search, candidate) : status;
-        status = count == 0 && status == DAO_OK ? place_early(search, candidate, failed) : status;
-        status = status == DAO_OK ? place_candidate(search, candidate, failed, &is_new) : status;
+        status = count == 0 && status == DAO_OK ? place_early(search, candidate, trials) : status;
+        status = status == DAO_OK ? place_candidate(search, candidate, trials, &is_new) : status;
         count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
-            dao_swap_layout_finish(&failed[share]);
+            trial_finish(&trials[share]);
         }
     }
     return status;

@@ -156,7 +156,7 @@ static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t 
     dao_status_t status =
         order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
     if (status == DAO_ERR_BUSY) {
-        request.stream = 0;
+        request.wants_unheld = true;
         status = order_take(order, place, dao_lease_name(&request, place, order->runtime, &leased), &grant);
     }
     dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);

@@ -1,210 +1,15 @@
-/* Holds over a device that does nothing by itself: each stream is a list of commands, and the test says which stream takes
-   its next one. So what must have happened before what is known exactly. */
+/* Holds over a device of lanes: what must have happened before what is known exactly. */
 #include "allocators/holds.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "tests/support/lanes.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LANE_COUNT_MAX    96
-#define COMMAND_COUNT_MAX 8192
-#define RECORD_COUNT_MAX  65536
-#define BLOCK_COUNT       24
-#define ROUNDS            4000
-
-/* ---- the device ---- */
-
-/* How far each stream must have come. */
-typedef struct clock_vector {
-    uint32_t until[LANE_COUNT_MAX];
-} clock_vector_t;
-
-typedef enum command_kind { COMMAND_WORK, COMMAND_CHECK, COMMAND_RECORD, COMMAND_WAIT } command_kind_t;
-
-typedef struct command {
-    command_kind_t kind;
-    uint32_t record;         /* of RECORD and WAIT */
-    clock_vector_t *demands; /* of CHECK: what has to have happened before; its own */
-} command_t;
-
-typedef struct lane { /* a stream */
-    command_t commands[COMMAND_COUNT_MAX];
-    uint32_t count;
-    uint32_t next;
-    bool is_hung;
-} lane_t;
-
-typedef struct mark { /* an event */
-    uint32_t record;  /* the latest; 0: none */
-} mark_t;
-
-static lane_t *lanes;
-static uint32_t lane_count;
-static bool records_done[RECORD_COUNT_MAX];
-static uint32_t record_count;
-static int64_t event_count;
-static uint64_t call_count;
-static uint64_t calls_left = UINT64_MAX; /* until the one that fails */
-static dao_status_t failure = DAO_ERR_BACKEND;
-
-static dao_status_t count_call(void)
-{
-    call_count++;
-    return calls_left-- == 0 ? dao_error(failure, "failed on purpose") : DAO_OK;
-}
-
-static bool meets(const clock_vector_t *demands)
-{
-    for (uint32_t i = 0; i < lane_count; i++) {
-        if (lanes[i].next < demands->until[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Lets a stream take its next command; false if it has none or has to wait. */
-static bool step(lane_t *lane)
-{
-    if (lane->is_hung || lane->next == lane->count) {
-        return false;
-    }
-    command_t *command = &lane->commands[lane->next];
-    if (command->kind == COMMAND_WAIT && !records_done[command->record]) {
-        return false;
-    }
-    if (command->kind == COMMAND_RECORD) {
-        records_done[command->record] = true;
-    }
-    if (command->kind == COMMAND_CHECK) {
-        CU_ASSERT_TRUE(meets(command->demands));
-        free(command->demands);
-    }
-    lane->next++;
-    return true;
-}
-
-static bool step_all(void)
-{
-    bool has_moved = false;
-    for (uint32_t i = 0; i < lane_count; i++) {
-        has_moved = step(&lanes[i]) || has_moved;
-    }
-    return has_moved;
-}
-
-static void run_to_the_end(void)
-{
-    while (step_all()) {
-    }
-}
-
-static void queue(lane_t *lane, command_t command)
-{
-    CU_ASSERT_TRUE_FATAL(lane->count < COMMAND_COUNT_MAX);
-    lane->commands[lane->count++] = command;
-}
-
-static lane_t *lane_of(dao_backend_stream_t *stream)
-{
-    return (lane_t *)(void *)stream;
-}
-
-static mark_t *mark_of(dao_backend_event_t *event)
-{
-    return (mark_t *)(void *)event;
-}
-
-static dao_status_t fake_event_create(dao_backend_device_t *device, bool has_time,
-                                      dao_backend_event_t **out_event)
-{
-    (void)device;
-    dao_status_t status = has_time ? DAO_ERR_INVALID : count_call(); /* nobody asks for it here */
-    if (status == DAO_OK) {
-        *out_event = (dao_backend_event_t *)calloc(1, sizeof(mark_t));
-        event_count++;
-    }
-    return status;
-}
-
-static void fake_event_destroy(dao_backend_event_t *event)
-{
-    event_count--;
-    free(event);
-}
-
-static dao_status_t fake_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
-{
-    dao_status_t status = count_call();
-    if (status == DAO_OK) {
-        CU_ASSERT_TRUE_FATAL(record_count + 1 < RECORD_COUNT_MAX);
-        mark_of(event)->record = ++record_count;
-        queue(lane_of(stream), (command_t){.kind = COMMAND_RECORD, .record = record_count});
-    }
-    return status;
-}
-
-/* Lets the device run until an event is reached. */
-static void reach(const dao_backend_event_t *event)
-{
-    uint32_t record = ((const mark_t *)(const void *)event)->record;
-    bool has_moved = true;
-    while (!records_done[record] && has_moved) {
-        has_moved = step_all();
-    }
-    CU_ASSERT_TRUE(records_done[record]);
-}
-
-/* An event that answers an error has been reached, or the device is lost and does nothing any more: here it is reached. */
-static dao_status_t fake_event_query(dao_backend_event_t *event)
-{
-    dao_status_t status = count_call();
-    if (status != DAO_OK && status != DAO_ERR_REENTRANT) {
-        reach(event);
-    }
-    return status != DAO_OK ? status : records_done[mark_of(event)->record] ? DAO_OK : DAO_ERR_NOT_READY;
-}
-
-static dao_status_t fake_event_synchronize(dao_backend_event_t *event)
-{
-    dao_status_t status = count_call();
-    if (status == DAO_OK) {
-        reach(event);
-    }
-    return status;
-}
-
-static dao_status_t fake_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
-{
-    dao_status_t status = count_call();
-    if (status == DAO_OK) {
-        queue(lane_of(stream), (command_t){.kind = COMMAND_WAIT, .record = mark_of(event)->record});
-    }
-    return status;
-}
-
-static dao_status_t fake_device_synchronize(dao_backend_device_t *device)
-{
-    (void)device;
-    if (failure != DAO_ERR_REENTRANT) {
-        run_to_the_end();
-    }
-    return failure == DAO_ERR_REENTRANT ? DAO_ERR_REENTRANT : DAO_OK;
-}
-
-static const dao_backend_ops_t ops = {
-    .version = DAO_BACKEND_OPS_VERSION,
-    .name = "fake",
-    .device_synchronize = fake_device_synchronize,
-    .stream_wait_event = fake_stream_wait_event,
-    .event_create = fake_event_create,
-    .event_destroy = fake_event_destroy,
-    .event_record = fake_event_record,
-    .event_query = fake_event_query,
-    .event_synchronize = fake_event_synchronize,
-};
+#define BLOCK_COUNT 24
+#define ROUNDS      4000
 
 /* ---- helpers ---- */
 
@@ -214,8 +19,7 @@ static lane_t *la, *lb, *lc; /* their streams */
 
 static uint32_t stream_new(lane_t **out_lane)
 {
-    CU_ASSERT_TRUE_FATAL(lane_count < LANE_COUNT_MAX);
-    *out_lane = &lanes[lane_count++];
+    *out_lane = lane_new();
     uint32_t number = 0;
     CU_ASSERT_EQUAL_FATAL(dao_holds_stream_add(holds, (dao_backend_stream_t *)(void *)*out_lane, &number),
                           DAO_OK);
@@ -224,16 +28,8 @@ static uint32_t stream_new(lane_t **out_lane)
 
 static void begin(void)
 {
-    lanes = calloc(LANE_COUNT_MAX, sizeof(*lanes));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(lanes);
-    lane_count = 0;
-    record_count = 0;
-    memset(records_done, 0, sizeof(records_done));
-    records_done[0] = true;
-    call_count = 0;
-    calls_left = UINT64_MAX;
-    failure = DAO_ERR_BACKEND;
-    CU_ASSERT_EQUAL_FATAL(dao_holds_create(&ops, NULL, &holds), DAO_OK);
+    lanes_begin();
+    CU_ASSERT_EQUAL_FATAL(dao_holds_create(&lanes_ops, NULL, &holds), DAO_OK);
     a = stream_new(&la);
     b = stream_new(&lb);
     c = stream_new(&lc);
@@ -243,18 +39,12 @@ static void end(void)
 {
     CU_ASSERT_TRUE(dao_holds_is_valid(holds));
     dao_holds_destroy(holds);
-    CU_ASSERT_EQUAL(event_count, 0);
-    for (uint32_t i = 0; i < lane_count; i++) {
-        for (uint32_t j = lanes[i].next; j < lanes[i].count; j++) {
-            free(lanes[i].commands[j].demands);
-        }
-    }
-    free(lanes);
+    lanes_end();
 }
 
 static void work_on(lane_t *lane)
 {
-    queue(lane, (command_t){.kind = COMMAND_WORK});
+    lane_queue(lane, (command_t){.kind = COMMAND_WORK});
 }
 
 /* Queues work and frees its block behind it. */
@@ -268,10 +58,10 @@ static dao_hold_t work_and_free(uint32_t stream, lane_t *lane)
 
 static void poll_all(void)
 {
-    run_to_the_end();
+    lanes_run_to_the_end();
     for (int i = 0; i < 3; i++) { /* events are recorded, reached, and asked */
         (void)dao_holds_poll(holds);
-        run_to_the_end();
+        lanes_run_to_the_end();
     }
 }
 
@@ -293,7 +83,7 @@ static void a_stream_alone_makes_no_backend_call(void)
         CU_ASSERT_FALSE(dao_hold_is_own(&hold, b));
         CU_ASSERT_FALSE(dao_hold_is_own(&hold, 0));
     }
-    CU_ASSERT_EQUAL(call_count, 0);
+    CU_ASSERT_EQUAL(lanes_call_count, 0);
 }
 
 static void what_a_stream_alone_freed_is_waited_for_later(void)
@@ -302,12 +92,12 @@ static void what_a_stream_alone_freed_is_waited_for_later(void)
     uint32_t position = la->count;
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
     work_on(lb);
-    CU_ASSERT_FALSE(step(lb));
+    CU_ASSERT_FALSE(lane_step(lb));
     while (la->next < position) {
-        CU_ASSERT_TRUE(step(la));
+        CU_ASSERT_TRUE(lane_step(la));
     }
-    CU_ASSERT_TRUE(step(la)); /* the event */
-    CU_ASSERT_TRUE(step(lb) && step(lb));
+    CU_ASSERT_TRUE(lane_step(la)); /* the event */
+    CU_ASSERT_TRUE(lane_step(lb) && lane_step(lb));
 }
 
 static void a_stream_becomes_alone_again(void)
@@ -316,14 +106,14 @@ static void a_stream_becomes_alone_again(void)
     for (uint32_t i = 0; i < DAO_HOLD_ALONE_COUNT + 2; i++) {
         (void)work_and_free(a, la);
     }
-    uint64_t before = call_count;
+    uint64_t before = lanes_call_count;
     for (int i = 0; i < 100; i++) {
         (void)work_and_free(a, la);
     }
-    CU_ASSERT_EQUAL(call_count, before);
+    CU_ASSERT_EQUAL(lanes_call_count, before);
     (void)work_and_free(b, lb);
     (void)work_and_free(a, la);
-    CU_ASSERT_TRUE(call_count > before);
+    CU_ASSERT_TRUE(lanes_call_count > before);
 }
 
 static void idle_streams_fold_back(void)
@@ -332,12 +122,12 @@ static void idle_streams_fold_back(void)
     CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
     CU_ASSERT_FALSE(dao_holds_poll(holds)); /* records the event that was missing */
     CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_TRUE(dao_holds_poll(holds));
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
-    uint64_t before = call_count;
+    uint64_t before = lanes_call_count;
     CU_ASSERT_FALSE(dao_holds_poll(holds)); /* nothing is left to ask */
-    CU_ASSERT_EQUAL(call_count, before);
+    CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
 /* ---- several streams ---- */
@@ -350,11 +140,11 @@ static void a_stream_waits_for_the_work_before_the_free_and_no_more(void)
     work_on(la); /* never reached */
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
     work_on(lb);
-    CU_ASSERT_FALSE(step(lb));
+    CU_ASSERT_FALSE(lane_step(lb));
     while (la->next < position) {
-        CU_ASSERT_TRUE(step(la));
+        CU_ASSERT_TRUE(lane_step(la));
     }
-    CU_ASSERT_TRUE(step(lb) && step(lb));
+    CU_ASSERT_TRUE(lane_step(lb) && lane_step(lb));
     CU_ASSERT_EQUAL(la->next, position);
 }
 
@@ -369,11 +159,11 @@ static void a_joined_hold_waits_for_each_stream_up_to_its_own_last_free(void)
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
     work_on(lc);
     while (la->next < position) {
-        CU_ASSERT_TRUE(step(la));
+        CU_ASSERT_TRUE(lane_step(la));
     }
-    while (step(lb)) {
+    while (lane_step(lb)) {
     }
-    while (step(lc)) {
+    while (lane_step(lc)) {
     }
     CU_ASSERT_EQUAL(lc->next, lc->count);
     CU_ASSERT_EQUAL(la->next, position);
@@ -386,7 +176,7 @@ static void a_merged_block_carries_all_its_users(void)
     dao_hold_t second = work_and_free(b, lb);
     dao_hold_join(&hold, &second);
     lb->is_hung = true;
-    run_to_the_end();
+    lanes_run_to_the_end();
     (void)dao_holds_poll(holds);
     CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
     CU_ASSERT_FALSE(dao_hold_is_own(&hold, a));
@@ -408,7 +198,7 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
     dao_hold_join(&joined, &other);
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &joined, c), DAO_OK);
     work_on(lc);
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_EQUAL(lc->next, lc->count);
 }
 
@@ -419,11 +209,11 @@ static void a_poll_makes_a_bounded_number_of_calls(void)
     for (int i = 0; i < 500; i++) {
         (void)work_and_free(i % 2 == 0 ? a : b, i % 2 == 0 ? la : lb);
     }
-    run_to_the_end();
-    uint64_t before = call_count;
+    lanes_run_to_the_end();
+    uint64_t before = lanes_call_count;
     (void)dao_holds_poll(holds);
-    CU_ASSERT_TRUE(call_count - before <= 2 * (DAO_HOLD_EVENT_MAX + 1));
-    CU_ASSERT_TRUE(event_count <= 2 * (DAO_HOLD_EVENT_MAX + 1));
+    CU_ASSERT_TRUE(lanes_call_count - before <= 2 * (DAO_HOLD_EVENT_MAX + 1));
+    CU_ASSERT_TRUE(lanes_event_count <= 2 * (DAO_HOLD_EVENT_MAX + 1));
 }
 
 static void events_that_were_given_up_are_stood_for_by_later_ones(void)
@@ -438,10 +228,10 @@ static void events_that_were_given_up_are_stood_for_by_later_ones(void)
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, b), DAO_OK);
     work_on(lb);
     while (la->next < second_position) {
-        CU_ASSERT_FALSE(step(lb));
-        CU_ASSERT_TRUE(step(la));
+        CU_ASSERT_FALSE(lane_step(lb));
+        CU_ASSERT_TRUE(lane_step(la));
     }
-    CU_ASSERT_TRUE(step(lb));
+    CU_ASSERT_TRUE(lane_step(lb));
 }
 
 static void a_stream_waits_once_for_what_it_has_waited_for(void)
@@ -450,12 +240,12 @@ static void a_stream_waits_once_for_what_it_has_waited_for(void)
     dao_hold_t first = work_and_free(a, la);
     dao_hold_t second = work_and_free(a, la);
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &second, b), DAO_OK);
-    uint64_t before = call_count;
+    uint64_t before = lanes_call_count;
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &second, b), DAO_OK);
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, b), DAO_OK);
-    CU_ASSERT_EQUAL(call_count, before);
+    CU_ASSERT_EQUAL(lanes_call_count, before);
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &first, c), DAO_OK);
-    CU_ASSERT_EQUAL(call_count, before + 1);
+    CU_ASSERT_EQUAL(lanes_call_count, before + 1);
 }
 
 static void a_shared_stream_is_waited_for_up_to_the_free(void)
@@ -471,13 +261,13 @@ static void a_shared_stream_is_waited_for_up_to_the_free(void)
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
     work_on(lb);
     lc->is_hung = true;
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_TRUE(lb->next < lb->count);
     lc->is_hung = false;
     while (lc->next < position) {
-        CU_ASSERT_TRUE(step(lc));
+        CU_ASSERT_TRUE(lane_step(lc));
     }
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_EQUAL(lb->next, lb->count);
     poll_all();
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
@@ -495,9 +285,9 @@ static void the_host_waits_for_all_streams_of_a_hold(void)
     lc->is_hung = true;
     CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
-    uint64_t before = call_count;
+    uint64_t before = lanes_call_count;
     CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_OK);
-    CU_ASSERT_EQUAL(call_count, before);
+    CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
 static void what_is_pending_is_all_that_was_freed_and_is_not_done(void)
@@ -522,8 +312,8 @@ static void what_the_host_has_waited_for_needs_no_event(void)
     uint64_t epoch = dao_holds_epoch(holds);
     dao_hold_t later = work_and_free(a, la);
     dao_hold_t other = work_and_free(b, lb);
-    run_to_the_end();
-    uint64_t before = call_count;
+    lanes_run_to_the_end();
+    uint64_t before = lanes_call_count;
     dao_holds_finished(holds, a, epoch);
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
     CU_ASSERT_FALSE(dao_holds_is_done(holds, &later));
@@ -531,7 +321,7 @@ static void what_the_host_has_waited_for_needs_no_event(void)
     dao_holds_finished(holds, 0, dao_holds_epoch(holds));
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &later));
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &other));
-    CU_ASSERT_EQUAL(call_count, before);
+    CU_ASSERT_EQUAL(lanes_call_count, before);
 }
 
 static void a_wait_that_fails_is_an_end_too(void)
@@ -539,16 +329,16 @@ static void a_wait_that_fails_is_an_end_too(void)
     for (uint64_t n = 0; n < 3; n++) { /* event_create, event_record, event_synchronize */
         dao_hold_t hold = work_and_free(a, la);
         uint32_t position = la->count;
-        calls_left = n;
+        lanes_calls_left = n;
         dao_status_t status = dao_holds_wait(holds, &hold);
-        CU_ASSERT_TRUE(calls_left > UINT64_MAX / 2);
+        CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
         CU_ASSERT_EQUAL(status, n == 2 ? DAO_ERR_BACKEND : DAO_OK);
         CU_ASSERT_TRUE(la->next >= position);
         CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
         if (n == 1) { /* the event of the failed record is spare: the next one needs no new one */
             n = 2;
             hold = work_and_free(a, la);
-            calls_left = 1;
+            lanes_calls_left = 1;
             CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_BACKEND);
             CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
         }
@@ -559,10 +349,10 @@ static void nothing_is_learnt_where_the_device_must_not_be_asked(void)
 {
     be_several();
     dao_hold_t hold = work_and_free(a, la);
-    failure = DAO_ERR_REENTRANT;
-    calls_left = 0;
+    lanes_failure = DAO_ERR_REENTRANT;
+    lanes_calls_left = 0;
     CU_ASSERT_FALSE(dao_holds_poll(holds));
-    calls_left = 0;
+    lanes_calls_left = 0;
     CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_REENTRANT);
     CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
 }
@@ -572,10 +362,71 @@ static void a_poll_leaves_the_last_error_as_it_is(void)
     be_several();
     (void)work_and_free(a, la);
     (void)dao_error(DAO_ERR_LIMIT, "what went before");
-    calls_left = 0;
+    lanes_calls_left = 0;
     CU_ASSERT_TRUE(dao_holds_poll(holds)); /* the event answers an error: it has finished */
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
     CU_ASSERT_STRING_EQUAL(dao_last_message(), "what went before");
+}
+
+/* ---- captures ---- */
+
+/* A graph may run on another stream than the one that was captured, which waited. */
+static void a_stream_of_a_capture_waits_again_for_what_it_waited_for_before(void)
+{
+    be_several();
+    dao_hold_t hold = work_and_free(a, la);
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
+    lb->capture = 1;
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_OK);
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
+    CU_ASSERT_EQUAL(lanes_edge_count, 0);
+}
+
+/* An edge covers what is captured, and nothing from before. */
+static void streams_of_a_capture_wait_in_it_for_its_own_frees_alone(void)
+{
+    be_several();
+    dao_hold_t before = work_and_free(a, la);
+    la->capture = lb->capture = 1;
+    dao_hold_t within = dao_holds_mark(holds, a);
+    dao_holds_record(holds, &within);
+    dao_hold_join(&within, &before);
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &within, b), DAO_OK);
+    CU_ASSERT_EQUAL(lanes_edge_count, 1);
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &before));
+    CU_ASSERT_FALSE(dao_holds_is_done(holds, &within));
+    la->capture = lb->capture = 0;
+
+    before = work_and_free(a, la);
+    la->capture = lb->capture = 2;
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &before, b), DAO_OK);
+    CU_ASSERT_EQUAL(lanes_edge_count, 1);
+    CU_ASSERT_TRUE(dao_holds_is_done(holds, &before));
+}
+
+static void captures_that_cannot_be_told_apart_do_not_wait_for_each_other(void)
+{
+    be_several();
+    la->capture = lb->capture = DAO_CAPTURE_UNKNOWN;
+    dao_hold_t hold = dao_holds_mark(holds, a);
+    CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, b), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(lanes_edge_count, 0);
+}
+
+/* Whoever hears of an error takes the hold as done. */
+static void a_capture_is_told_before_an_error(void)
+{
+    be_several();
+    dao_hold_t hold = work_and_free(a, la);
+    lb->capture = 1;
+    dao_hold_t captured = dao_holds_mark(holds, b);
+    dao_hold_join(&hold, &captured);
+    lanes_calls_left = 0; /* of a's event */
+    CU_ASSERT_EQUAL(dao_holds_wait(holds, &hold), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BUSY);
+    CU_ASSERT_TRUE(lanes_calls_left > UINT64_MAX / 2);
+    CU_ASSERT_FALSE(dao_holds_is_done(holds, &hold));
 }
 
 /* ---- numbers ---- */
@@ -600,7 +451,7 @@ static void a_number_is_used_again(void)
 {
     be_several();
     dao_hold_t hold = work_and_free(c, lc);
-    run_to_the_end();
+    lanes_run_to_the_end();
     dao_holds_stream_remove(holds, c);
     CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
     lane_t *lane;
@@ -613,7 +464,7 @@ static void a_number_is_used_again(void)
                     DAO_OK); /* nobody has waited for the new stream yet */
     work_on(la);
     lane->is_hung = true;
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_TRUE(la->next < la->count);
 }
 
@@ -628,7 +479,7 @@ static void a_new_stream_has_waited_for_nothing(void)
     CU_ASSERT_EQUAL_FATAL(stream_new(&lane), c);
     CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK);
     work_on(lane);
-    run_to_the_end();
+    lanes_run_to_the_end();
     CU_ASSERT_TRUE(lane->next < lane->count);
 }
 
@@ -641,23 +492,23 @@ static void any_call_may_fail(void)
     for (; has_failed && n < 100; n++) {
         clock_vector_t *demands = calloc(1, sizeof(*demands));
         CU_ASSERT_PTR_NOT_NULL_FATAL(demands);
-        calls_left = n;
+        lanes_calls_left = n;
         dao_hold_t hold = work_and_free(a, la);
         dao_hold_t second = work_and_free(b, lb);
         dao_hold_join(&hold, &second);
         demands->until[0] = la->count;
         demands->until[1] = lb->count;
         if (dao_holds_wait_on(holds, &hold, c) == DAO_OK) {
-            queue(lc, (command_t){.kind = COMMAND_CHECK, .demands = demands});
+            lane_queue(lc, (command_t){.kind = COMMAND_CHECK, .demands = demands});
         } else {
             free(demands);
         }
         CU_ASSERT_TRUE(dao_holds_is_valid(holds));
         (void)dao_holds_poll(holds);
-        run_to_the_end();
+        lanes_run_to_the_end();
         (void)dao_holds_poll(holds);
-        has_failed = calls_left > UINT64_MAX / 2;
-        calls_left = UINT64_MAX;
+        has_failed = lanes_calls_left > UINT64_MAX / 2;
+        lanes_calls_left = UINT64_MAX;
         CU_ASSERT_EQUAL(dao_holds_wait_on(holds, &hold, c), DAO_OK); /* what failed works now */
         poll_all();
         CU_ASSERT_TRUE(dao_holds_is_done(holds, &hold));
@@ -669,7 +520,7 @@ static void without_host_memory_nothing_is_lost(void)
 {
     dao_holds_t *other = NULL;
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
-    dao_status_t status = dao_holds_create(&ops, NULL, &other);
+    dao_status_t status = dao_holds_create(&lanes_ops, NULL, &other);
     if (dao_fault_disarm() == 0) { /* a build without fault points */
         CU_ASSERT_EQUAL(status, DAO_OK);
         dao_holds_destroy(other);
@@ -779,7 +630,7 @@ static void random_take(random_test_t *test)
     clock_vector_t *demands = malloc(sizeof(*demands));
     CU_ASSERT_PTR_NOT_NULL_FATAL(demands);
     *demands = block.demands;
-    queue(test->lanes[taker], (command_t){.kind = COMMAND_CHECK, .demands = demands});
+    lane_queue(test->lanes[taker], (command_t){.kind = COMMAND_CHECK, .demands = demands});
 }
 
 static void random_wait(random_test_t *test)
@@ -788,7 +639,7 @@ static void random_wait(random_test_t *test)
         random_block_t *block = &test->blocks[draw(test, test->block_count)];
         (void)dao_holds_wait(holds, &block->hold); /* one that failed is an end, too */
         CU_ASSERT_TRUE(dao_holds_is_done(holds, &block->hold));
-        CU_ASSERT_TRUE(meets(&block->demands));
+        CU_ASSERT_TRUE(lanes_meet(&block->demands));
     }
 }
 
@@ -800,7 +651,7 @@ static void random_replace(random_test_t *test)
     }
     uint32_t which = draw(test, 4);
     while (test->lanes[which]->next < test->lanes[which]->count) {
-        CU_ASSERT_TRUE_FATAL(step_all());
+        CU_ASSERT_TRUE_FATAL(lanes_step_all());
     }
     dao_holds_stream_remove(holds, test->numbers[which]);
     test->numbers[which] = stream_new(&test->lanes[which]);
@@ -810,7 +661,7 @@ static void random_act(random_test_t *test)
 {
     uint32_t action = draw(test, 100);
     if (draw(test, 20) == 0) {
-        calls_left = draw(test, 3);
+        lanes_calls_left = draw(test, 3);
     }
     if (action < 30) {
         random_free(test);
@@ -827,10 +678,10 @@ static void random_act(random_test_t *test)
     } else {
         lane_t *lane = test->lanes[draw(test, 4)];
         for (uint32_t i = draw(test, 6); i > 0; i--) {
-            (void)step(lane);
+            (void)lane_step(lane);
         }
     }
-    calls_left = UINT64_MAX;
+    lanes_calls_left = UINT64_MAX;
 }
 
 static void nothing_is_used_before_its_users_are_done(void)
@@ -846,7 +697,7 @@ static void nothing_is_used_before_its_users_are_done(void)
         random_act(&test);
         for (uint32_t i = 0; i < test.block_count; i++) {
             bool is_done = dao_holds_is_done(holds, &test.blocks[i].hold);
-            CU_ASSERT_TRUE(!is_done || meets(&test.blocks[i].demands));
+            CU_ASSERT_TRUE(!is_done || lanes_meet(&test.blocks[i].demands));
             done_count += is_done;
         }
     }
@@ -881,6 +732,13 @@ static CU_TestInfo tests[] = {
     {"nothing is learnt where the device must not be asked",
      nothing_is_learnt_where_the_device_must_not_be_asked},
     {"a poll leaves the last error as it is", a_poll_leaves_the_last_error_as_it_is},
+    {"a stream of a capture waits again for what it waited for before",
+     a_stream_of_a_capture_waits_again_for_what_it_waited_for_before},
+    {"streams of a capture wait in it for its own frees alone",
+     streams_of_a_capture_wait_in_it_for_its_own_frees_alone},
+    {"captures that cannot be told apart do not wait for each other",
+     captures_that_cannot_be_told_apart_do_not_wait_for_each_other},
+    {"a capture is told before an error", a_capture_is_told_before_an_error},
     {"there are 63 numbers", there_are_63_numbers},
     {"a number is used again", a_number_is_used_again},
     {"a new stream has waited for nothing", a_new_stream_has_waited_for_nothing},

@@ -316,6 +316,36 @@ static void a_step_that_went_astray_is_forgotten(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
+/* A plan is replaced while a block of the one before lives, and the next step goes astray, in blocks that nobody knows. */
+static void an_arena_that_is_to_go_is_not_filled_again(void)
+{
+    enum { STRAY_COUNT = 64, STRAY_BYTES = 500 << 10 }; /* more than twice what a layer has */
+    dao_planned_t *planned = dao_planned_of(allocator);
+    void *strays[STRAY_COUNT];
+    whole_step(false);
+    step_begin();
+    void *kept = take(layer_bytes(0, 0));
+    CU_ASSERT_TRUE(dao_planned_in_arena(planned, kept));
+    run_step(true);
+    step_end();
+    step_begin();
+    CU_ASSERT_EQUAL(planned->is_draining, page_bytes == 0);
+    for (uint32_t i = 0; i < STRAY_COUNT; i++) {
+        strays[i] = take(STRAY_BYTES + i);
+        CU_ASSERT_FALSE(planned->is_draining && dao_planned_in_arena(planned, strays[i]));
+    }
+    CU_ASSERT_EQUAL(planned->is_astray, page_bytes == 0);
+    for (uint32_t i = 0; i < STRAY_COUNT; i++) {
+        give(strays[i]);
+    }
+    give(kept);
+    step_end();
+    step_begin();
+    CU_ASSERT_FALSE(planned->is_draining);
+    CU_ASSERT_TRUE(serving_now().arena_bytes >= serving_now().plan_bytes);
+    step_end();
+}
+
 static void blocks_may_outlive_a_step(void)
 {
     void *last = NULL;
@@ -637,6 +667,7 @@ static CU_TestInfo tests[] = {
     {"a range in use is not given twice", a_range_in_use_is_not_given_twice},
     {"a step that deviates grows the place by little", a_step_that_deviates_grows_the_place_by_little},
     {"a step that went astray is forgotten", a_step_that_went_astray_is_forgotten},
+    {"an arena that is to go is not filled again", an_arena_that_is_to_go_is_not_filled_again},
     {"blocks may outlive a step", blocks_may_outlive_a_step},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},
     {"limits and trimming count the arena", limits_and_trimming_count_the_arena},

@@ -13,7 +13,8 @@
  *
  * On a stream that is being captured into a graph both can be called, and the capture goes on: a block that is freed there is
  * used again in that capture, in the stream's order, and by others when it has ended. What a graph uses whenever it runs
- * belongs under a lease (dao/lease.h), which keeps it for the graph.
+ * belongs under a lease (dao/lease.h), which keeps it for the graph. The capture may get what its streams freed before it began:
+ * the program launches the graph behind the work that they were given before, on one of them or on one that waits for them.
  */
 #ifndef DAO_ASYNC_H
 #define DAO_ASYNC_H
@@ -36,8 +37,8 @@ DAO_BEGIN_DECLS
  *         DAO_ERR_UNSUPPORTED for host memory; DAO_ERR_TOO_MANY if 63 streams of the device have been used so: destroy one,
  *         or use dao_alloc(); DAO_ERR_BACKEND if the stream could not be made to wait.
  *
- * Threads: any. Waits: only for the device, when memory is short. Cost: as dao_alloc(); a backend call or two if the block
- * was freed on another stream.
+ * Threads: any. Waits: only for the device, when memory is short, and on a stream that is being captured, for the streams that
+ * hold the block it gets. Cost: as dao_alloc(); a backend call or two if the block was freed on another stream.
  */
 DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream);
 

@@ -1,0 +1,228 @@
+#include "tests/support/lanes.h"
+
+#include "base/error.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD_CAPTURED UINT32_MAX /* an event of a capture, which stands for nothing */
+
+typedef struct mark { /* an event */
+    uint32_t record;  /* the latest; 0: none */
+} mark_t;
+
+lane_t *lanes;
+uint32_t lane_count;
+int64_t lanes_event_count;
+uint32_t lanes_edge_count;
+uint64_t lanes_call_count;
+uint64_t lanes_calls_left = UINT64_MAX;
+dao_status_t lanes_failure = DAO_ERR_BACKEND;
+
+static bool records_done[RECORD_COUNT_MAX];
+static uint32_t record_count;
+
+void lanes_begin(void)
+{
+    lanes = calloc(LANE_COUNT_MAX, sizeof(*lanes));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(lanes);
+    lane_count = 0;
+    record_count = 0;
+    memset(records_done, 0, sizeof(records_done));
+    records_done[0] = true;
+    lanes_edge_count = 0;
+    lanes_call_count = 0;
+    lanes_calls_left = UINT64_MAX;
+    lanes_failure = DAO_ERR_BACKEND;
+}
+
+void lanes_end(void)
+{
+    CU_ASSERT_EQUAL(lanes_event_count, 0);
+    for (uint32_t i = 0; i < lane_count; i++) {
+        for (uint32_t j = lanes[i].next; j < lanes[i].count; j++) {
+            free(lanes[i].commands[j].demands);
+        }
+    }
+    free(lanes);
+}
+
+lane_t *lane_new(void)
+{
+    CU_ASSERT_TRUE_FATAL(lane_count < LANE_COUNT_MAX);
+    return &lanes[lane_count++];
+}
+
+static dao_status_t count_call(void)
+{
+    lanes_call_count++;
+    return lanes_calls_left-- == 0 ? dao_error(lanes_failure, "failed on purpose") : DAO_OK;
+}
+
+bool lanes_meet(const clock_vector_t *demands)
+{
+    for (uint32_t i = 0; i < lane_count; i++) {
+        if (lanes[i].next < demands->until[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lane_step(lane_t *lane)
+{
+    if (lane->is_hung || lane->next == lane->count) {
+        return false;
+    }
+    command_t *command = &lane->commands[lane->next];
+    if (command->kind == COMMAND_WAIT && !records_done[command->record]) {
+        return false;
+    }
+    if (command->kind == COMMAND_RECORD) {
+        records_done[command->record] = true;
+    }
+    if (command->kind == COMMAND_CHECK) {
+        CU_ASSERT_TRUE(lanes_meet(command->demands));
+        free(command->demands);
+    }
+    lane->next++;
+    return true;
+}
+
+bool lanes_step_all(void)
+{
+    bool has_moved = false;
+    for (uint32_t i = 0; i < lane_count; i++) {
+        has_moved = lane_step(&lanes[i]) || has_moved;
+    }
+    return has_moved;
+}
+
+void lanes_run_to_the_end(void)
+{
+    while (lanes_step_all()) {
+    }
+}
+
+void lane_queue(lane_t *lane, command_t command)
+{
+    CU_ASSERT_TRUE_FATAL(lane->count < COMMAND_COUNT_MAX);
+    lane->commands[lane->count++] = command;
+}
+
+static lane_t *lane_of(dao_backend_stream_t *stream)
+{
+    return (lane_t *)(void *)stream;
+}
+
+static mark_t *mark_of(dao_backend_event_t *event)
+{
+    return (mark_t *)(void *)event;
+}
+
+static dao_status_t fake_event_create(dao_backend_device_t *device, bool has_time,
+                                      dao_backend_event_t **out_event)
+{
+    (void)device;
+    dao_status_t status = has_time ? DAO_ERR_INVALID : count_call(); /* nobody asks for it here */
+    if (status == DAO_OK) {
+        *out_event = (dao_backend_event_t *)calloc(1, sizeof(mark_t));
+        lanes_event_count++;
+    }
+    return status;
+}
+
+static void fake_event_destroy(dao_backend_event_t *event)
+{
+    lanes_event_count--;
+    free(event);
+}
+
+static dao_status_t fake_event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
+{
+    dao_status_t status = count_call();
+    if (status == DAO_OK) {
+        CU_ASSERT_TRUE_FATAL(record_count + 1 < RECORD_COUNT_MAX);
+    }
+    if (status == DAO_OK && lane_of(stream)->capture != 0) {
+        mark_of(event)->record = RECORD_CAPTURED;
+    } else if (status == DAO_OK) {
+        mark_of(event)->record = ++record_count;
+        lane_queue(lane_of(stream), (command_t){.kind = COMMAND_RECORD, .record = record_count});
+    }
+    return status;
+}
+
+/* Lets the device run until an event is reached. */
+static void reach(const dao_backend_event_t *event)
+{
+    uint32_t record = ((const mark_t *)(const void *)event)->record;
+    CU_ASSERT_NOT_EQUAL_FATAL(record, RECORD_CAPTURED);
+    bool has_moved = true;
+    while (!records_done[record] && has_moved) {
+        has_moved = lanes_step_all();
+    }
+    CU_ASSERT_TRUE(records_done[record]);
+}
+
+/* An event that answers an error has been reached, or the device is lost and does nothing any more: here it is reached. */
+static dao_status_t fake_event_query(dao_backend_event_t *event)
+{
+    dao_status_t status = count_call();
+    CU_ASSERT_NOT_EQUAL_FATAL(mark_of(event)->record, RECORD_CAPTURED);
+    if (status != DAO_OK && status != DAO_ERR_REENTRANT) {
+        reach(event);
+    }
+    return status != DAO_OK ? status : records_done[mark_of(event)->record] ? DAO_OK : DAO_ERR_NOT_READY;
+}
+
+static dao_status_t fake_event_synchronize(dao_backend_event_t *event)
+{
+    dao_status_t status = count_call();
+    if (status == DAO_OK) {
+        reach(event);
+    }
+    return status;
+}
+
+static dao_status_t fake_stream_wait_event(dao_backend_stream_t *stream, dao_backend_event_t *event)
+{
+    dao_status_t status = count_call();
+    bool is_edge = mark_of(event)->record == RECORD_CAPTURED;
+    CU_ASSERT_EQUAL(is_edge, lane_of(stream)->capture != 0);
+    if (status == DAO_OK && is_edge) {
+        lanes_edge_count++;
+    } else if (status == DAO_OK) {
+        lane_queue(lane_of(stream), (command_t){.kind = COMMAND_WAIT, .record = mark_of(event)->record});
+    }
+    return status;
+}
+
+static dao_status_t fake_device_synchronize(dao_backend_device_t *device)
+{
+    (void)device;
+    if (lanes_failure != DAO_ERR_REENTRANT) {
+        lanes_run_to_the_end();
+    }
+    return lanes_failure == DAO_ERR_REENTRANT ? DAO_ERR_REENTRANT : DAO_OK;
+}
+
+static dao_status_t fake_stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
+{
+    *out_capture = lane_of(stream)->capture;
+    return DAO_OK;
+}
+
+const dao_backend_ops_t lanes_ops = {
+    .version = DAO_BACKEND_OPS_VERSION,
+    .name = "fake",
+    .device_synchronize = fake_device_synchronize,
+    .stream_wait_event = fake_stream_wait_event,
+    .event_create = fake_event_create,
+    .event_destroy = fake_event_destroy,
+    .event_record = fake_event_record,
+    .event_query = fake_event_query,
+    .event_synchronize = fake_event_synchronize,
+    .stream_capture = fake_stream_capture,
+};
