@@ -2,6 +2,8 @@
    are the inner allocator's, whose blocks the slabs are: never too low, and too high by what is kept in slabs at most. */
 #include "allocators/slab_internal.h"
 
+#include "base/math.h"
+
 #define relaxed memory_order_relaxed
 
 /* ---- counters ---- */
@@ -62,11 +64,6 @@ static small_sums_t sum_locked(const dao_front_t *front)
     sums.free_count = atomic_load_explicit(&sum.free_count, relaxed);
     return sums;
 }
-static uint64_t larger(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
-
 /* ---- members of the table ---- */
 
 uint64_t dao_front_used_get(dao_allocator_t *allocator)
@@ -98,8 +95,8 @@ void dao_front_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
     out_stats->free_count = out_stats->alloc_count - out_stats->live_count;
     out_stats->failed_count = atomic_load_explicit(&front->failed_count, relaxed);
     out_stats->cached_bytes = sums.cached_bytes;
-    out_stats->peak_used_bytes = larger(out_stats->peak_used_bytes, out_stats->used_bytes);
-    out_stats->peak_requested_bytes = larger(out_stats->peak_requested_bytes, out_stats->requested_bytes);
+    out_stats->peak_used_bytes = dao_larger(out_stats->peak_used_bytes, out_stats->used_bytes);
+    out_stats->peak_requested_bytes = dao_larger(out_stats->peak_requested_bytes, out_stats->requested_bytes);
     dao_front_unlock(front);
 }
 

@@ -1,4 +1,4 @@
-/* Rounding, and time of a transfer. */
+/* Rounding, comparing, and time of a transfer. */
 #ifndef DAO_BASE_MATH_H
 #define DAO_BASE_MATH_H
 
@@ -27,9 +27,10 @@ static inline uint64_t dao_ceil(double value)
     return whole + ((double)whole < value ? 1 : 0);
 }
 
-static inline uint64_t dao_later(uint64_t left_ns, uint64_t right_ns)
+/* The larger one of two, the later one of two times. */
+static inline uint64_t dao_larger(uint64_t left, uint64_t right)
 {
-    return left_ns > right_ns ? left_ns : right_ns;
+    return left > right ? left : right;
 }
 
 #define DAO_NS_PER_S UINT64_C(1000000000)

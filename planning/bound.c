@@ -16,11 +16,6 @@ typedef struct load {
     uint64_t rounding_bytes; /* a power of two */
 } load_t;
 
-static uint64_t larger(uint64_t left, uint64_t right)
-{
-    return left > right ? left : right;
-}
-
 static uint64_t row_bytes(const load_t *load, uint32_t row)
 {
     const dao_plan_rows_t *rows = load->rows;
@@ -55,7 +50,7 @@ static uint64_t greatest_load(const load_t *load, uint64_t *changes, uint32_t ti
     while (dao_plan_pass_next(&pass, load->meter)) {
         for (size_t time = pass.begin; time < pass.end; time++) {
             alive += changes[time];
-            most = larger(most, alive);
+            most = dao_larger(most, alive);
         }
     }
     return most;
@@ -81,7 +76,7 @@ static void look_at_buffer(survey_t *survey, const dao_plan_problem_t *problem, 
     }
     if (buffer->fixed_offset != DAO_PLAN_NOWHERE) {
         uint64_t *end = &survey->fixed_ends[buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool];
-        *end = larger(*end, buffer->fixed_offset + buffer->size_bytes);
+        *end = dao_larger(*end, buffer->fixed_offset + buffer->size_bytes);
     }
 }
 
@@ -100,7 +95,7 @@ static void look_at_buffers(survey_t *survey, const load_t *load)
         for (size_t i = pass.begin; i < pass.end; i++) {
             uint64_t size_bytes = problem->buffers[i].size_bytes;
             uint64_t rounded_bytes = dao_round_up(size_bytes, survey->least_alignment_bytes);
-            survey->most_added_bytes = larger(survey->most_added_bytes, rounded_bytes - size_bytes);
+            survey->most_added_bytes = dao_larger(survey->most_added_bytes, rounded_bytes - size_bytes);
         }
     }
 }
@@ -122,7 +117,7 @@ static uint64_t pool_bound(load_t load, const survey_t *survey, uint32_t pool, u
 {
     load.pool = pool;
     return survey->is_bound_to[pool]
-               ? larger(survey->fixed_ends[pool], greatest_load(&load, changes, time_count))
+               ? dao_larger(survey->fixed_ends[pool], greatest_load(&load, changes, time_count))
                : survey->fixed_ends[pool];
 }
 
@@ -141,13 +136,13 @@ dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_
     uint64_t bound_bytes = greatest_load(&load, changes, time_count);
     uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;
     if (pool_count == 1) {
-        bound_bytes = larger(bound_bytes, rounded_load(load, &survey, changes, time_count));
+        bound_bytes = dao_larger(bound_bytes, rounded_load(load, &survey, changes, time_count));
     }
     uint64_t pool_bytes = 0;
     for (uint32_t pool = 0; pool < pool_count; pool++) {
         pool_bytes += pool_bound(load, &survey, pool, changes, time_count);
     }
     dao_plan_give(memory, changes);
-    *out_bound = larger(bound_bytes, pool_bytes);
+    *out_bound = dao_larger(bound_bytes, pool_bytes);
     return DAO_OK;
 }

@@ -7,12 +7,6 @@
 #include "planning/greedy.h"
 #include "planning/lowest.h"
 
-/* Where the misses are in a rank; what is below tells apart what missed as often. */
-#define MISSES_SHIFT 56u
-
-static_assert(UINT64_MAX >> MISSES_SHIFT == DAO_PLAN_QUICK_MISSES_MAX, "misses fill the rest of a rank");
-static_assert(DAO_PLAN_SIZE_MAX < UINT64_C(1) << MISSES_SHIFT, "sizes are below the misses");
-
 static dao_status_t cancelled(void)
 {
     return dao_error(DAO_ERR_STOPPED, "the search for offsets was cancelled");
@@ -136,28 +130,24 @@ dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_me
 }
 
 /* Items of one rank come in the order of their begins. */
-static void rank_items(dao_plan_quick_t *quick, dao_plan_order_t order)
+static void rank_items(dao_plan_quick_t *quick)
 {
     for (uint32_t i = 0; i < quick->instance.item_count; i++) {
-        uint64_t misses = DAO_PLAN_QUICK_MISSES_MAX - quick->misses[i];
-        uint64_t size_bytes = order == DAO_PLAN_ORDER_SIZE ? quick->instance.items[i].size_bytes : 0;
-        quick->ranks[i] = misses << MISSES_SHIFT | (DAO_PLAN_SIZE_MAX - size_bytes);
+        quick->ranks[i] = DAO_PLAN_QUICK_MISSES_MAX - quick->misses[i];
     }
 }
 
-dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, dao_plan_order_t order, uint32_t count,
-                                   dao_plan_meter_t *meter)
+dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count, dao_plan_meter_t *meter)
 {
     dao_status_t status = DAO_OK;
-    DAO_ASSERT(quick->has_best && (order == DAO_PLAN_ORDER_START || order == DAO_PLAN_ORDER_SIZE));
+    DAO_ASSERT(quick->has_best);
     for (uint32_t i = 0; i < quick->instance.item_count; i++) {
         quick->misses[i] = quick->offsets[quick->instance.items[i].source] == DAO_PLAN_NOWHERE ? 1 : 0;
     }
     for (uint32_t i = 0; i < count && status == DAO_OK && !dao_plan_quick_is_complete(quick); i++) {
-        rank_items(quick, order);
-        const dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_OFFSET,
-                                                 .offsets = quick->ranks,
-                                                 .is_best_fit = order == DAO_PLAN_ORDER_START};
+        rank_items(quick);
+        const dao_plan_greedy_config_t config = {
+            .order = DAO_PLAN_ORDER_OFFSET, .offsets = quick->ranks, .is_best_fit = true};
         status = pass(quick, &config, true, meter);
     }
     return status;

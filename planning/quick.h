@@ -36,10 +36,10 @@ void dao_plan_quick_finish(dao_plan_quick_t *quick); /* also one that is all zer
 DAO_NODISCARD dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
                                               uint64_t left_out_bytes_max, dao_plan_meter_t *meter);
 
-/* Goes on from the best layout with an order, DAO_PLAN_ORDER_START or DAO_PLAN_ORDER_SIZE, until everything has a place, up to
-   `count` times. The same statuses. */
-DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, dao_plan_order_t order,
-                                                 uint32_t count, dao_plan_meter_t *meter);
+/* Goes on from the best layout until everything has a place, up to `count` times: what missed as often comes in the order of
+   begins, into the smallest hole that fits. The same statuses. */
+DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count,
+                                                 dao_plan_meter_t *meter);
 
 /* Whether everything has a place. */
 static inline bool dao_plan_quick_is_complete(const dao_plan_quick_t *quick)

@@ -239,9 +239,9 @@ static dao_swap_interval_t find_in(const pass_t *pass, uint32_t part, uint64_t f
 static uint64_t room_ready(const pass_t *pass, uint32_t part)
 {
     const part_state_t *state = &pass->states[part];
-    uint64_t unused_ns = dao_later(state->used_ns, state->ready_ns);
-    return state->is_saved ? dao_later(unused_ns, state->saved_ns)
-                           : dao_later(unused_ns, find_out(pass, part).end_ns);
+    uint64_t unused_ns = dao_larger(state->used_ns, state->ready_ns);
+    return state->is_saved ? dao_larger(unused_ns, state->saved_ns)
+                           : dao_larger(unused_ns, find_out(pass, part).end_ns);
 }
 
 /* The gap in which the part is now; NULL where the decisions of this step are not kept. */
@@ -371,7 +371,7 @@ static uint64_t room_deadline(const pass_t *pass, uint32_t part, uint64_t use_ns
 {
     dao_swap_interval_t in = find_in(pass, part, pass->states[part].saved_ns);
     uint64_t length_ns = in.end_ns - in.begin_ns;
-    return dao_later(in.begin_ns, use_ns > length_ns ? use_ns - length_ns : 0);
+    return dao_larger(in.begin_ns, use_ns > length_ns ? use_ns - length_ns : 0);
 }
 
 /* Brings a part in, for which there is room. */
@@ -379,7 +379,7 @@ static void load(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
     uint64_t room_ns = dao_swap_room_take_first(&pass->room, state->size_bytes);
-    dao_swap_interval_t in = find_in(pass, part, dao_later(room_ns, state->saved_ns));
+    dao_swap_interval_t in = find_in(pass, part, dao_larger(room_ns, state->saved_ns));
     pass->failed = !dao_swap_link_book(&pass->link, true, &in) || pass->failed;
     state->ready_ns = in.end_ns;
     state->is_resident = true;
@@ -437,7 +437,7 @@ static void plan_ahead(pass_t *pass)
 {
     uint32_t longest = pass->step->kernel_count - 1;
     uint32_t lead = pass->variant->lead_kernels < longest ? pass->variant->lead_kernels : longest;
-    pass->planned = dao_later(pass->planned, pass->time + 1);
+    pass->planned = dao_larger(pass->planned, pass->time + 1);
     while (pass->planned <= pass->time + lead && load_ahead(pass, pass->planned)) {
         pass->planned++;
     }
@@ -467,7 +467,7 @@ static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
                         state->is_resident = true;
                     }
                 }
-                ready_ns = dao_later(ready_ns, state->ready_ns);
+                ready_ns = dao_larger(ready_ns, state->ready_ns);
             }
         }
     }

@@ -352,8 +352,8 @@ static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, boo
                                   .period = builder->timing->step_ns,
                                   .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
     dao_swap_placement_t placement;
-    dao_status_t status = dao_swap_place(builder->step, &problem, builder->buffers, builder->holes,
-                                         is_thorough, past, builder->offsets, &placement);
+    dao_status_t status = dao_swap_place(builder->step, &problem, builder->buffers, is_thorough, past,
+                                         builder->offsets, &placement);
     if (status == DAO_OK) {
         take_addresses(builder, &placement, bottom);
     }

@@ -97,5 +97,5 @@ bool dao_swap_link_book(dao_swap_link_t *link, bool is_in, const dao_swap_interv
 
 uint64_t dao_swap_link_end(const dao_swap_link_t *link)
 {
-    return dao_later(dao_swap_calendar_end(&link->in), dao_swap_calendar_end(&link->out));
+    return dao_larger(dao_swap_calendar_end(&link->in), dao_swap_calendar_end(&link->out));
 }

@@ -123,7 +123,6 @@ static void prefer(uint8_t *list, size_t turn)
 typedef struct placer {
     const dao_plan_problem_t *problem;
     dao_plan_buffer_t *buffers;
-    dao_plan_gap_t *gaps;
     uint64_t cut_time; /* at which times begin now, of those that the problem came with */
     dao_swap_past_t *past;
     dao_plan_meter_t meter;
@@ -134,16 +133,11 @@ typedef struct placer {
 static void cut(placer_t *placer, uint64_t cut_time)
 {
     uint64_t period = placer->problem->period, shift = cut_time + period - placer->cut_time;
-    size_t gap = 0;
     for (size_t i = 0; i < placer->problem->buffer_count; i++) {
         dao_plan_buffer_t *buffer = &placer->buffers[i];
         uint64_t before = buffer->begin_time;
         buffer->begin_time = (before + period - shift % period) % period;
         buffer->end_time += buffer->begin_time - before;
-        for (; gap < placer->problem->gap_count && placer->gaps[gap].buffer == i; gap++) {
-            placer->gaps[gap].begin_time += buffer->begin_time - before;
-            placer->gaps[gap].end_time += buffer->begin_time - before;
-        }
     }
     placer->cut_time = cut_time;
 }
@@ -207,14 +201,12 @@ static dao_status_t try_cuts(placer_t *placer)
         status = try_cut(placer, turn, &best_turn);
     }
     prefer(placer->past->cuts, best_turn);
-    return status == DAO_OK
-               ? dao_plan_quick_repeat(&placer->best, DAO_PLAN_ORDER_START, REPEAT_COUNT, &placer->meter)
-               : status;
+    return status == DAO_OK ? dao_plan_quick_repeat(&placer->best, REPEAT_COUNT, &placer->meter) : status;
 }
 
-dao_status_t dao_swap_place(const dao_swap_step_t *step, dao_plan_problem_t *problem,
-                            dao_plan_buffer_t *buffers, dao_plan_gap_t *gaps, bool is_thorough,
-                            dao_swap_past_t *past, uint64_t *offsets, dao_swap_placement_t *out_placement)
+dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_t *problem,
+                            dao_plan_buffer_t *buffers, bool is_thorough, dao_swap_past_t *past,
+                            uint64_t *offsets, dao_swap_placement_t *out_placement)
 {
     uint64_t print = mix(fingerprint(problem), is_thorough);
     *out_placement = (dao_swap_placement_t){.is_repeated = is_known(past, print)};
@@ -226,12 +218,11 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, dao_plan_problem_t *pro
     placer_t placer = {
         .problem = problem,
         .buffers = buffers,
-        .gaps = gaps,
         .past = past,
         .meter = {.limit = UINT64_MAX, .is_cancelled = &asker.is_cancelled, .watch = &watch},
     };
     dao_status_t status = try_methods(&placer);
-    if (status == DAO_OK && is_thorough && nearly_fits(&placer)) {
+    if (status == DAO_OK && is_thorough && problem->gap_count == 0 && nearly_fits(&placer)) {
         status = try_cuts(&placer);
     }
     if (status == DAO_OK) {

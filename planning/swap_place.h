@@ -30,12 +30,12 @@ typedef struct dao_swap_placement {
     uint64_t peak_bytes;
 } dao_swap_placement_t;
 
-/* Finds offsets for the buffers of a problem with a period and one pool with a capacity. Their times may be changed. `is_thorough`:
-   what nearly fits is also looked for with the time cut open elsewhere, and again with what found no place coming first. `offsets`,
+/* Finds offsets for the buffers of a problem with a period and one pool with a capacity. `buffers` are those of the problem, their
+   times may be changed. `is_thorough`: what nearly fits and has no gaps is also looked for with the time cut open elsewhere, and again
+   with what found no place coming first. `offsets`,
    one a buffer, are written but for what is repeated. DAO_ERR_STOPPED; DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_place(const dao_swap_step_t *step, dao_plan_problem_t *problem,
-                                          dao_plan_buffer_t *buffers, dao_plan_gap_t *gaps, bool is_thorough,
-                                          dao_swap_past_t *past, uint64_t *offsets,
-                                          dao_swap_placement_t *out_placement);
+DAO_NODISCARD dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_t *problem,
+                                          dao_plan_buffer_t *buffers, bool is_thorough, dao_swap_past_t *past,
+                                          uint64_t *offsets, dao_swap_placement_t *out_placement);
 
 #endif

@@ -138,7 +138,7 @@ static dao_swap_interval_t book(player_t *player, dao_swap_link_t *link, bool is
                                 uint64_t size_bytes)
 {
     dao_swap_interval_t time =
-        dao_swap_link_find(link, is_in, dao_later(from_ns, player->floor_ns), size_bytes);
+        dao_swap_link_find(link, is_in, dao_larger(from_ns, player->floor_ns), size_bytes);
     player->failed = !dao_swap_link_book(link, is_in, &time) || player->failed;
     return time;
 }
@@ -157,7 +157,7 @@ static void leave(player_t *player, uint32_t part, const dao_swap_gap_t *gap)
         note(player, &moment->out_begin_ns, out.begin_ns, time->gap_start_ns);
         note(player, &moment->out_end_ns, out.end_ns, time->gap_start_ns);
     }
-    free_ns = gap->is_away ? dao_later(free_ns, time->saved_ns) : free_ns;
+    free_ns = gap->is_away ? dao_larger(free_ns, time->saved_ns) : free_ns;
     player->failed = !dao_swap_room_give(&player->room, free_ns, size) || player->failed;
     time->is_resident = false;
     time->left_ns = free_ns;
@@ -175,7 +175,7 @@ static void come_back(player_t *player, uint32_t gap_index)
     uint64_t size = dao_swap_part_size(player->parts, part);
     uint64_t room_ns = dao_swap_room_take_first(&player->room, size);
     dao_swap_interval_t in =
-        book(player, link, true, dao_later(room_ns, dao_later(time->saved_ns, time->left_ns)), size);
+        book(player, link, true, dao_larger(room_ns, dao_larger(time->saved_ns, time->left_ns)), size);
     dao_swap_moment_t *moment = &player->timing->moments[gap_index];
     time->ready_ns = in.end_ns;
     time->is_resident = true;
@@ -197,7 +197,7 @@ static uint64_t kernel_begin(player_t *player, uint32_t kernel)
                 time->ready_ns = dao_swap_room_take_last(
                     &player->room, dao_swap_part_size(player->parts, part), player->clock_ns);
             }
-            begin_ns = dao_later(begin_ns, time->ready_ns);
+            begin_ns = dao_larger(begin_ns, time->ready_ns);
         }
     }
     return begin_ns;
@@ -234,7 +234,7 @@ static void play_kernel(player_t *player, uint32_t kernel)
     }
     uint64_t begin_ns = kernel_begin(player, kernel);
     player->clock_ns =
-        begin_ns + dao_later(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
+        begin_ns + dao_larger(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
     note(player, &player->timing->kernel_begin_ns[kernel], begin_ns, player->start_ns);
     for (uint32_t t = step->kernel_touch[kernel]; t < step->kernel_touch[kernel + 1]; t++) {
         use_parts(player, t, begin_ns);
@@ -272,7 +272,7 @@ static uint64_t links_end(const player_t *player)
 {
     uint64_t end_ns = 0;
     for (int i = 0; i < 2; i++) {
-        end_ns = dao_later(end_ns, dao_swap_link_end(&player->links[i]));
+        end_ns = dao_larger(end_ns, dao_swap_link_end(&player->links[i]));
     }
     return end_ns;
 }
@@ -283,7 +283,7 @@ static bool play_steps(player_t *player)
     uint32_t unchanged = 0;
     for (uint32_t s = 0; s < STEP_COUNT_MAX && unchanged < 2 && !player->failed; s++) {
         if (player->is_drained) {
-            player->floor_ns = player->clock_ns = dao_later(player->clock_ns, links_end(player));
+            player->floor_ns = player->clock_ns = dao_larger(player->clock_ns, links_end(player));
         }
         uint64_t start_ns = player->clock_ns, step_ns = start_ns - player->start_ns;
         player->start_ns = start_ns;
@@ -486,7 +486,7 @@ dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_
     for (uint32_t k = 0; k < step->kernel_count && !dao_swap_is_cancelled(step->cancel); k++) {
         now_ns = load_serially(parts, gaps, k, now_ns, load_begin_ns);
         timing->kernel_begin_ns[k] = now_ns;
-        now_ns += (int64_t)dao_later(step->problem->kernels[k].time_ns, 1);
+        now_ns += (int64_t)dao_larger(step->problem->kernels[k].time_ns, 1);
         now_ns = leave_serially(parts, gaps, k, now_ns, timing);
     }
     timing->step_ns = (uint64_t)now_ns;

@@ -124,12 +124,17 @@ typedef struct dao_deferred {
     dao_place_kind_t kind;
     void *address;
     dao_backend_event_t *event; /* recorded behind the last use */
-    dao_stream_t *
-        stream; /* on which it is to be recorded, when the stream's capture has ended; NULL: it is recorded */
-    dao_handle_t *container; /* buried when the block is freed */
+    dao_stream_t *stream;       /* on which it is to be recorded, when the stream's capture has ended, with a
+                                   reference; NULL: it is recorded */
+    dao_handle_t *container;    /* buried when the block is freed */
 } dao_deferred_t;
 
-/* Frees a block once its event has finished; takes over the event, the stream and the container. Never needs memory. */
+/* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event stands for nothing. */
+DAO_NODISCARD dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
+                                              const dao_stream_t *stream);
+
+/* Frees a block once its event has finished; takes over the event and the container, and takes a reference to the stream. Never
+   needs memory. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
 /* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
@@ -147,6 +152,9 @@ static inline void dao_runtime_drain(dao_runtime_t *runtime)
 
 /* Carries out all deferred frees, waiting for their events; but for those whose streams are being captured. */
 void dao_runtime_drain_all(dao_runtime_t *runtime);
+
+/* Carries out the deferred frees that were made while a stream was being captured, whose work has ended: none holds it then. */
+void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream);
 
 /* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and those in stream
    order. Tells whether there were any. */
@@ -167,6 +175,10 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 /* A reference to a stream for a handle, and its end: stream.c. A device's own streams are not counted. */
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
+
+/* dao_stream_release() in two parts: the first waits for nothing and may be called under a lock; true: the second has to follow. */
+DAO_NODISCARD bool dao_stream_drop(dao_stream_t *stream);
+void dao_stream_end(dao_stream_t *stream);
 
 /* Tells whether a stream's work is written down as a part of a graph now, instead of being done. */
 bool dao_stream_is_captured(const dao_stream_t *stream);

@@ -259,10 +259,15 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
 {
     dao_allocator_t *allocator = runtime->device_memory;
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
-    dao_events_note_free(dao_runtime_core(runtime), place, block->address, dao_events_ticks());
-    return dao_hold_is_empty(&block->hold)
-               ? dao_allocator_free(allocator, block->address)
-               : dao_stream_order_free(runtime, allocator, block->address, &block->hold);
+    uint64_t ticks = dao_events_ticks();
+    dao_events_free_begins(place, block->address, ticks);
+    dao_status_t status = dao_hold_is_empty(&block->hold)
+                              ? dao_allocator_free(allocator, block->address)
+                              : dao_stream_order_free(runtime, allocator, block->address, &block->hold);
+    if (status == DAO_OK) {
+        dao_events_note_freed(dao_runtime_core(runtime), place, block->address, ticks);
+    }
+    return status;
 }
 
 /* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may wait.

@@ -211,16 +211,13 @@ static void block_give(dao_memory_t *memory)
     dao_runtime_t *runtime = memory->runtime;
     dao_backend_event_t *event = memory->deferred.event;
     dao_runtime_drain(runtime);
-    if (memory->address != NULL && !dao_runtime_is_lost(runtime) && dao_stream_is_captured(memory->stream)) {
-        memory->deferred.stream = memory->stream;
-        dao_stream_retain(memory->stream);
-        dao_runtime_defer(runtime, &memory->deferred);
-        return;
-    }
-    if (memory->address != NULL && !dao_runtime_is_lost(runtime) &&
-        dao_runtime_told(runtime, runtime->ops->event_record(event, memory->stream->backend)) == DAO_OK) {
-        dao_runtime_defer(runtime, &memory->deferred);
-        return;
+    if (memory->address != NULL && !dao_runtime_is_lost(runtime)) {
+        dao_status_t status = dao_runtime_record(runtime, event, memory->stream);
+        if (status == DAO_OK || status == DAO_ERR_BUSY) {
+            memory->deferred.stream = status == DAO_OK ? NULL : memory->stream;
+            dao_runtime_defer(runtime, &memory->deferred);
+            return;
+        }
     }
     if (memory->address != NULL) {
         if (!dao_runtime_is_lost(runtime)) { /* an error is an end of the work, too */

@@ -5,7 +5,8 @@
                                                      +------+ asked again, at the next alloc, free, trim or sync
 
    Counted: the context holds one reference, each handle, stream and event of the device one. A deferred free holds none:
-   the last reference waits for all of them, so that nothing is left behind.
+   the last reference waits for all of them, so that nothing is left behind. One that was made while its stream was being
+   captured holds a reference to the stream until its event is recorded, and is counted in the stream's late_count.
 
    Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
    in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
@@ -44,6 +45,8 @@ struct dao_runtime_private {
 };
 
 /* ---- start and end ---- */
+
+static void drop_all(dao_runtime_t *runtime);
 
 static void runtime_destroy(dao_runtime_t *runtime)
 {
@@ -214,6 +217,7 @@ void dao_runtime_release(dao_runtime_t *runtime)
     DAO_ASSERT(before > 0);
     if (before == 1 && !dao_core_is_forked(runtime->own->core)) {
         dao_runtime_drain_all(runtime);
+        drop_all(runtime);
         runtime_destroy(runtime);
     }
 }
@@ -263,6 +267,17 @@ void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event)
     if (event != NULL) {
         runtime->ops->event_destroy(event);
     }
+}
+
+/* It is looked at behind the event, too, since another thread may begin the capture. */
+dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
+                                const dao_stream_t *stream)
+{
+    if (dao_stream_is_captured(stream)) {
+        return DAO_ERR_BUSY;
+    }
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_record(event, stream->backend));
+    return status == DAO_OK && dao_stream_is_captured(stream) ? DAO_ERR_BUSY : status;
 }
 
 /* Waits by the stream itself: for later work too, but surely. */
@@ -327,9 +342,28 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
     dao_pressure_note_free();
 }
 
+/* Lets go of the stream of a deferred free. Whoever finds the stream's late_count to be 0 finds the references gone, too. */
+static void late_end(dao_runtime_t *runtime, dao_deferred_t *deferred)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_stream_t *stream = deferred->stream;
+    if (stream == NULL) {
+        return;
+    }
+    deferred->stream = NULL;
+    dao_mutex_lock(&own->lock);
+    stream->late_count--;
+    bool is_last = dao_stream_drop(stream);
+    dao_mutex_unlock(&own->lock);
+    if (is_last) {
+        dao_stream_end(stream);
+    }
+}
+
 static void carry_out(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     struct dao_runtime_private *own = runtime->own;
+    late_end(runtime, deferred);
     dao_runtime_block_free(runtime, deferred->kind, deferred->address);
     dao_runtime_event_give(runtime, deferred->event);
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
@@ -377,6 +411,12 @@ void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred)
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
         atomic_fetch_add(&own->deferred_pinned_count, 1);
     }
+    if (deferred->stream != NULL) {
+        dao_stream_retain(deferred->stream);
+        dao_mutex_lock(&own->lock);
+        deferred->stream->late_count++;
+        dao_mutex_unlock(&own->lock);
+    }
     dao_detours_begin();
     atomic_fetch_add(&runtime->deferred_count, 1);
     list_append(own, deferred);
@@ -391,34 +431,47 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
                                          : count - (pinned_count < count ? pinned_count : count);
 }
 
-/* Records the event of a free that was made while its stream was being captured, unless that goes on: then it answers false. What
-   cannot be recorded is waited for. */
-static bool record_late(dao_runtime_t *runtime, dao_deferred_t *deferred)
+/* Records the event of a free that was made while its stream was being captured. DAO_ERR_BUSY: it is being captured still. */
+static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
-    dao_stream_t *stream = deferred->stream;
-    if (stream == NULL) {
-        return true;
+    if (deferred->stream == NULL) {
+        return DAO_OK;
     }
-    if (!dao_runtime_is_lost(runtime)) {
-        if (dao_stream_is_captured(stream)) {
-            return false;
-        }
-        if (dao_runtime_told(runtime, runtime->ops->event_record(deferred->event, stream->backend)) !=
-            DAO_OK) {
-            (void)dao_runtime_told(runtime, runtime->ops->stream_synchronize(stream->backend));
-        }
+    dao_status_t status = dao_runtime_record(runtime, deferred->event, deferred->stream);
+    if (status == DAO_OK) {
+        late_end(runtime, deferred);
     }
-    deferred->stream = NULL;
-    dao_stream_release(stream);
-    return true;
+    return status;
 }
 
-/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. */
+/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. An event that cannot
+   be recorded now is recorded when its free is looked at again. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
-    return record_late(runtime, deferred) &&
-           (dao_runtime_is_lost(runtime) ||
+    return dao_runtime_is_lost(runtime) ||
+           (record_late(runtime, deferred) == DAO_OK &&
             dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
+}
+
+/* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that is being captured. */
+static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_t *deferred)
+{
+    if (dao_runtime_is_lost(runtime)) {
+        return true;
+    }
+    dao_status_t status = record_late(runtime, deferred);
+    if (status == DAO_OK) {
+        status = dao_runtime_told(runtime, runtime->ops->event_synchronize(deferred->event));
+    } else if (status != DAO_ERR_BUSY) {
+        status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(deferred->stream->backend));
+    }
+    if (deferred->stream != NULL && dao_hold_must_wait_elsewhere(status)) {
+        return false;
+    }
+    if (status != DAO_OK) { /* an error is an end, too */
+        (void)dao_runtime_told(runtime, runtime->ops->device_synchronize(runtime->device));
+    }
+    return true;
 }
 
 /* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again after
@@ -450,36 +503,60 @@ void dao_runtime_drain_some(dao_runtime_t *runtime)
 void dao_runtime_drain_all(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
-    dao_deferred_t *captured = NULL; /* put back at the end, so that each is looked at once */
+    uint64_t captured_count = 0; /* these have gone to the end of the list: each is looked at once */
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    while (atomic_load(&runtime->deferred_count) > 0) {
+    while (atomic_load(&runtime->deferred_count) > captured_count) {
         dao_deferred_t *deferred = list_take(own, 1); /* the others stay where other threads find them */
-        if (deferred == NULL && captured != NULL) {
-            break; /* another thread may keep captured ones as well */
-        }
         if (deferred == NULL) {
             dao_thread_yield(); /* the rest is in the hands of another thread */
-            continue;
+        } else if (wait_for_deferred(runtime, deferred)) {
+            carry_out(runtime, deferred);
+        } else {
+            list_append(own, deferred);
+            captured_count++;
         }
-        if (!record_late(runtime, deferred)) {
-            deferred->next = captured;
-            captured = deferred;
-            continue;
-        }
-        if (!dao_runtime_is_lost(runtime) &&
-            dao_runtime_told(runtime, runtime->ops->event_synchronize(deferred->event)) != DAO_OK) {
-            (void)dao_runtime_told(
-                runtime, runtime->ops->device_synchronize(runtime->device)); /* an error is an end, too */
-        }
-        carry_out(runtime, deferred);
-    }
-    while (captured != NULL) {
-        dao_deferred_t *next = captured->next;
-        list_append(own, captured);
-        captured = next;
     }
     (void)dao_error_restore(&record);
+}
+
+static bool is_late(dao_runtime_t *runtime, const dao_stream_t *stream)
+{
+    dao_mutex_lock(&runtime->own->lock);
+    bool is_named = stream->late_count > 0;
+    dao_mutex_unlock(&runtime->own->lock);
+    return is_named;
+}
+
+void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
+{
+    if (dao_watch_callback_runs) {
+        return; /* an allocator is locked */
+    }
+    while (is_late(runtime, stream)) {
+        dao_deferred_t *chain = list_take(runtime->own, UINT32_MAX);
+        if (chain == NULL) {
+            dao_thread_yield(); /* they are in the hands of another thread */
+        }
+        while (chain != NULL) {
+            dao_deferred_t *deferred = chain;
+            chain = deferred->next;
+            if (deferred->stream == stream) {
+                carry_out(runtime, deferred);
+            } else {
+                list_append(runtime->own, deferred);
+            }
+        }
+    }
+}
+
+/* Carries out what is left, when nobody has the runtime any more: frees on the device's own streams, which are being captured. */
+static void drop_all(dao_runtime_t *runtime)
+{
+    dao_deferred_t *deferred;
+    while ((deferred = list_take(runtime->own, 1)) != NULL) {
+        carry_out(runtime, deferred);
+    }
 }
 
 bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind)

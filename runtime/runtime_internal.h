@@ -20,6 +20,8 @@ struct dao_stream {
     _Atomic uint32_t reference_count; /* the creator, and every memory handle that names it */
     bool is_own;                      /* one of the runtime's own: lives and dies with it */
     _Atomic uint32_t number;          /* in the runtime's holds; 0: it has none yet. See stream_order.c */
+    uint32_t
+        late_count; /* deferred frees that name it, and hold a reference; guarded by the lock of runtime.c */
 };
 
 /* One device: its allocators and its streams. Lives until the context and every handle have let go of it. */

@@ -136,20 +136,30 @@ void dao_stream_retain(dao_stream_t *stream)
     }
 }
 
-void dao_stream_release(dao_stream_t *stream)
+bool dao_stream_drop(dao_stream_t *stream)
 {
     if (stream->is_own) {
-        return;
+        return false;
     }
     uint32_t before = atomic_fetch_sub_explicit(&stream->reference_count, 1, memory_order_acq_rel);
     DAO_ASSERT(before > 0);
-    if (before == 1) {
-        dao_runtime_t *runtime = stream->runtime;
-        made_stream_t *made = (made_stream_t *)(void *)stream; /* its first member */
-        dao_stream_order_end(stream);
-        runtime->ops->stream_destroy(stream->backend);
-        dao_host_free(made);
-        dao_runtime_release(runtime);
+    return before == 1;
+}
+
+void dao_stream_end(dao_stream_t *stream)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    made_stream_t *made = (made_stream_t *)(void *)stream; /* its first member */
+    dao_stream_order_end(stream);
+    runtime->ops->stream_destroy(stream->backend);
+    dao_host_free(made);
+    dao_runtime_release(runtime);
+}
+
+void dao_stream_release(dao_stream_t *stream)
+{
+    if (dao_stream_drop(stream)) {
+        dao_stream_end(stream);
     }
 }
 
@@ -169,11 +179,19 @@ void dao_stream_destroy(dao_stream_t *stream)
                         stream->runtime->device_index);
         return;
     }
+    if (!dao_runtime_is_lost(stream->runtime) && dao_stream_is_captured(stream)) {
+        (void)dao_error(DAO_ERR_BUSY,
+                        "dao_stream_destroy: a stream of device:%" PRId32
+                        " is being captured into a graph, nothing was done; end the capture first",
+                        stream->runtime->device_index);
+        return;
+    }
     dao_error_record_t
         record; /* an error of the work is for whoever synchronizes, and there is nobody left */
     dao_error_save(&record, dao_last_status());
     (void)dao_runtime_told(stream->runtime, stream->runtime->ops->stream_synchronize(stream->backend));
     (void)dao_error_restore(&record);
+    dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
     dao_live_remove(dao_runtime_core(stream->runtime), &((made_stream_t *)(void *)stream)->live);
     dao_stream_release(stream);

@@ -4,11 +4,13 @@
 #include <dao/context.h>
 #include <dao/lease.h>
 #include <dao/memory.h>
+#include <dao/observe.h>
 #include <dao/place_config.h>
 #include <dao/stats.h>
 #include <dao/stream.h>
 
 #include "allocators/buddy.h"
+#include "base/error.h"
 #include "base/sync.h"
 #include "runtime/runtime_internal.h"
 #include "tests/support/capture.h"
@@ -17,15 +19,52 @@
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (64 * MIB)
 #define SMALL_BYTES    64u
+#define HANDLE_COUNT   40 /* more than one drain looks at */
+#define EVENT_COUNT    64
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
 static dao_stream_t *captured, *other;
+
+/* ---- the backend's calls, with a word for the test ---- */
+
+static dao_backend_ops_t ops;
+static bool begins_meanwhile; /* a capture, behind the question whether there is one */
+static bool fails_to_record;
+static uint32_t stream_wait_count;
+
+static dao_status_t stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
+{
+    dao_status_t status = dao_backend_ops()->stream_capture(stream, out_capture);
+    if (begins_meanwhile && stream == captured->backend) {
+        begins_meanwhile = false;
+        CU_ASSERT_TRUE(capture_begin(dao_stream_native(captured)));
+    }
+    return status;
+}
+
+static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
+{
+    return fails_to_record ? dao_error(DAO_ERR_BACKEND, "failed on purpose")
+                           : dao_backend_ops()->event_record(event, stream);
+}
+
+static dao_status_t stream_synchronize(dao_backend_stream_t *stream)
+{
+    stream_wait_count++;
+    return dao_backend_ops()->stream_synchronize(stream);
+}
+
+/* ---- helpers ---- */
 
 /* Two streams free, so that events are recorded behind frees. */
 static void begin(void)
 {
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = CAPACITY_BYTES}};
-    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, dao_backend_ops()), DAO_OK);
+    ops = *dao_backend_ops();
+    ops.stream_capture = stream_capture;
+    ops.event_record = event_record;
+    ops.stream_synchronize = stream_synchronize;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &ops), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &captured), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &other), DAO_OK);
     dao_stream_t *streams[] = {captured, other};
@@ -92,6 +131,21 @@ static void act_elsewhere(void)
     CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "elsewhere", act, NULL), DAO_OK);
     dao_thread_join(&thread);
 }
+
+/* Releases a new handle of the stream that is captured. */
+static void release_one(size_t size_bytes)
+{
+    dao_memory_t *memory = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, size_bytes, captured, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+}
+
+static uint64_t deferred_count(void)
+{
+    return atomic_load(&captured->runtime->deferred_count);
+}
+
+/* ---- tests ---- */
 
 static void what_is_freed_is_used_again_in_the_same_capture(void)
 {
@@ -183,15 +237,63 @@ static void streams_of_one_capture_wait_for_each_other_in_it(void)
 
 static void the_memory_of_a_handle_comes_back_behind_the_capture(void)
 {
-    dao_memory_t *memory = NULL;
     begin();
     capture();
-    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, CAPACITY_BYTES / 2, captured, &memory), DAO_OK);
-    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    release_one(CAPACITY_BYTES / 2);
     act_elsewhere();
     CU_ASSERT_PTR_NULL(dao_alloc(device, CAPACITY_BYTES));
     CU_ASSERT_EQUAL(dao_used(device), CAPACITY_BYTES / 2);
     stop();
+    end();
+}
+
+/* Another thread may begin it. */
+static void a_capture_that_begins_meanwhile_is_seen(void)
+{
+    begin();
+    begins_meanwhile = true;
+    release_one(CAPACITY_BYTES / 2);
+    CU_ASSERT_FALSE(begins_meanwhile);
+    act_elsewhere();
+    CU_ASSERT_EQUAL(deferred_count(), 1);
+    stop();
+    end();
+}
+
+static void an_event_that_fails_behind_a_capture_is_recorded_later(void)
+{
+    begin();
+    capture();
+    release_one(SMALL_BYTES);
+    stop();
+    stream_wait_count = 0;
+    fails_to_record = true;
+    CU_ASSERT_EQUAL(dao_free(device, dao_alloc(device, SMALL_BYTES)), DAO_OK);
+    CU_ASSERT_EQUAL(deferred_count(), 1);
+    CU_ASSERT_EQUAL(stream_wait_count, 0); /* who looks does not wait */
+    void *all = dao_alloc(device, CAPACITY_BYTES);
+    CU_ASSERT_PTR_NOT_NULL(all); /* who needs it does */
+    CU_ASSERT_EQUAL(stream_wait_count, 1);
+    fails_to_record = false;
+    CU_ASSERT_EQUAL(dao_free(device, all), DAO_OK);
+    end();
+}
+
+/* Whoever made the stream may destroy it then. */
+static void what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed(void)
+{
+    begin();
+    capture();
+    for (int i = 0; i < HANDLE_COUNT; i++) {
+        release_one(SMALL_BYTES);
+    }
+    dao_stream_destroy(captured);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(deferred_count(), HANDLE_COUNT);
+    stop();
+    dao_stream_destroy(captured);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &captured), DAO_OK);
+    CU_ASSERT_EQUAL(deferred_count(), 0);
     end();
 }
 
@@ -239,6 +341,34 @@ static void what_a_capture_keeps_others_do_without(void)
     end();
 }
 
+static void a_free_that_is_refused_is_no_event(void)
+{
+    dao_lease_t *lease = NULL;
+    dao_memory_event_t events[EVENT_COUNT];
+    size_t count = 0;
+    uint64_t lost = 0;
+    begin();
+    char *retained = dao_alloc(device, SMALL_BYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(retained);
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(lease, retained), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    capture();
+    CU_ASSERT_EQUAL(dao_free_async(device, retained, captured), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_events_start(device, EVENT_COUNT), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_events_read(device, events, EVENT_COUNT, &count, &lost), DAO_OK);
+    CU_ASSERT_EQUAL(count, 0);
+    stop();
+    CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_events_read(device, events, EVENT_COUNT, &count, &lost), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(count, 1);
+    CU_ASSERT_EQUAL(events[0].kind, DAO_MEMORY_EVENT_KIND_FREE);
+    CU_ASSERT_EQUAL(events[0].address, (uintptr_t)retained);
+    CU_ASSERT_EQUAL(dao_events_stop(device), DAO_OK);
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"what is freed is used again in the same capture", what_is_freed_is_used_again_in_the_same_capture},
     {"what is freed is nobody else's until the capture has ended",
@@ -248,6 +378,12 @@ static CU_TestInfo tests[] = {
     {"what a capture keeps others do without", what_a_capture_keeps_others_do_without},
     {"the memory of a handle comes back behind the capture",
      the_memory_of_a_handle_comes_back_behind_the_capture},
+    {"a capture that begins meanwhile is seen", a_capture_that_begins_meanwhile_is_seen},
+    {"an event that fails behind a capture is recorded later",
+     an_event_that_fails_behind_a_capture_is_recorded_later},
+    {"what a capture has put off keeps no stream that is destroyed",
+     what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed},
+    {"a free that is refused is no event", a_free_that_is_refused_is_no_event},
     {"what would have to wait is refused", what_would_have_to_wait_is_refused},
     CU_TEST_INFO_NULL,
 };

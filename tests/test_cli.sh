@@ -373,6 +373,13 @@ awk 'BEGIN {
     print "K 1 1"; print "5 1 0:1"
 }' >"$folder/huge.tr"
 expect 1 '"dao simulate" runs it in virtual time' run "$folder/huge.tr"
+expect 1 "the rest goes to the file" run "$folder/huge.tr" --host 1GB --file "$folder"
+# With a file what goes there does not count: this one comes as far as its tensors, which are too large for --host.
+awk 'BEGIN {
+    print "T 16384"; print "0 4096 1 s"; for (i = 1; i < 16384; i++) print i, 256000000, 1, "w" i
+    print "K 1 1"; print "5 1 0:1"
+}' >"$folder/wide.tr"
+expect 1 "cannot be written" run "$folder/wide.tr" --scheme learn --capacity 4096 --host 1 --file "$folder" --file-limit 4096
 printf 'T 2\n0 4096 1 w\n1 4096 0 y\nK 2 1\n5 2 0:1 1:2\n5 2 1:1 0:3\n' >"$folder/two.tr"
 expect 0 '"mismatches":0' run "$folder/two.tr" --json --verify --capacity 100%
 [ "$(number reads_verified)" = 4 ] || fail "reads of a .tr file"

@@ -92,8 +92,7 @@ static void the_best_is_kept(void)
             CU_ASSERT_EQUAL(dao_plan_quick_is_complete(&quick), least == 0);
             CU_ASSERT_EQUAL(dao_plan_check(&example.problem, quick.offsets, NULL), DAO_OK);
         }
-        CU_ASSERT_EQUAL_FATAL(
-            dao_plan_quick_repeat(&quick, DAO_PLAN_ORDER_START, 1 + (uint32_t)round % 8, &meter), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1 + (uint32_t)round % 8, &meter), DAO_OK);
         CU_ASSERT(quick.best.unplaced_bytes <= least);
         CU_ASSERT_EQUAL(left_out(&example.problem, quick.offsets), quick.best.unplaced_bytes);
         CU_ASSERT_EQUAL(dao_plan_check(&example.problem, quick.offsets, NULL), DAO_OK);
@@ -143,7 +142,7 @@ static void what_found_no_place_comes_first_then(void)
     CU_ASSERT_EQUAL_FATAL(dao_plan_quick_try(&quick, &first_fit, UINT64_MAX, &meter), DAO_OK);
     CU_ASSERT_EQUAL(quick.best.unplaced_bytes,
                     60); /* 40 .. 100 are kept apart by the one that is alive there */
-    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, DAO_PLAN_ORDER_START, 1, &meter), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_quick_repeat(&quick, 1, &meter), DAO_OK);
     CU_ASSERT(dao_plan_quick_is_complete(&quick));
     dao_plan_quick_finish(&quick);
 }
@@ -182,7 +181,7 @@ static void without_memory_nothing_is_left(void)
             status = dao_plan_quick_try(&quick, &pairs[i].quick, UINT64_MAX, &meter);
         }
         if (status == DAO_OK) {
-            status = dao_plan_quick_repeat(&quick, DAO_PLAN_ORDER_SIZE, 2, &meter);
+            status = dao_plan_quick_repeat(&quick, 2, &meter);
         }
         failed = dao_fault_disarm();
         CU_ASSERT(status == DAO_ERR_NO_HOST_MEMORY ||

@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
 /* Planned steps for real: no word is ever wrong, at any capacity, on threads, in virtual time, and with commands held back by
    seeds. */
 #include "backends/sim/sim.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 /* A part of the example, with small tensors: every structure of the planner is checked in most builds. */
-enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4, HOST_BYTES = 1 << 16 };
+enum { SIZE_DIVISOR = 64, OPERATORS_HERE = 300, STEP_COUNT = 4, HOST_BYTES = 1 << 16, LATENCY_NS = 2000000 };
 enum { CAPACITY_COUNT = TEST_ROUNDS(2), BAD_COUNT = TEST_ROUNDS(3) };
 
 static dao_step_trace_t trace;
@@ -122,6 +123,18 @@ static void no_word_is_wrong_with_a_file(void)
     }
 }
 
+/* A piece takes what the transfer takes, and then what the copy does. */
+static void a_piece_of_the_file_takes_a_transfer_and_a_copy(void)
+{
+    dao_run_plan_config_t config = config_of(2 * figures.rounded_bytes, (place_t){.host_bytes = HOST_BYTES});
+    dao_run_plan_result_t result = {.step_ns = 0};
+    config.file.latency_ns = LATENCY_NS;
+    CU_ASSERT_EQUAL_FATAL(setenv("DAO_CPU_COPY_LATENCY_NS", "2ms", 1), 0);
+    CU_ASSERT_EQUAL(dao_run_plan(&config, &trace, &result), DAO_OK);
+    CU_ASSERT_EQUAL(unsetenv("DAO_CPU_COPY_LATENCY_NS"), 0);
+    CU_ASSERT_TRUE(result.file.latency_ns >= result.link.latency_ns + LATENCY_NS);
+}
+
 #if defined(DAO_FAULTS)
 
 /* A transfer that fails ends the run with the disk's reason, whenever it is. */
@@ -179,6 +192,7 @@ static CU_TestInfo tests[] = {
     {"no word is wrong in virtual time", no_word_is_wrong_in_virtual_time},
     {"no word is wrong when commands are held back", no_word_is_wrong_when_commands_are_held_back},
     {"no word is wrong with a file", no_word_is_wrong_with_a_file},
+    {"a piece of the file takes a transfer and a copy", a_piece_of_the_file_takes_a_transfer_and_a_copy},
 #if defined(DAO_FAULTS)
     {"a bad disk is told", a_bad_disk_is_told},
 #endif

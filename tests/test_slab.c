@@ -5,6 +5,7 @@
 #include "allocators/magazines.h"
 #include "allocators/slab.h"
 #include "allocators/slab_map.h"
+#include "base/math.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/heap_backend.h"
 
@@ -497,11 +498,6 @@ typedef struct model {
     dao_stats_t stats; /* what they have to be; the reserved bytes are not the model's */
 } model_t;
 
-static uint64_t larger(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
-
 static void model_take(model_t *model, size_t size_bytes)
 {
     void *address = NULL;
@@ -515,8 +511,8 @@ static void model_take(model_t *model, size_t size_bytes)
     stats->alloc_count++;
     stats->requested_bytes += size_bytes;
     stats->used_bytes += block_bytes_of(address);
-    stats->peak_requested_bytes = larger(stats->peak_requested_bytes, stats->requested_bytes);
-    stats->peak_used_bytes = larger(stats->peak_used_bytes, stats->used_bytes);
+    stats->peak_requested_bytes = dao_larger(stats->peak_requested_bytes, stats->requested_bytes);
+    stats->peak_used_bytes = dao_larger(stats->peak_used_bytes, stats->used_bytes);
 }
 
 static void model_give(model_t *model, size_t victim)

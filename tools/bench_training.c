@@ -7,12 +7,6 @@
 
 enum { LINE_BYTES = 512 };
 
-/* Reads a ratio, which is "-" where no step with a plan was measured. */
-static double read_ratio(const char *text)
-{
-    return strtod(text, NULL);
-}
-
 /* Reads a line of the table; false if it is none. */
 static bool read_row(const char *line, dao_bench_training_row_t *out_row, bool *out_is_identical)
 {
@@ -30,8 +24,9 @@ static bool read_row(const char *line, dao_bench_training_row_t *out_row, bool *
                over_forecast, identical) != 4) {
         return false;
     }
-    out_row->over_bound = read_ratio(over_bound);
-    out_row->over_forecast = read_ratio(over_forecast);
+    out_row->over_bound =
+        strtod(over_bound, NULL); /* "-", where no step with a plan was measured, reads as 0 */
+    out_row->over_forecast = strtod(over_forecast, NULL);
     *out_is_identical = strcmp(identical, "yes") == 0;
     return true;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -439,12 +440,12 @@ static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool
 {
     dao_report_t report;
     uint64_t unlimited_ns = 0;
-    bool has_mismatch = false;
+    bool has_mismatch = false, is_alone = config->is_without_comparison;
     dao_report_begin(&report, is_json);
     for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
         dao_run_result_t result;
         config->policy = (dao_policy_t)policy;
-        config->is_without_comparison = policy > 0;
+        config->is_without_comparison = is_alone || policy > 0;
         if (dao_run_step(config, trace, &result) != DAO_OK) {
             report.is_json = false; /* half an object is none */
             (void)dao_report_end(&report);
@@ -470,31 +471,61 @@ static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *f
     return status;
 }
 
-/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. */
-static dao_status_t check_memory(const dao_step_figures_t *figures)
+static uint64_t sum_saturated(uint64_t left_bytes, uint64_t right_bytes)
+{
+    return left_bytes > UINT64_MAX - right_bytes ? UINT64_MAX : left_bytes + right_bytes;
+}
+
+/* Bytes in memory at most, the device's and the host's: all that is alive; with a file what it leaves over, and a tensor on its way
+   there. */
+static uint64_t most_bytes_in_memory(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                                     const dao_step_figures_t *figures)
+{
+    uint64_t most_bytes = sum_saturated(config->capacity_bytes, config->host_bytes), largest_bytes = 0;
+    for (size_t i = 0; i < trace->tensor_count; i++) {
+        largest_bytes = dao_larger(largest_bytes, trace->tensors[i].size_bytes);
+    }
+    most_bytes = sum_saturated(most_bytes, largest_bytes);
+    return config->file.directory != NULL && most_bytes < figures->peak_bytes ? most_bytes
+                                                                              : figures->peak_bytes;
+}
+
+/* The memory of the machine, with that of its device where it has some of its own. */
+static dao_status_t find_memory(bool is_virtual, uint64_t *out_bytes)
+{
+    dao_device_info_t info = {.total_bytes = 0};
+    dao_status_t status = is_virtual ? DAO_OK : dao_device_query(0, &info);
+    if (status == DAO_OK && !is_virtual) {
+        status = dao_finalize(); /* the run starts it with settings of its own */
+    }
+    *out_bytes = dao_host_total_bytes() + info.total_bytes;
+    return status;
+}
+
+/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. A step
+   that needs its file for that has no run with unlimited memory beside it. */
+static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_t *trace,
+                                 const dao_step_figures_t *figures)
 {
     bool is_virtual = strcmp(dao_backend_name(), "cpu") == 0;
-    uint64_t total_bytes = dao_host_total_bytes();
-    dao_device_info_t info;
-    if (figures->peak_bytes <= total_bytes) {
+    uint64_t most_bytes = most_bytes_in_memory(config, trace, figures), total_bytes = 0;
+    if (figures->peak_bytes <= dao_host_total_bytes()) {
         return DAO_OK;
     }
-    if (!is_virtual) {
-        dao_status_t status = dao_device_query(0, &info);
-        status = status == DAO_OK ? dao_finalize() : status; /* the run starts it with settings of its own */
-        if (status != DAO_OK || figures->peak_bytes <= total_bytes + info.total_bytes) {
-            return status;
-        }
-        total_bytes += info.total_bytes;
+    dao_status_t status = find_memory(is_virtual, &total_bytes);
+    config->is_without_comparison = figures->peak_bytes > total_bytes;
+    if (status != DAO_OK || most_bytes <= total_bytes) {
+        return status;
     }
-    char peak[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
+    char most[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
     return dao_error(
         DAO_ERR_NO_HOST_MEMORY,
-        "the step has %s alive at its peak, wherever they are, and this machine's memory, %s, is %s; "
-        "\"dao simulate\" runs it in virtual time",
-        dao_report_size(figures->peak_bytes, peak),
+        "the step needs %s of memory, wherever they are, and this machine's memory, %s, is %s; %s",
+        dao_report_size(most_bytes, most),
         is_virtual ? "which virtual devices are made of" : "the device's included",
-        dao_report_size(total_bytes, total));
+        dao_report_size(total_bytes, total),
+        config->file.directory != NULL ? "give less --capacity and --host, and the rest goes to the file"
+                                       : "\"dao simulate\" runs it in virtual time");
 }
 
 static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
@@ -509,7 +540,7 @@ static int run_trace(const settings_t *settings, dao_run_config_t *config, const
                           &exit_code)) {
         return exit_code;
     }
-    if (check_memory(&figures) != DAO_OK) {
+    if (check_memory(config, trace, &figures) != DAO_OK) {
         return dao_failure("run");
     }
     if (is_planned(settings)) {

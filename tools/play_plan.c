@@ -1,6 +1,7 @@
 #include "tools/play_plan.h"
 
 #include "base/error.h"
+#include "base/math.h"
 #include "runtime/executor/file_tier.h"
 
 #include <dao/dao.h>
@@ -10,20 +11,15 @@ static uint64_t at_least_one(uint64_t size_bytes)
     return size_bytes > 0 ? size_bytes : 1;
 }
 
-static uint64_t larger(uint64_t left_bytes, uint64_t right_bytes)
-{
-    return left_bytes > right_bytes ? left_bytes : right_bytes;
-}
-
 /* The largest part that goes through staging before the first step. */
 static uint64_t most_staged_bytes(const dao_swap_schedule_t *schedule)
 {
     uint64_t most_bytes = 1;
     for (uint32_t i = 0; i < schedule->resident_count; i++) {
-        most_bytes = larger(most_bytes, schedule->residents[i].size_bytes);
+        most_bytes = dao_larger(most_bytes, schedule->residents[i].size_bytes);
     }
     for (uint32_t i = 0; i < schedule->copy_count[DAO_SWAP_LANE_FILE_IN]; i++) {
-        most_bytes = larger(most_bytes, schedule->copies[DAO_SWAP_LANE_FILE_IN][i].size_bytes);
+        most_bytes = dao_larger(most_bytes, schedule->copies[DAO_SWAP_LANE_FILE_IN][i].size_bytes);
     }
     return most_bytes;
 }

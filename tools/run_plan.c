@@ -31,8 +31,6 @@
 #define SMALL_COPY_BYTES ((size_t)4096)
 enum { COPY_ROUNDS = 9 };
 
-enum { FIRST_STEPS = 4 }; /* of which the last half is measured */
-
 /* Tiers that tensors move to. */
 enum { TIER_HOST, TIER_FILE, TIER_COUNT };
 
@@ -101,7 +99,7 @@ static dao_status_t measure_direction(dao_stream_t *stream, bool is_in, void *de
     uint64_t moved_ns = large_ns > small_ns ? large_ns - small_ns : 1;
     *out_bytes_per_second = (LARGE_COPY_BYTES - SMALL_COPY_BYTES) * DAO_NS_PER_S / moved_ns;
     *out_bytes_per_second = *out_bytes_per_second > 0 ? *out_bytes_per_second : 1;
-    *latency_ns = dao_later(median_ns, *latency_ns);
+    *latency_ns = dao_larger(median_ns, *latency_ns);
     return DAO_OK;
 }
 
@@ -143,8 +141,8 @@ static uint64_t time_transfer(dao_file_t *file, const dao_file_config_t *config,
     return dao_clock_ns() - begin_ns;
 }
 
-/* Speed of a direction and what a transfer takes besides, with the copy between the device and pinned memory that is a part of each
-   piece's way. */
+/* Speed of a direction, with the copy between the device and pinned memory that is a part of each piece's way, and what the
+   transfer alone takes besides. */
 static int measure_file_direction(dao_file_t *file, const dao_file_config_t *config,
                                   dao_file_direction_t direction, void *pinned,
                                   uint64_t link_bytes_per_second, uint64_t *out_bytes_per_second,
@@ -161,7 +159,7 @@ static int measure_file_direction(dao_file_t *file, const dao_file_config_t *con
     uint64_t moved_ns = large_ns[0] > small_ns[0] ? large_ns[0] - small_ns[0] : 0;
     moved_ns += dao_transfer_ns(LARGE_COPY_BYTES, link_bytes_per_second);
     *out_bytes_per_second = LARGE_COPY_BYTES * DAO_NS_PER_S / (moved_ns > 0 ? moved_ns : 1) + 1;
-    *latency_ns = dao_later(small_ns[COPY_ROUNDS / 2], *latency_ns);
+    *latency_ns = dao_larger(small_ns[COPY_ROUNDS / 2], *latency_ns);
     return error;
 }
 
@@ -170,7 +168,7 @@ static dao_status_t measure_file(const dao_file_config_t *config, const dao_swap
                                  dao_swap_tier_t *out_tier)
 {
     dao_file_t *file = NULL;
-    *out_tier = (dao_swap_tier_t){.limit_bytes = config->limit_bytes, .latency_ns = link->latency_ns};
+    *out_tier = (dao_swap_tier_t){.limit_bytes = config->limit_bytes};
     void *pinned = dao_alloc(dao_pinned_place(0), LARGE_COPY_BYTES);
     dao_status_t status =
         pinned != NULL ? dao_file_create(config->directory, config->engine, &file) : dao_last_status();
@@ -182,6 +180,7 @@ static dao_status_t measure_file(const dao_file_config_t *config, const dao_swap
             error = measure_file_direction(file, config, DAO_FILE_READ, pinned, link->in_bytes_per_second,
                                            &out_tier->in_bytes_per_second, &out_tier->latency_ns);
         }
+        out_tier->latency_ns += link->latency_ns; /* a piece is copied before it, or behind it */
         status = error == 0 ? DAO_OK
                             : dao_error(DAO_ERR_IO, "the file in \"%.200s\": %s", config->directory,
                                         strerror(error));
@@ -435,7 +434,7 @@ static dao_status_t run_in_context(planned_run_t *planned)
         planned->step.kernels[i].time_ns =
             (uint64_t)((double)planned->step.kernels[i].time_ns * planned->config->time_scale);
     }
-    status = status == DAO_OK ? run_round(planned, FIRST_STEPS) : status;
+    status = status == DAO_OK ? run_round(planned, DAO_RUN_PLAN_FIRST_STEPS) : status;
     for (uint32_t i = 0; i < problem->kernel_count && status == DAO_OK; i++) {
         planned->step.kernels[i].time_ns += planned->result->dispatch_ns;
     }

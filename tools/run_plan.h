@@ -19,7 +19,10 @@ typedef struct dao_run_plan_config {
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
 } dao_run_plan_config_t;
 
-enum { DAO_RUN_PLAN_STEPS_DEFAULT = 5 };
+enum {
+    DAO_RUN_PLAN_FIRST_STEPS = 4, /* of which the last half is measured */
+    DAO_RUN_PLAN_STEPS_DEFAULT = 5,
+};
 
 typedef struct dao_run_plan_result {
     dao_step_figures_t figures;
@@ -46,8 +49,8 @@ typedef struct dao_run_plan_result {
 } dao_run_plan_result_t;
 
 /**
- * Measures the link and the file; plans the step with its recorded times and runs it twice to measure its kernels; plans it with those and
- * runs it. The library must not be started.
+ * Measures the link and the file; plans the step with its recorded times and runs it DAO_RUN_PLAN_FIRST_STEPS times to measure its
+ * kernels; plans it with those and runs it. The library must not be started.
  *
  * @param trace       A packed trace.
  * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.

@@ -183,7 +183,7 @@ static dao_status_t run_half_sync(script_t *script)
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < threshold; i++) {
         status = serve_operator(script, i);
-        script->now_ns += dao_later(script->trace->operators[i].cost_ns, i > 0 ? script->swap_ns[i - 1] : 0);
+        script->now_ns += dao_larger(script->trace->operators[i].cost_ns, i > 0 ? script->swap_ns[i - 1] : 0);
         status = status == DAO_OK && i > 0 ? serve_moves(script, i - 1, false) : status;
     }
     script->now_ns += (threshold > 0 ? script->swap_ns[threshold - 1] : 0) + script->swap_ns[threshold];
@@ -192,7 +192,7 @@ static dao_status_t run_half_sync(script_t *script)
     }
     status = status == DAO_OK ? serve_moves(script, threshold, true) : status;
     for (uint32_t i = threshold; status == DAO_OK && i < count; i++) {
-        script->now_ns += dao_later(script->trace->operators[i].cost_ns, script->swap_ns[i + 1]);
+        script->now_ns += dao_larger(script->trace->operators[i].cost_ns, script->swap_ns[i + 1]);
         status = serve_moves(script, i + 1, true);
         status = status == DAO_OK ? serve_operator(script, i) : status;
     }
@@ -226,7 +226,7 @@ static dao_status_t run_async_forward(script_t *script)
         status = serve_operator(script, i);
         script->now_ns += script->trace->operators[i].cost_ns;
         status = status == DAO_OK ? give_ended(script, i, script->now_ns) : status;
-        script->swap_end_ns = dao_later(script->swap_end_ns, script->now_ns);
+        script->swap_end_ns = dao_larger(script->swap_end_ns, script->now_ns);
         for (uint32_t move = script->first_moves[i]; move != DAO_TRACE_NONE;
              move = script->moves[move].next) {
             script->swap_end_ns += script->moves[move].copy_ns;
@@ -246,9 +246,9 @@ static dao_status_t run_async(script_t *script)
     next++;
     for (uint32_t i = script->config->threshold; status == DAO_OK && i < count; i++) {
         if (i + 1 == next) {
-            script->now_ns = dao_later(script->now_ns, script->swap_end_ns);
+            script->now_ns = dao_larger(script->now_ns, script->swap_end_ns);
         }
-        script->swap_end_ns = dao_later(script->now_ns, script->swap_end_ns);
+        script->swap_end_ns = dao_larger(script->now_ns, script->swap_end_ns);
         while (status == DAO_OK && script->swap_end_ns <= script->now_ns && next < count) {
             script->swap_end_ns += script->swap_ns[next];
             status = serve_moves(script, next++, true);

@@ -215,7 +215,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too.
+ * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too. Of a
+ * stream that is being captured into a graph, the memory and the stream are kept until the capture has ended and the library
+ * looks at it again: at the latest when the stream is destroyed.
  *
  * @param memory  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT from a

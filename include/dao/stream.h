@@ -44,9 +44,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
                                                     dao_stream_t **out_stream);
 
 /**
- * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go.
+ * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go; those that went while
+ * it was being captured into a graph keep it no longer.
  *
- * @param stream  NULL is allowed. Not one of a device's own streams.
+ * @param stream  NULL is allowed. Not one of a device's own streams, and not one that is being captured, whose capture that
+ *                would end: nothing is done then, which dao_last_status() tells by DAO_ERR_INVALID and DAO_ERR_BUSY.
  *
  * Threads: any. Waits: for the stream's work. Cost: a backend call.
  */

@@ -5,7 +5,7 @@
 
    A stream keeps its order, so that one piece a direction is enough, and a lane's thing has one number, as a copy of the host has.
    Where time is virtual the stream is held up for as long as the plan has the copy; where memory has no bytes, that is all that
-   happens.
+   happens. With bytes the pieces' copies over the link come on top of that, so that the copy takes longer than in the plan.
 
    Invariant: the transfers of copy i of a lane are [first_transfer[i], first_transfer[i + 1]). */
 #include "runtime/executor/replay_file.h"
@@ -160,21 +160,14 @@ static dao_status_t queue_piece(const dao_replay_file_t *replay_file, dao_replay
     return status == DAO_OK ? ops->host_func(stream, transfer, piece) : status;
 }
 
-/* What the plan has the copy take. */
-static uint64_t planned_ns(const dao_swap_tier_t *tier, const dao_swap_copy_t *copy)
-{
-    uint64_t speed = copy->is_in ? tier->in_bytes_per_second : dao_swap_out_speed(tier);
-    return tier->latency_ns + dao_transfer_ns(copy->size_bytes, speed);
-}
-
 dao_status_t dao_replay_file_copy(dao_replay_file_t *replay_file, dao_swap_lane_t lane, uint32_t index,
                                   dao_backend_stream_t *stream)
 {
     const dao_replay_file_config_t *config = &replay_file->config;
     const dao_swap_copy_t *copy = &config->schedule->copies[lane][index];
     const uint32_t *first = &replay_file->first_transfer[lane][index];
-    dao_status_t status =
-        config->ops->delay != NULL ? config->ops->delay(stream, planned_ns(config->tier, copy)) : DAO_OK;
+    uint64_t planned_ns = dao_swap_copy_ns(config->tier, copy->is_in, copy->size_bytes);
+    dao_status_t status = config->ops->delay != NULL ? config->ops->delay(stream, planned_ns) : DAO_OK;
     char *device = config->device_address + copy->address_bytes;
     for (uint32_t i = first[0]; replay_file->file != NULL && status == DAO_OK && i < first[1]; i++) {
         dao_replay_transfer_t *piece = &replay_file->transfers[i];
