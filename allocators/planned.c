@@ -557,11 +557,11 @@ static dao_status_t planned_query(dao_allocator_t *allocator, const void *addres
 /* Gives the arena back where that is asked for and nothing lives in it; the plan stays, and takes another one. */
 static void arena_trim(dao_planned_t *planned)
 {
-    if (dao_mutex_try_lock(&planned->border)) {
+    if (dao_planned_border_try_lock(planned)) {
         if (planned->depth == 0) {
             (void)dao_planned_arena_give(planned); /* what lives there is no cached memory */
         }
-        dao_mutex_unlock(&planned->border);
+        dao_planned_border_unlock(planned);
     }
 }
 

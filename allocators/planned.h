@@ -30,7 +30,10 @@ bool dao_is_planned(const dao_allocator_t *allocator);
 /* Sets this thread's key, and gives the one before. */
 uint64_t dao_planned_key_set(uint64_t key);
 
-/* Of such an allocator, what <dao/serving.h> says. */
+/* Tells whether this thread is in one of the calls below, in a function of the program's that they have called. */
+bool dao_planned_at_border(void);
+
+/* Of such an allocator, what <dao/serving.h> says. Not at a border. */
 dao_status_t dao_planned_begin(dao_allocator_t *allocator);
 dao_status_t dao_planned_end(dao_allocator_t *allocator);
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled);

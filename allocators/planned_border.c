@@ -50,6 +50,34 @@
 /* An arena may be larger than the plan by this part of it. */
 #define ARENA_REST_PART 16u
 
+/* ---- the lock ---- */
+
+static _Thread_local bool is_at_border;
+
+void dao_planned_border_lock(dao_planned_t *planned)
+{
+    dao_mutex_lock(&planned->border);
+    is_at_border = true;
+}
+
+bool dao_planned_border_try_lock(dao_planned_t *planned)
+{
+    bool is_taken = !is_at_border && dao_mutex_try_lock(&planned->border);
+    is_at_border = is_at_border || is_taken;
+    return is_taken;
+}
+
+void dao_planned_border_unlock(dao_planned_t *planned)
+{
+    is_at_border = false;
+    dao_mutex_unlock(&planned->border);
+}
+
+bool dao_planned_at_border(void)
+{
+    return is_at_border;
+}
+
 /* ---- scripts that serve ---- */
 
 void dao_served_finish(dao_served_t *served)
@@ -281,11 +309,11 @@ static void learning_start(dao_planned_t *planned, dao_learning_t *learning)
         bool is_done;
         status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
     }
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     learning->is_under_way = false;
     learning_release(learning);
     dao_cond_broadcast(&planned->changed);
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
 }
 
 /* Lets a plan serve that is ready. No iteration is under way. */
@@ -355,12 +383,12 @@ dao_status_t dao_planned_begin(dao_allocator_t *allocator)
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     if (planned->depth++ == 0) {
         iteration_open(planned);
         (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return DAO_OK;
 }
 
@@ -497,9 +525,9 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
     dao_learning_t *learning = NULL;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     if (planned->depth == 0) {
-        dao_mutex_unlock(&planned->border);
+        dao_planned_border_unlock(planned);
         return dao_error(DAO_ERR_INVALID, "%s: an iteration ends, but none has begun", planned->name);
     }
     if (--planned->depth == 0) {
@@ -508,7 +536,7 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
             learning = iteration_close(planned);
         }
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     if (learning != NULL) {
         learning_start(planned, learning);
     }
@@ -521,7 +549,7 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     planned->is_enabled = is_enabled;
     if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
         dao_spin_lock(&planned->lock);
@@ -531,7 +559,7 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
         dao_spin_unlock(&planned->lock);
         put_off_carry_out(planned);
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
 }
 
 dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
@@ -540,7 +568,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
     bool is_late = false;
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     dao_learning_t *learning = planned->learning;
     if (learning != NULL) {
         learning->reference_count++;
@@ -548,7 +576,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
             is_late = !dao_cond_wait_until(&planned->changed, &planned->border, until_ns);
         }
         is_late = learning->is_under_way;
-        dao_mutex_unlock(&planned->border);
+        dao_planned_border_unlock(planned);
         now_ns = dao_clock_ns();
         if (!is_late && learning->planner != NULL) {
             uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
@@ -556,10 +584,10 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
                                                       : 0;
             is_late = dao_planner_wait(learning->planner, rest_ns) == DAO_ERR_NOT_READY;
         }
-        dao_mutex_lock(&planned->border);
+        dao_planned_border_lock(planned);
         learning_release(learning);
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return is_late ? dao_error(DAO_ERR_NOT_READY, "%s: a plan is still being made", planned->name) : DAO_OK;
 }
 
@@ -595,21 +623,21 @@ static dao_status_t start_over(dao_planned_t *planned, dao_script_t *script)
 dao_status_t dao_planned_reset(dao_allocator_t *allocator)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     learning_adopt(planned);
     dao_status_t status = check_idle(planned, "dao_serving_reset()");
     if (status == DAO_OK) {
         status = start_over(planned, NULL);
         (void)dao_planned_arena_give(planned); /* else it goes when it is empty, at a border */
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return status;
 }
 
 dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, void *user)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     dao_status_t status = DAO_OK;
     if (planned->depth > 0) {
         status = dao_error(DAO_ERR_BUSY, "%s: dao_serving_save() within an iteration", planned->name);
@@ -619,7 +647,7 @@ dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, voi
                      ? dao_script_write(planned->served.script, write, user)
                      : dao_error(DAO_ERR_NOT_READY, "%s: there is no plan yet", planned->name);
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return status;
 }
 
@@ -632,7 +660,7 @@ dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size
         dao_error_prefix("%s: ", planned->name);
         return status;
     }
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     learning_adopt(planned);
     status = check_idle(planned, "dao_serving_load()");
     if (status == DAO_OK) {
@@ -640,6 +668,6 @@ dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size
     } else {
         dao_script_destroy(script);
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return status;
 }

@@ -202,6 +202,12 @@ uint64_t dao_planned_growth_room(dao_planned_t *planned);
 
 /* ---- planned_border.c ---- */
 
+/* Taking `border`, and giving it up. The program's functions may be called under it: who shows a plan does, and lines of the
+   log come from where the arena does. A thread has one border at a time; trying fails if it has one. */
+void dao_planned_border_lock(dao_planned_t *planned);
+bool dao_planned_border_try_lock(dao_planned_t *planned);
+void dao_planned_border_unlock(dao_planned_t *planned);
+
 /* Ends what is being learnt. */
 void dao_planned_border_finish(dao_planned_t *planned);
 

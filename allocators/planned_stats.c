@@ -119,11 +119,11 @@ void dao_planned_table_walk_all(dao_allocator_t *allocator, dao_block_visit_t vi
 void dao_planned_stats_get(dao_allocator_t *allocator, dao_serving_stats_t *out_stats)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     *out_stats = planned->stats;
     out_stats->arena_bytes = planned->arena.segment.size_bytes;
     out_stats->is_serving = planned->served.script != NULL && dao_planned_has_arena(planned);
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
 }
 
 /* Shows one item. What was freed at the end itself was freed before the next iteration began. */
@@ -142,7 +142,7 @@ static dao_serving_lifetime_t describe(const dao_lifetime_t *item, uint32_t inde
 dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_serving_visit_t visit, void *user)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_mutex_lock(&planned->border);
+    dao_planned_border_lock(planned);
     dao_status_t status = DAO_OK;
     if (planned->depth > 0) {
         status = dao_error(DAO_ERR_BUSY, "%s: dao_serving_walk() within an iteration", planned->name);
@@ -154,7 +154,7 @@ dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_serving_visit_t vi
         dao_spin_unlock(&planned->lock);
         visit(&lifetime, user);
     }
-    dao_mutex_unlock(&planned->border);
+    dao_planned_border_unlock(planned);
     return status;
 }
 

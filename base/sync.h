@@ -193,7 +193,8 @@ uint64_t dao_ticks_to_ns(uint64_t ticks);
 void dao_sleep_until(uint64_t time_ns);
 
 #if defined(DAO_ASSERTS)
-/* The number of dao_mutex locks that this thread holds. */
+/* The number of locks that this thread holds, but for a border's: functions of the program's are called under that, and what
+   takes it is refused there. */
 unsigned dao_mutex_held_count(void);
 #define DAO_ASSERT_UNLOCKED() DAO_ASSERT(dao_mutex_held_count() == 0)
 #else

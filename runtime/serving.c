@@ -149,6 +149,11 @@ dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *con
 /* Gives the allocator that serves a place from plans, starting the place if need be; NULL where there is none. */
 static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
 {
+    if (dao_planned_at_border()) {
+        return dao_error(DAO_ERR_REENTRANT,
+                         "this thread is in a call of dao/serving.h, whose callback this is; "
+                         "make this call when that one has returned");
+    }
     dao_allocator_t *allocator;
     dao_runtime_t *runtime;
     dao_status_t status = dao_place_allocator(place, true, &allocator, &runtime);

@@ -1,6 +1,6 @@
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
 # cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
-# -DPLUGINS=... -DPLUGIN_INCLUDES=... -P test_install.cmake
+# -DPLUGINS=... -DPLUGIN_INCLUDES=... -DHAS_PAGE=... -P test_install.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
     execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -21,7 +21,11 @@ endif()
 # The command needs nothing but what is installed with it: no library of the build.
 if(EXISTS ${BUILD}/dao)
     run(${SCRATCH}/prefix/bin/dao --version)
-    foreach(file IN ITEMS share/man/man1/dao.1 share/bash-completion/completions/dao)
+    set(files share/bash-completion/completions/dao)
+    if(HAS_PAGE)
+        list(APPEND files share/man/man1/dao.1)
+    endif()
+    foreach(file IN LISTS files)
         if(NOT EXISTS ${SCRATCH}/prefix/${file})
             message(FATAL_ERROR "${file} was not installed")
         endif()

@@ -34,8 +34,11 @@ for command in $commands; do
     grep -q "^\.B $command\( \|\$\)" "$page" || fail "the command $command is not in the page"
     [ "$command" = help ] || check "$command"
 done
-for subject in gpu plan swap; do
-    check bench $subject
+bench_help=$("$dao" bench --help)
+subjects=$(echo "$bench_help" | sed -n '1s/^usage: dao bench \([a-z|]*\) .*/\1/p' | tr '|' ' ')
+[ "$(echo "$subjects" | wc -w)" -ge 4 ] || fail "so few subjects of dao bench were found that the search itself must be wrong"
+for subject in $subjects; do # the section of dao bench is that of one of them
+    [ "$("$dao" bench "$subject" --help)" = "$bench_help" ] || check bench "$subject"
 done
 [ "$option_count" -ge 50 ] || fail "so few options were found that the search itself must be wrong"
 if command -v groff >/dev/null; then
@@ -52,8 +55,12 @@ if command -v bash >/dev/null; then
     offers si | grep -qx simulate || fail "bash: no command"
     offers help re | grep -qx replay || fail "bash: no command to help with"
     offers run trace --file- | grep -qx -e --file-engine || fail "bash: no option"
-    offers bench sw | grep -qx swap || fail "bash: nothing to measure"
-    offers bench plan --fig | grep -qx -e --figure || fail "bash: no option of what is measured"
+    for subject in $subjects; do
+        offers bench "${subject%?}" | grep -qx "$subject" || fail "bash: $subject is nothing to measure"
+        for option in $(options bench "$subject"); do
+            offers bench "$subject" "${option%?}" | grep -qx -e "$option" || fail "bash: bench $subject has no $option"
+        done
+    done
     [ -z "$(offers run trace)" ] || fail "bash: a word where files stand"
 fi
 

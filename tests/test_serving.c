@@ -115,27 +115,89 @@ static void a_prefaulted_arena_counts_no_block(void)
     CU_ASSERT_EQUAL(stats[1].used_bytes, 0);
 }
 
-static dao_status_t stop_while_writing(const char *text, size_t text_bytes, void *user)
+static dao_status_t misuse_while_writing(const char *text, size_t text_bytes, void *user)
 {
     (void)text;
     (void)text_bytes;
     (void)user;
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        size_t released_bytes;
+        dao_serving_stats_t stats;
+        CU_ASSERT_EQUAL(dao_iteration_begin(places[i]), DAO_ERR_REENTRANT);
+        CU_ASSERT_EQUAL(dao_serving_stats_get(places[i], &stats), DAO_ERR_REENTRANT);
+        CU_ASSERT_EQUAL(dao_trim(places[i], 0, &released_bytes), DAO_OK);
+        run_step(places[i]);
+    }
     return DAO_OK;
 }
 
-static void stop_while_looking(const dao_serving_lifetime_t *lifetime, void *user)
+static void misuse_while_looking(const dao_serving_lifetime_t *lifetime, void *user)
 {
     CU_ASSERT_TRUE(lifetime->size_bytes > 0);
-    CU_ASSERT_EQUAL(stop_while_writing("", 0, user), DAO_OK);
+    CU_ASSERT_EQUAL(misuse_while_writing("", 0, user), DAO_OK);
 }
 
-static void the_library_is_not_stopped_while_a_plan_is_shown(void)
+static void a_plan_is_shown_to_who_may_do_all_but_serve_and_stop(void)
 {
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        serve_at(places[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    }
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        whole_step(places[i]);
+        whole_step(places[i]);
+    }
+    CU_ASSERT_EQUAL(dao_serving_save(host, misuse_while_writing, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_serving_walk(host, misuse_while_looking, NULL), DAO_OK);
+}
+
+/* A plan as text. */
+typedef struct plan_text {
+    char bytes[64 * KIB];
+    size_t size_bytes;
+} plan_text_t;
+
+static dao_status_t keep_text(const char *text, size_t text_bytes, void *user)
+{
+    plan_text_t *plan = user;
+    CU_ASSERT_FATAL(text_bytes <= sizeof(plan->bytes) - plan->size_bytes);
+    memcpy(plan->bytes + plan->size_bytes, text, text_bytes);
+    plan->size_bytes += text_bytes;
+    return DAO_OK;
+}
+
+/* A log callback that begins an iteration. */
+static void begin_at_warning(dao_log_level_t level, const char *message, void *user)
+{
+    (void)message;
+    dao_status_t *status = user;
+    if (level == DAO_LOG_LEVEL_WARNING) {
+        *status = dao_iteration_begin(host);
+    }
+}
+
+/* A node that no machine has is told of when the arena is taken, as a block: with such pages it is no window. */
+static void a_log_line_of_the_arena_does_not_wait_for_itself(void)
+{
+    static plan_text_t plan;
+    dao_status_t status = DAO_OK;
+    plan.size_bytes = 0;
+    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
     whole_step(host);
-    CU_ASSERT_EQUAL(dao_serving_save(host, stop_while_writing, NULL), DAO_OK);
-    CU_ASSERT_EQUAL(dao_serving_walk(host, stop_while_looking, NULL), DAO_OK);
+    must(dao_serving_save(host, keep_text, &plan));
+    library_stop();
+    must(dao_init(&(dao_config_t){
+        .host = {.numa = DAO_NUMA_NODE, .numa_node = 1023, .huge_pages = DAO_HUGE_PAGES_EXPLICIT},
+        .log_callback = begin_at_warning,
+        .log_user = &status,
+        .log_level = DAO_LOG_LEVEL_WARNING}));
+    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+    must(dao_serving_load(host, plan.bytes, plan.size_bytes));
+    must(dao_iteration_begin(host));
+    CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
+    must(dao_iteration_end(host));
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    library_start();
 }
 
 static void bins_serve_every_order(void)
@@ -380,7 +442,9 @@ static void the_order_of_streams_is_kept_in_the_arena(void)
 static CU_TestInfo tests[] = {
     {"every place can be served", every_place_can_be_served},
     {"a prefaulted arena counts no block", a_prefaulted_arena_counts_no_block},
-    {"the library is not stopped while a plan is shown", the_library_is_not_stopped_while_a_plan_is_shown},
+    {"a plan is shown to who may do all but serve and stop",
+     a_plan_is_shown_to_who_may_do_all_but_serve_and_stop},
+    {"a log line of the arena does not wait for itself", a_log_line_of_the_arena_does_not_wait_for_itself},
     {"bins serve every order", bins_serve_every_order},
     {"a place that is not configured has no plans", a_place_that_is_not_configured_has_no_plans},
     {"wrong settings are refused", wrong_settings_are_refused},

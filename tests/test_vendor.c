@@ -730,6 +730,25 @@ static void wrong_mappings_are_seen(world_t *world)
         DAO_OK);
 }
 
+/* A forked stream that is waited for, and has more to do then, is not joined. */
+static void work_behind_a_join_is_seen(const world_t *world, dao_backend_stream_t *second)
+{
+    for (int does_more = 0; does_more < 2; does_more++) {
+        CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
+        CU_ASSERT_EQUAL(ops->event_record(world->end, world->stream), DAO_OK);
+        CU_ASSERT_EQUAL(ops->stream_wait_event(second, world->end), DAO_OK);
+        CU_ASSERT_EQUAL(ops->fill(second, world->memory, 1, 1), DAO_OK);
+        CU_ASSERT_EQUAL(ops->event_record(world->begin, second), DAO_OK);
+        if (does_more) {
+            CU_ASSERT_EQUAL(ops->fill(second, world->memory, 2, 1), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(ops->stream_wait_event(world->stream, world->begin), DAO_OK);
+        CU_ASSERT_EQUAL(capture_end(ops->stream_native(world->stream)), !does_more);
+        CU_ASSERT_EQUAL(loopback_take_breaches(LOOPBACK_RULE_CAPTURED), does_more);
+        (void)vendorGetLastError();
+    }
+}
+
 static void what_ends_a_capture_is_seen(const world_t *world)
 {
     dao_backend_stream_t *second = NULL;
@@ -747,7 +766,14 @@ static void what_ends_a_capture_is_seen(const world_t *world)
     expect_breach(LOOPBACK_RULE_CAPTURED);
     CU_ASSERT_EQUAL(ops->stream_wait_event(world->stream, world->begin), DAO_ERR_BACKEND); /* not of it */
     expect_breach(LOOPBACK_RULE_CAPTURED);
-    CU_ASSERT_TRUE(capture_end(ops->stream_native(world->stream)));
+    uint64_t capture = 0;
+    CU_ASSERT_EQUAL(ops->stream_capture(world->stream, &capture), DAO_OK);
+    CU_ASSERT_EQUAL(capture,
+                    DAO_CAPTURE_UNKNOWN); /* it has ended, and its stream waits for somebody to say so */
+    CU_ASSERT_FALSE(capture_end(ops->stream_native(world->stream)));
+    (void)vendorGetLastError();
+    CU_ASSERT_EQUAL(ops->stream_capture(world->stream, &capture), DAO_OK);
+    CU_ASSERT_EQUAL(capture, 0);
     CU_ASSERT_EQUAL(ops->event_query(world->end),
                     DAO_ERR_NOT_READY); /* it never will be, and harms nothing now */
     CU_ASSERT_TRUE(capture_begin(ops->stream_native(world->stream)));
@@ -755,6 +781,7 @@ static void what_ends_a_capture_is_seen(const world_t *world)
     CU_ASSERT_EQUAL(ops->stream_wait_event(second, world->end), DAO_OK); /* drawn in, never waited for */
     CU_ASSERT_FALSE(capture_end(ops->stream_native(world->stream)));
     expect_breach(LOOPBACK_RULE_CAPTURED);
+    work_behind_a_join_is_seen(world, second);
     ops->stream_destroy(second);
 }
 

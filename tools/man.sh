@@ -3,18 +3,18 @@
 # Usage: man.sh DAO PAGE
 set -eu
 dao=$1
-exec >"$2"
+page=$2
 
 # roff: passes lines on in such a form that troff prints them as they are.
 roff() {
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\\([.']\\)/\\\\\\&\\1/"
 }
 
-# page HEADING COMMAND...: one command's help: its usage, what it does, and a paragraph for each option.
-page() {
-    printf '.SS "%s"\n' "$1"
-    shift
-    "$dao" "$@" --help | roff | awk '
+# section COMMAND...: one command's help: its usage, what it does, and a paragraph for each option.
+section() {
+    printf '.SS "dao %s"\n' "$*"
+    text=$("$dao" "$@" --help)
+    printf '%s\n' "$text" | roff | awk '
         NR == 1 { sub(/^usage: /, ""); print ".B " $0; print ".PP"; print ".nf"; next }
         /^options:$/ { print ".fi"; is_option = 1; next }
         is_option && match($0, /^  \\-[^ ]+( [^ ]+)?  +/) {
@@ -35,8 +35,9 @@ page() {
         END { if (!is_option) print ".fi" }'
 }
 
-version=$("$dao" --version)
-cat <<TEXT
+# write: the whole page.
+write() {
+    cat <<TEXT
 .TH DAO 1 "" "$version" "User Commands"
 .SH NAME
 dao \\- memory of accelerators: look at recorded steps, run them in less memory
@@ -60,21 +61,21 @@ rates the same units and /s; times ns, us, ms and s, or none, which are nanoseco
 ends the options.
 .SH COMMANDS
 TEXT
-"$dao" --help | roff | awk '
-    /^commands:$/ { is_command = 1; next }
-    is_command && NF == 0 { exit }
-    is_command && match($0, /^  [a-z]+( COMMAND)? +/) {
-        print ".TP"
-        print ".B " $1 ($2 == "COMMAND" ? " COMMAND" : "")
-        print substr($0, RLENGTH + 1)
-    }'
-for command in $("$dao" --help | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }'); do
-    page "dao $command" "$command"
-done
-for subject in gpu plan swap; do
-    page "dao bench $subject" bench $subject
-done
-cat <<'TEXT'
+    printf '%s\n' "$help" | roff | awk '
+        /^commands:$/ { is_command = 1; next }
+        NF == 0 { is_command = 0 }
+        is_command && match($0, /^  [a-z]+( COMMAND)? +/) {
+            print ".TP"
+            print ".B " $1 ($2 == "COMMAND" ? " COMMAND" : "")
+            print substr($0, RLENGTH + 1)
+        }'
+    for command in $commands; do
+        section "$command"
+    done
+    for subject in $subjects; do
+        [ "$("$dao" bench "$subject" --help)" = "$bench_help" ] || section bench "$subject"
+    done
+    cat <<'TEXT'
 .SH EXIT STATUS
 .TP
 .B 0
@@ -93,3 +94,13 @@ hold for what the command executes; they are listed in docs/settings.md of the s
 .BR dao_config_t .
 A value that is not valid is an error.
 TEXT
+}
+
+# A pipe would hide that the command failed; and half a page must not look like a new one.
+version=$("$dao" --version)
+help=$("$dao" --help)
+bench_help=$("$dao" bench --help)
+commands=$(printf '%s\n' "$help" | awk '/^commands:$/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }')
+subjects=$(printf '%s\n' "$bench_help" | sed -n '1s/^usage: dao bench \([a-z|]*\) .*/\1/p' | tr '|' ' ')
+write >"$page.new"
+mv "$page.new" "$page"

@@ -55,7 +55,8 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
  * @return DAO_OK; the errors of dao_free(): nothing was changed; DAO_ERR_INVALID, DAO_ERR_UNSUPPORTED, DAO_ERR_TOO_MANY as
  *         for dao_alloc_async(); DAO_ERR_BUSY where it would have to wait, see below, for a stream that is being captured.
  *
- * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most 4 KiB on a device, which no hold can be put
+ * Threads: any. Waits: as dao_free(); and for a block of dao_alloc() of at most `small_bytes` of its place (4 KiB unless
+ * said otherwise) on a device, which no hold can be put
  * on, and at a hardened place or with a strategy of whole blocks if host memory has run out, for the stream's work so far.
  * Cost: O(1), and one backend call while several streams of the device free in turns.
  */

@@ -105,8 +105,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_mode_parse(const char *text, dao_
  * Begins an iteration at a place: a step of training, a request that is answered. Iterations that begin while one is under
  * way, in this thread or another, are a part of it. Where nothing serves the place from plans, this does nothing.
  *
- * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT; the errors
- *         of the place's start. That a plan cannot be served for want of memory is no error: the place goes on without.
+ * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT from a
+ *         segment callback, and from any callback while this thread is in a call of this header; the errors of the place's
+ *         start. That a plan cannot be served for want of memory is no error: the place goes on without.
  *
  * Threads: any. Waits: never, but for the arena's memory when a plan is served for the first time. Cost: O(plan's keys).
  */
@@ -182,7 +183,8 @@ DAO_API dao_status_t dao_serving_reset(dao_place_t place);
 /**
  * Writes the plan of a place as text, to be loaded by a later run.
  *
- * @param write  Takes the text, a line at a time; called with no lock that the library's calls need.
+ * @param write  Takes the text, a line at a time. It may call any function of the library but dao_finalize() and those of this
+ *               header that take a place, which answer DAO_ERR_REENTRANT.
  * @return DAO_OK; DAO_ERR_NOT_READY: there is no plan yet; DAO_ERR_BUSY in an iteration; DAO_ERR_INVALID for NULL; what
  *         `write` answered; as dao_serving_enable().
  *
@@ -268,7 +270,8 @@ typedef struct dao_serving_lifetime {
     uint32_t lane; /**< which thread it was, in the order in which they came */
 } dao_serving_lifetime_t;
 
-/** Sees one lifetime. No lock is held that the library's calls need, but for those that begin and end iterations. */
+/** Sees one lifetime. It may call any function of the library but dao_finalize() and those of this header that take a place,
+    which answer DAO_ERR_REENTRANT. */
 typedef void (*dao_serving_visit_t)(const dao_serving_lifetime_t *lifetime, void *user);
 
 /**

@@ -553,7 +553,7 @@ static bool check_host_range(const char *call, const void *address, size_t size_
 }
 
 /* Queues a copy of a stream's device whose call may be made. */
-static vendorError_t queue_copy(const char *call, const loopback_object_t *stream, void *dst, bool to_device,
+static vendorError_t queue_copy(const char *call, loopback_object_t *stream, void *dst, bool to_device,
                                 const void *src, bool from_device, size_t size_bytes)
 {
     int device = stream->device;
@@ -566,7 +566,7 @@ static vendorError_t queue_copy(const char *call, const loopback_object_t *strea
     if (!is_right) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
-    if (loopback_capture_of(stream) != 0) {
+    if (loopback_capture_work(stream)) {
         return vendorSuccess;
     }
     dao_copy_kind_t way = !from_device ? DAO_COPY_KIND_H2D
@@ -623,7 +623,7 @@ vendorError_t vendorMemcpyPeerAsync(void *dst, int dst_device, const void *src, 
         !check_device_range("memcpy peer from", src_device, src_device, src, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
-    if (loopback_capture_of(loopback_stream(stream)) != 0) {
+    if (loopback_capture_work(loopback_stream(stream))) {
         return vendorSuccess;
     }
     return loopback_from(cpu->copy_peer(loopback_stream(stream)->inner, loopback_driver.devices[dst_device],
@@ -641,7 +641,7 @@ vendorError_t vendorMemsetAsync(void *dst, int value, size_t size_bytes, vendorS
         !check_device_range("memset", loopback_stream(stream)->device, LOOPBACK_NO_DEVICE, dst, size_bytes)) {
         return loopback_error((vendorError_t)LOOPBACK_INVALID_VALUE);
     }
-    if (loopback_capture_of(loopback_stream(stream)) != 0) {
+    if (loopback_capture_work(loopback_stream(stream))) {
         return vendorSuccess;
     }
     return loopback_from(cpu->fill(loopback_stream(stream)->inner, loopback_bytes(dst, size_bytes),
@@ -666,7 +666,7 @@ vendorError_t loopback_host_func(const char *call, vendorStream_t stream, void (
                                  void *user)
 {
     vendorError_t error = loopback_begin_on(call, loopback_stream(stream), LOOPBACK_KIND_STREAM);
-    if (error != vendorSuccess || loopback_capture_of(loopback_stream(stream)) != 0) {
+    if (error != vendorSuccess || loopback_capture_work(loopback_stream(stream))) {
         return error; /* what is captured does not run */
     }
     box_t *box = calloc(1, sizeof(*box));

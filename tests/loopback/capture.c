@@ -6,7 +6,7 @@
        end(S)                        no stream is a part of it; every fork has to be joined
 
    An event of a capture stands for no work, then and later, until it is recorded anew. Whatever asks for one, waits for a stream of
-   the capture or for its device, or ties the capture to other work ends it: a breach here. */
+   the capture or for its device, or ties the capture to other work ends it: a breach here, and the capture is spoiled. */
 #include "tests/loopback/driver.h"
 
 static bool is_active_locked(uint64_t capture)
@@ -19,12 +19,36 @@ static bool is_active_locked(uint64_t capture)
     return object != NULL;
 }
 
-uint64_t loopback_capture_of(const loopback_object_t *stream)
+/* Ends a capture for all its streams, or all captures of a device. */
+static void spoil_locked(uint64_t capture, int device)
+{
+    for (loopback_object_t *object = loopback_driver.objects; object != NULL; object = object->next) {
+        bool is_meant = capture != 0 ? object->capture == capture : object->device == device;
+        if (object->kind == LOOPBACK_KIND_STREAM && object->capture != 0 && is_meant) {
+            object->is_spoiled = true;
+        }
+    }
+}
+
+uint64_t loopback_capture_of(const loopback_object_t *stream, bool *out_is_spoiled)
 {
     dao_mutex_lock(&loopback_driver.lock);
     uint64_t capture = stream->capture;
+    *out_is_spoiled = stream->is_spoiled;
     dao_mutex_unlock(&loopback_driver.lock);
     return capture;
+}
+
+bool loopback_capture_work(loopback_object_t *stream)
+{
+    dao_mutex_lock(&loopback_driver.lock);
+    bool is_captured = stream->capture != 0;
+    if (is_captured) {
+        stream->captured_count++;
+        stream->is_joined = false;
+    }
+    dao_mutex_unlock(&loopback_driver.lock);
+    return is_captured;
 }
 
 vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream)
@@ -35,6 +59,9 @@ vendorError_t loopback_capture_check(const char *call, int device, const loopbac
          object = object->next) {
         is_captured = is_captured || (!object->is_gone && object->kind == LOOPBACK_KIND_STREAM &&
                                       object->device == device && object->capture != 0);
+    }
+    if (is_captured) {
+        spoil_locked(stream != NULL ? stream->capture : 0, device);
     }
     dao_mutex_unlock(&loopback_driver.lock);
     if (!is_captured) {
@@ -49,6 +76,9 @@ vendorError_t loopback_capture_check_event(const char *call, const loopback_obje
     dao_mutex_lock(&loopback_driver.lock);
     bool is_captured = event->capture != 0;
     bool is_active = is_captured && is_active_locked(event->capture);
+    if (is_active) {
+        spoil_locked(event->capture, LOOPBACK_NO_DEVICE);
+    }
     dao_mutex_unlock(&loopback_driver.lock);
     if (is_active) {
         (void)loopback_breach(LOOPBACK_RULE_CAPTURED, call);
@@ -61,6 +91,7 @@ bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream
     dao_mutex_lock(&loopback_driver.lock);
     event->capture = stream->capture;
     event->recorded_on = stream;
+    event->captured_count = stream->captured_count;
     bool is_captured = stream->capture != 0;
     dao_mutex_unlock(&loopback_driver.lock);
     return is_captured;
@@ -77,7 +108,10 @@ bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *e
         stream->capture = event->capture;
         stream->is_forked = true;
     } else if (is_right && event->recorded_on != NULL && event->recorded_on->is_forked) {
-        event->recorded_on->is_joined = true;
+        bool has_all = event->captured_count == event->recorded_on->captured_count;
+        event->recorded_on->is_joined = event->recorded_on->is_joined || has_all;
+    } else if (!is_right) {
+        spoil_locked(stream->capture != 0 ? stream->capture : event->capture, LOOPBACK_NO_DEVICE);
     }
     dao_mutex_unlock(&loopback_driver.lock);
     *out_error = is_right ? vendorSuccess : loopback_breach(LOOPBACK_RULE_CAPTURED, "stream wait event");
@@ -103,16 +137,22 @@ vendorError_t loopback_capture_end(vendorStream_t handle, void **out_graph)
     bool is_joined = true;
     dao_mutex_lock(&loopback_driver.lock);
     uint64_t capture = origin->is_forked ? 0 : origin->capture;
+    bool is_spoiled = capture != 0 && origin->is_spoiled;
     for (loopback_object_t *object = loopback_driver.objects; capture != 0 && object != NULL;
          object = object->next) {
         if (object->kind == LOOPBACK_KIND_STREAM && object->capture == capture) {
             is_joined = is_joined && (!object->is_forked || object->is_joined);
             object->capture = 0;
+            object->is_spoiled = false;
             object->is_forked = false;
             object->is_joined = false;
         }
     }
     dao_mutex_unlock(&loopback_driver.lock);
+    if (is_spoiled) {
+        *out_graph = NULL;
+        return loopback_error(vendorErrorStreamCaptureUnsupported);
+    }
     *out_graph = capture != 0 && is_joined ? (void *)(uintptr_t)capture : NULL;
     return *out_graph != NULL ? vendorSuccess : loopback_breach(LOOPBACK_RULE_CAPTURED, "stream end capture");
 }

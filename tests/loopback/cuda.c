@@ -72,8 +72,11 @@ static cudaError_t get_capture(cudaStream_t stream, enum cudaStreamCaptureStatus
 {
     cudaError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error == cudaSuccess) {
-        *out_id = loopback_capture_of(loopback_stream(stream));
-        *out_status = *out_id != 0 ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+        bool is_spoiled;
+        *out_id = loopback_capture_of(loopback_stream(stream), &is_spoiled);
+        *out_status = is_spoiled     ? cudaStreamCaptureStatusInvalidated
+                      : *out_id != 0 ? cudaStreamCaptureStatusActive
+                                     : cudaStreamCaptureStatusNone;
     }
     return error;
 }

@@ -32,8 +32,11 @@ typedef struct loopback_object {
     uint64_t allowed; /* pools: the devices that may touch their memory, a bit each */
     int descriptor;   /* of memory that several processes have; DAO_NO_DESCRIPTOR */
     uint64_t capture; /* which one a stream is a part of, or an event was recorded in; 0: none. capture.c */
+    bool is_spoiled;  /* a stream of a capture that a call has ended */
     bool is_forked;   /* a stream that joined a capture which it did not begin ... */
-    bool is_joined;   /* ... and that is waited for there */
+    bool is_joined;   /* ... and that is waited for there, with all its work */
+    uint64_t
+        captured_count; /* of the work captured on a stream, and of that by the time an event was recorded there */
     struct loopback_object *recorded_on; /* an event: the stream */
 } loopback_object_t;
 
@@ -143,8 +146,11 @@ void loopback_share_end(loopback_object_t *share);
    breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
 
-/* Captures: capture.c. The number of a stream's; 0: none. */
-uint64_t loopback_capture_of(const loopback_object_t *stream);
+/* Captures: capture.c. The number of a stream's; 0: none; and whether a call has ended it. */
+uint64_t loopback_capture_of(const loopback_object_t *stream, bool *out_is_spoiled);
+
+/* Queues work on a stream, as far as a capture is concerned; true: that is all of it. */
+bool loopback_capture_work(loopback_object_t *stream);
 
 /* What waits for a stream, or for all of a device (NULL), must not meet a capture; nor what asks for an event. */
 vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream);

@@ -59,8 +59,11 @@ hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *o
 {
     hipError_t error = loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error == hipSuccess) {
-        *out_id = loopback_capture_of(loopback_stream(stream));
-        *out_status = *out_id != 0 ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+        bool is_spoiled;
+        *out_id = loopback_capture_of(loopback_stream(stream), &is_spoiled);
+        *out_status = is_spoiled     ? hipStreamCaptureStatusInvalidated
+                      : *out_id != 0 ? hipStreamCaptureStatusActive
+                                     : hipStreamCaptureStatusNone;
     }
     return error;
 }

@@ -31,7 +31,9 @@ loopback_error_t loopback_stream_capture(loopback_stream_t stream, uint64_t *out
     loopback_error_t error =
         loopback_begin_on("stream capture", loopback_stream(stream), LOOPBACK_KIND_STREAM);
     if (error == LOOPBACK_SUCCESS) {
-        *out_capture = loopback_capture_of(loopback_stream(stream));
+        bool is_spoiled;
+        uint64_t capture = loopback_capture_of(loopback_stream(stream), &is_spoiled);
+        *out_capture = is_spoiled ? DAO_CAPTURE_UNKNOWN : capture;
     }
     return error;
 }
