@@ -33,9 +33,8 @@
 #include "base/math.h"
 
 /* Beside the arena such a part more than was ever alive is used before memory of the arena is taken that is planned for others; and
-   such a part where they are larger than what asks. */
-#define ALLOWANCE_PART      32u
-#define ALLOWANCE_PART_MOST 20u
+   DAO_PLANNED_GROWTH_PART where they are larger than what asks. */
+#define ALLOWANCE_PART 32u
 
 /* A program is astray in an iteration once more than this part of its requests, STRAY_FREE_COUNT counted in, are in no plan or
    find their place taken. */
@@ -266,7 +265,8 @@ static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
                                      planned->arena.segment.size_bytes / BESIDE_PART;
 }
 
-/* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than it had to be. */
+/* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than it had to be. It is the
+   estimate of dao_planned_growth_room() without asking the inner allocator, as the lock is held: of blocks of iterations alone. */
 static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uint32_t part)
 {
     uint64_t arena_bytes = planned->arena.segment.size_bytes;
@@ -299,7 +299,7 @@ static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_g
         uint32_t life = count / UNPLANNED_LIFE_PART;
         until = planned->now + (life > UNPLANNED_LIFE_MIN ? life : UNPLANNED_LIFE_MIN);
     }
-    bool has_choice = may_go_beside(planned, size_bytes, ALLOWANCE_PART_MOST);
+    bool has_choice = may_go_beside(planned, size_bytes, DAO_PLANNED_GROWTH_PART);
     uint64_t most_harm = has_choice ? dao_planned_rounded(size_bytes) : UINT64_MAX;
     status = dao_planned_take_quiet(planned, until, most_harm, ask->request, out_grant);
     return status == DAO_ERR_LIMIT && !has_choice ? dao_planned_take_any(planned, ask->request, out_grant)

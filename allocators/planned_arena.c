@@ -33,11 +33,11 @@
 /* A place may have this part more than it had without plans before its waste is looked at more strictly. */
 #define USUAL_PART 64u
 
-/* Beside an arena that is a block a place may grow to this part more than it surely had without plans. */
-#define GROWTH_PART 20u
-
 /* An arena of less than the plan asks for is at least this part of it. */
 #define ARENA_PART_LEAST 2u
+
+/* Such an arena is replaced by a larger one where that has this part more. */
+#define ARENA_GAIN_PART 16u
 
 /* Requests that do not ask again after a refusal, at most. */
 #define REFUSAL_GAP_MAX 64u
@@ -83,8 +83,8 @@ static void window_prefault(dao_planned_t *planned, const dao_window_t *window, 
     }
     size_t new_bytes = (size_t)(size_bytes - done_bytes);
     if (planned->inner->ops->window_back(planned->inner, window, (size_t)done_bytes, new_bytes) == DAO_OK) {
-        dao_host_touch((char *)window->address + done_bytes, new_bytes);
-        planned->arena.touched_bytes = size_bytes;
+        bool is_done = dao_host_touch((char *)window->address + done_bytes, new_bytes);
+        planned->arena.touched_bytes = is_done ? size_bytes : done_bytes;
     } /* else pages are touched as they are needed */
 }
 
@@ -99,8 +99,9 @@ static dao_planned_usual_t usual_now(dao_planned_t *planned)
     return usual;
 }
 
-/* Without a plan the place had what it had before the first arena, and at least all that ever lived at one time. */
-uint64_t dao_planned_growth_room(dao_planned_t *planned)
+/* Gives how much the place may have, of which *out_reserved_bytes are there. Without a plan it had what it had before the first
+   arena, and at least all that ever lived at one time. */
+static uint64_t growth_most(dao_planned_t *planned, uint64_t *out_reserved_bytes)
 {
     dao_stats_t stats;
     planned->inner->ops->stats_get(planned->inner, &stats);
@@ -111,8 +112,15 @@ uint64_t dao_planned_growth_room(dao_planned_t *planned)
     uint64_t usual_bytes = planned->arena.usual.reserved_bytes;
     dao_spin_unlock(&planned->lock);
     uint64_t least_bytes = live_bytes > usual_bytes ? live_bytes : usual_bytes;
-    uint64_t most_bytes = least_bytes + least_bytes / GROWTH_PART;
-    return most_bytes > stats.reserved_bytes ? most_bytes - stats.reserved_bytes : 0;
+    *out_reserved_bytes = stats.reserved_bytes;
+    return least_bytes + least_bytes / DAO_PLANNED_GROWTH_PART;
+}
+
+uint64_t dao_planned_growth_room(dao_planned_t *planned)
+{
+    uint64_t reserved_bytes;
+    uint64_t most_bytes = growth_most(planned, &reserved_bytes);
+    return most_bytes > reserved_bytes ? most_bytes - reserved_bytes : 0;
 }
 
 /* Makes the part of the window in which plans are served as large as they ask for. */
@@ -151,13 +159,19 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
     return status;
 }
 
+/* Tells whether an arena may be smaller than the plan. */
+static bool takes_less(const dao_planned_t *planned)
+{
+    return planned->inner->ops->alloc_within != NULL && planned->served.bins == NULL;
+}
+
 /* Takes a block for an arena, where the place has room for it beside what lives there; or a smaller one, of which a part of the
    plan can be served. *request is what was taken. */
 static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
     dao_allocator_t *inner = planned->inner;
-    if (inner->ops->alloc_within == NULL || planned->served.bins != NULL) {
+    if (!takes_less(planned)) {
         return inner->ops->alloc(inner, request, out_grant);
     }
     uint64_t room_bytes = dao_planned_growth_room(planned) & ~(DAO_PAGE_BYTES - 1);
@@ -227,6 +241,56 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     arena_show(planned, grant.address, (size_t)rounded_bytes);
     dao_spin_unlock(&planned->lock);
     return DAO_OK;
+}
+
+/* A walk over all that the inner allocator has, as it is without the arena. */
+typedef struct idle_walk {
+    const char *arena;
+    uint64_t hole_bytes, largest_hole_bytes;
+    uint64_t segment_bytes,
+        idle_segments_bytes; /* of the one at hand; of those in which nothing else lives */
+    bool is_used;            /* the one at hand is */
+} idle_walk_t;
+
+static void segment_end(idle_walk_t *walk)
+{
+    walk->idle_segments_bytes += walk->is_used ? 0 : walk->segment_bytes;
+    walk->segment_bytes = walk->hole_bytes = 0;
+    walk->is_used = false;
+}
+
+static void look_at_block(const dao_block_t *block, void *user)
+{
+    idle_walk_t *walk = user;
+    bool is_idle = block->state == DAO_BLOCK_STATE_FREE || block->address == walk->arena;
+    if (block->begins_segment) {
+        segment_end(walk);
+    }
+    walk->segment_bytes += block->block_bytes;
+    walk->hole_bytes = is_idle ? walk->hole_bytes + block->block_bytes : 0;
+    if (walk->hole_bytes > walk->largest_hole_bytes) {
+        walk->largest_hole_bytes = walk->hole_bytes;
+    }
+    walk->is_used |= !is_idle;
+}
+
+/* A new arena would be the largest hole, or what the place may grow by once idle segments are given back. */
+bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes)
+{
+    const dao_segment_t *segment = &planned->arena.segment;
+    if (segment->range == NULL || !takes_less(planned) || segment->size_bytes >= size_bytes ||
+        segment->size_bytes < size_bytes / ARENA_PART_LEAST) {
+        return true;
+    }
+    idle_walk_t walk = {.arena = segment->address};
+    planned->inner->ops->walk_all(planned->inner, look_at_block, &walk);
+    segment_end(&walk);
+    uint64_t reserved_bytes;
+    uint64_t most_bytes = growth_most(planned, &reserved_bytes) + walk.idle_segments_bytes;
+    uint64_t next_bytes = most_bytes > reserved_bytes ? most_bytes - reserved_bytes : 0;
+    next_bytes = next_bytes > walk.largest_hole_bytes ? next_bytes : walk.largest_hole_bytes;
+    return next_bytes >= size_bytes ||
+           next_bytes >= segment->size_bytes + segment->size_bytes / ARENA_GAIN_PART;
 }
 
 bool dao_planned_arena_give(dao_planned_t *planned)

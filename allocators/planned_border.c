@@ -155,11 +155,13 @@ static void arena_fit(dao_planned_t *planned)
     uint64_t wanted_bytes = planned->served.arena_bytes;
     bool is_draining = false;
     if (!arena_fits(planned, wanted_bytes) && planned->number >= planned->arena_retry) {
-        is_draining = !dao_planned_arena_give(planned);
+        bool is_due = planned->is_draining || dao_planned_arena_is_due(planned, wanted_bytes);
+        is_draining = is_due && !dao_planned_arena_give(planned);
         bool is_wanted = !is_draining && wanted_bytes > 0;
-        bool is_taken =
-            is_wanted && dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes) == DAO_OK;
-        planned->stats.failed_count += is_wanted && !is_taken;
+        if (is_due && is_wanted) {
+            dao_status_t status = dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes);
+            planned->stats.failed_count += status != DAO_OK;
+        }
         if (is_wanted && !arena_fits(planned, wanted_bytes)) { /* there is none, or a small one */
             planned->arena_retry = planned->number + planned->arena_gap;
             planned->arena_gap = planned->arena_gap < ARENA_GAP_MAX ? 2 * planned->arena_gap : ARENA_GAP_MAX;

@@ -13,6 +13,9 @@
 #include "planning/outlook.h"
 #include "planning/script.h"
 
+/* Beside an arena that is a block a place may grow to this part more than it surely had without plans. */
+#define DAO_PLANNED_GROWTH_PART 20u
+
 /* What a place had before it was served from a plan for the first time. */
 typedef struct dao_planned_usual {
     uint64_t reserved_bytes;
@@ -172,6 +175,10 @@ static inline bool dao_planned_has_window(const dao_planned_t *planned)
    much less; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
                                                   uint64_t alignment_bytes);
+
+/* Tells whether the arena is to be given back for one of so many bytes: not where it is a part of what the plan asks for, and a
+   new one would be hardly larger. The border is held, the lock is not. */
+bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes);
 
 /* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the lock is not. */
 bool dao_planned_arena_give(dao_planned_t *planned);

@@ -66,8 +66,7 @@ static int place_on_nodes(const dao_host_memory_config_t *policy, void *address,
     return result == 0 ? 0 : errno;
 }
 
-/* Takes all pages by the system's call for it. */
-static bool populate(void *address, size_t size_bytes)
+bool dao_host_touch(void *address, size_t size_bytes)
 {
 #if defined(MADV_POPULATE_WRITE)
     return madvise(address, size_bytes, MADV_POPULATE_WRITE) == 0;
@@ -78,15 +77,10 @@ static bool populate(void *address, size_t size_bytes)
 #endif
 }
 
-void dao_host_touch(void *address, size_t size_bytes)
-{
-    (void)populate(address, size_bytes); /* else pages are taken as they are needed */
-}
-
 /* Takes all pages of new memory. */
 static void touch_all(char *address, size_t size_bytes)
 {
-    if (populate(address, size_bytes)) {
+    if (dao_host_touch(address, size_bytes)) {
         return;
     }
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);

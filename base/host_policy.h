@@ -4,6 +4,7 @@
 
 #include <dao/host_memory.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What the system has refused: errno, or 0. */
@@ -17,8 +18,8 @@ typedef struct dao_host_refusals {
 void *dao_host_map_by(const dao_host_memory_config_t *policy, size_t size_bytes, size_t alignment_bytes,
                       dao_host_refusals_t *out_refusals);
 
-/* Takes all pages of memory that is mapped, contents unchanged, so that nobody waits for them later; what the system refuses is
-   left out. Nothing is done where the system has no call for it. */
-void dao_host_touch(void *address, size_t size_bytes);
+/* Takes all pages of memory that is mapped, contents unchanged, so that nobody waits for them later. Tells whether it did: the
+   system may refuse some, or have no call for it (Linux before 5.14). */
+bool dao_host_touch(void *address, size_t size_bytes);
 
 #endif

@@ -316,6 +316,69 @@ static void a_step_that_went_astray_is_forgotten(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
+/* A step of a few large blocks, all alive at one time. */
+static void large_step(void)
+{
+    enum { BLOCK_COUNT = 4 };
+    void *blocks[BLOCK_COUNT];
+    step_begin();
+    for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
+        blocks[i] = take(16 * MIB);
+    }
+    for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
+        give(blocks[i]);
+    }
+    step_end();
+}
+
+/* Learns a large step, and leaves the place with one segment that has two holes around a block, which it gives. */
+static void *learn_and_part(size_t front_bytes, size_t back_bytes)
+{
+    size_t released_bytes;
+    large_step();
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    give(take(front_bytes + 4 * MIB + back_bytes));
+    CU_ASSERT_EQUAL(reserved_now(), front_bytes + 4 * MIB + back_bytes);
+    void *front = take(front_bytes);
+    void *middle = take(4 * MIB);
+    give(front);
+    return middle;
+}
+
+static void an_arena_may_be_a_part_of_the_plan(void)
+{
+    if (page_bytes != 0) { /* a window is as large as the plan */
+        return;
+    }
+    void *middle = learn_and_part(50 * MIB, 0);
+    for (int i = 0; i < 8; i++) {
+        large_step();
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, 3);
+        CU_ASSERT_TRUE(serving_now().arena_bytes > 0 && serving_now().arena_bytes < serving_now().plan_bytes);
+        CU_ASSERT_EQUAL(dao_planned_of(allocator)->arena.take_count,
+                        1); /* it is not taken again for nothing */
+    }
+    CU_ASSERT_EQUAL(serving_now().failed_count, 0);
+    give(middle);
+    for (int i = 0; i < 16; i++) { /* it is looked at now and then */
+        large_step();
+    }
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4);
+    CU_ASSERT_EQUAL(dao_planned_of(allocator)->arena.take_count, 2);
+}
+
+static void less_than_half_of_the_plan_is_no_arena(void)
+{
+    if (page_bytes != 0) { /* a window is as large as the plan */
+        return;
+    }
+    void *middle = learn_and_part(24 * MIB, 24 * MIB);
+    large_step();
+    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    CU_ASSERT_EQUAL(serving_now().failed_count, 1);
+    give(middle);
+}
+
 /* A plan is replaced while a block of the one before lives, and the next step goes astray, in blocks that nobody knows. */
 static void an_arena_that_is_to_go_is_not_filled_again(void)
 {
@@ -667,6 +730,8 @@ static CU_TestInfo tests[] = {
     {"a range in use is not given twice", a_range_in_use_is_not_given_twice},
     {"a step that deviates grows the place by little", a_step_that_deviates_grows_the_place_by_little},
     {"a step that went astray is forgotten", a_step_that_went_astray_is_forgotten},
+    {"an arena may be a part of the plan", an_arena_may_be_a_part_of_the_plan},
+    {"less than half of the plan is no arena", less_than_half_of_the_plan_is_no_arena},
     {"an arena that is to go is not filled again", an_arena_that_is_to_go_is_not_filled_again},
     {"blocks may outlive a step", blocks_may_outlive_a_step},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},
