@@ -102,6 +102,7 @@ void dao_meter_start(dao_meter_t *meter)
         meter->copies[lane].count = 0;
         meter->next[lane] = meter->timeline->lanes[lane].issued + 1;
     }
+    meter->first_kernel = meter->next[DAO_STREAM_ROLE_COMPUTE];
 }
 
 void dao_meter_stop(dao_meter_t *meter)
@@ -360,14 +361,23 @@ static void note_links(dao_meter_t *meter)
     }
 }
 
+/* Tells whether the origin is in the past: it is before the step's first kernel. */
+static bool has_origin_come(const dao_meter_t *meter)
+{
+    const dao_lane_t *compute = &meter->timeline->lanes[DAO_STREAM_ROLE_COMPUTE];
+    bool is_without_kernels =
+        meter->state == DAO_METER_DRAINING && meter->end[DAO_STREAM_ROLE_COMPUTE] < meter->first_kernel;
+    return compute->completed >= meter->first_kernel || is_without_kernels;
+}
+
 void dao_meter_collect(dao_meter_t *meter)
 {
     bool is_done = meter->state == DAO_METER_DRAINING;
     if (meter->state != DAO_METER_RUNNING && meter->state != DAO_METER_DRAINING) {
         return;
     }
-    if (meter->timeline->ops->event_query(meter->origin) == DAO_ERR_NOT_READY) {
-        return; /* none of the step's kernels has ended either */
+    if (!has_origin_come(meter)) {
+        return;
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         const dao_lane_t *lane = &meter->timeline->lanes[i];

@@ -54,6 +54,7 @@ typedef struct dao_meter {
     dao_meter_slot_t *slots[DAO_STREAM_ROLE_COUNT];
     uint64_t next[DAO_STREAM_ROLE_COUNT]; /* number of the operation that is looked at next */
     uint64_t end[DAO_STREAM_ROLE_COUNT];  /* while draining: of the last one */
+    uint64_t first_kernel;                /* number of the step's first one */
 
     uint64_t *kernel_ns;
     uint32_t kernel_count, kernel_capacity;
