@@ -111,7 +111,7 @@ static uint64_t growth_most(dao_planned_t *planned, uint64_t *out_reserved_bytes
     uint64_t live_bytes = other_bytes + planned->peak_live_bytes;
     uint64_t usual_bytes = planned->arena.usual.reserved_bytes;
     dao_spin_unlock(&planned->lock);
-    uint64_t least_bytes = live_bytes > usual_bytes ? live_bytes : usual_bytes;
+    uint64_t least_bytes = dao_larger(live_bytes, usual_bytes);
     *out_reserved_bytes = stats.reserved_bytes;
     return least_bytes + least_bytes / DAO_PLANNED_GROWTH_PART;
 }
@@ -179,7 +179,7 @@ static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *requ
     if (status != DAO_OK) {
         dao_stats_t stats;
         inner->ops->stats_get(inner, &stats);
-        uint64_t most_bytes = stats.largest_hole_bytes > room_bytes ? stats.largest_hole_bytes : room_bytes;
+        uint64_t most_bytes = dao_larger(stats.largest_hole_bytes, room_bytes);
         most_bytes = most_bytes > request->alignment_bytes ? most_bytes - request->alignment_bytes : 0;
         if (most_bytes < request->size_bytes / ARENA_PART_LEAST) {
             return dao_error(DAO_ERR_LIMIT,
@@ -268,9 +268,7 @@ static void look_at_block(const dao_block_t *block, void *user)
     }
     walk->segment_bytes += block->block_bytes;
     walk->hole_bytes = is_idle ? walk->hole_bytes + block->block_bytes : 0;
-    if (walk->hole_bytes > walk->largest_hole_bytes) {
-        walk->largest_hole_bytes = walk->hole_bytes;
-    }
+    walk->largest_hole_bytes = dao_larger(walk->largest_hole_bytes, walk->hole_bytes);
     walk->is_used |= !is_idle;
 }
 
@@ -288,7 +286,7 @@ bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes)
     uint64_t reserved_bytes;
     uint64_t most_bytes = growth_most(planned, &reserved_bytes) + walk.idle_segments_bytes;
     uint64_t next_bytes = most_bytes > reserved_bytes ? most_bytes - reserved_bytes : 0;
-    next_bytes = next_bytes > walk.largest_hole_bytes ? next_bytes : walk.largest_hole_bytes;
+    next_bytes = dao_larger(next_bytes, walk.largest_hole_bytes);
     return next_bytes >= size_bytes ||
            next_bytes >= segment->size_bytes + segment->size_bytes / ARENA_GAIN_PART;
 }

@@ -550,6 +550,18 @@ static inline dao_range_request_t wish_of(const dao_block_request_t *request)
                                  .stream = request->stream};
 }
 
+/* Ends a request whose bytes were charged: counts its block, or gives the charge back. Gives the status. */
+static inline dao_status_t account(dao_segments_t *segments, const dao_block_request_t *request,
+                                   uint64_t block_bytes, dao_status_t status)
+{
+    if (status == DAO_OK) {
+        dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
+    } else {
+        dao_ledger_refund(segments->ledger, request, block_bytes);
+    }
+    return status;
+}
+
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant)
 {
@@ -568,12 +580,8 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     if (status == DAO_ERR_LIMIT) {
         status = place_slowly(segments, request, &wish, out_grant);
     }
-    if (status != DAO_OK) {
-        dao_ledger_refund(segments->ledger, request, block_bytes);
-        return fail(segments, request, status);
-    }
-    dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
-    return DAO_OK;
+    status = account(segments, request, block_bytes, status);
+    return status == DAO_OK ? DAO_OK : fail(segments, request, status);
 }
 
 dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
@@ -593,12 +601,7 @@ dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block
             grow_within(segments, bytes_with_alignment(wish.size_bytes, wish.alignment_bytes), growth_bytes);
         status = status == DAO_OK ? place(segments, &wish, out_grant) : status;
     }
-    if (status != DAO_OK) {
-        dao_ledger_refund(segments->ledger, request, wish.size_bytes);
-        return DAO_ERR_LIMIT;
-    }
-    dao_ledger_count_alloc(segments->ledger, request, (size_t)wish.size_bytes);
-    return DAO_OK;
+    return account(segments, request, wish.size_bytes, status) == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
 }
 
 /* An address where no block begins: was it ever one? The statuses of dao_allocator_ops_t.free. */

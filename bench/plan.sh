@@ -1,13 +1,10 @@
 #!/bin/sh
 # Takes the figures of docs/planning.md anew and puts them between its marks. Takes some ten minutes.
-# Usage: bench/plan.sh [BUILD] ; BUILD is a release build (default: build/release).
-# DAO_BENCH_DATA is the folder of instances (default: ../shared/data beside the project).
+# Usage: bench/plan.sh [BUILD] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:-$root/build/release}
-: "${DAO_BENCH_DATA:=$root/../shared/data}"
-doc=$root/docs/planning.md
-cd "$root"
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+doc=docs/planning.md
 . bench/document.sh
 
 # rows FIELD...: those fields of the objects of a JSON array, a row of a table each.

@@ -1,14 +1,11 @@
 #!/bin/sh
 # Takes the figures of docs/swap.md anew and puts them between its marks. Takes some three minutes, on a machine that has nothing
 # else to do: the set `device` runs for real.
-# Usage: bench/swap.sh [BUILD] ; BUILD is a release build (default: build/release).
-# DAO_BENCH_DATA is the folder of recorded steps (default: ../shared/data beside the project).
+# Usage: bench/swap.sh [BUILD] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:-$root/build/release}
-: "${DAO_BENCH_DATA:=$root/../shared/data}"
-doc=$root/docs/swap.md
-cd "$root"
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+doc=docs/swap.md
 . bench/document.sh
 
 # swap_set NAME: a set's table, as the command prints it.

@@ -112,6 +112,17 @@ static void give(void *block, dao_stream_t *stream)
     CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
 }
 
+/* Gives a small block that a lease retains. */
+static char *take_retained(dao_lease_t **out_lease)
+{
+    char *block = dao_alloc(device, SMALL_BYTES);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, out_lease), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_retain(*out_lease, block), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_commit(*out_lease), DAO_OK);
+    return block;
+}
+
 /* Another thread's allocations and frees, which ask the device's events meanwhile. */
 static void *act(void *user)
 {
@@ -302,11 +313,7 @@ static void what_would_have_to_wait_is_refused(void)
 {
     dao_lease_t *lease = NULL;
     begin();
-    char *retained = dao_alloc(device, SMALL_BYTES);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(retained);
-    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_lease_retain(lease, retained), DAO_OK);
-    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    char *retained = take_retained(&lease);
     char *small = dao_alloc(device, SMALL_BYTES);
     CU_ASSERT_PTR_NOT_NULL_FATAL(small);
     char *pinned = dao_alloc(dao_place_of(dao_pinned_place(0)), 2 * SMALL_BYTES);
@@ -348,11 +355,7 @@ static void a_free_that_is_refused_is_no_event(void)
     size_t count = 0;
     uint64_t lost = 0;
     begin();
-    char *retained = dao_alloc(device, SMALL_BYTES);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(retained);
-    CU_ASSERT_EQUAL_FATAL(dao_lease_begin(device, &lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_lease_retain(lease, retained), DAO_OK);
-    CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
+    char *retained = take_retained(&lease);
     capture();
     CU_ASSERT_EQUAL(dao_free_async(device, retained, captured), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_events_start(device, EVENT_COUNT), DAO_OK);

@@ -414,6 +414,11 @@ static const dao_command_t *find_other(const char *what)
     return NULL;
 }
 
+static int unknown_subject(const char *command, const char *what)
+{
+    return dao_usage_error(command, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can", what);
+}
+
 static int run_bench(const dao_command_t *command, int argc, char **argv)
 {
     settings_t settings = {0};
@@ -424,16 +429,14 @@ static int run_bench(const dao_command_t *command, int argc, char **argv)
     if (other != NULL) {
         return other->run(other, argc - 1, argv + 1);
     }
-    if (argc > 0 && argv[0][0] != '-' && strcmp(argv[0], SUBJECT) != 0) {
-        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can",
-                               argv[0]);
+    if (argc > 0 && argv[0][0] != '-' && strcmp(argv[0], SUBJECT) != 0) { /* before --help */
+        return unknown_subject(command->name, argv[0]);
     }
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
     if (strcmp(arguments[0], SUBJECT) != 0) { /* behind options */
-        return dao_usage_error(command->name, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can",
-                               arguments[0]);
+        return unknown_subject(command->name, arguments[0]);
     }
     exit_code = read_settings(command->name, &settings, &bench);
     if (exit_code != DAO_EXIT_OK) {
@@ -461,7 +464,7 @@ const dao_command_t dao_command_bench = {
         "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
         "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
         "  c cd            a training step of 220 layers; the same with a batch that changes\n"
-        "  d               sizes and lives as of a language model\n"
+        "  d               sizes and lives as in training a large transformer\n"
         "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
     .options = options,
     .least_arguments = 1,

@@ -264,7 +264,7 @@ static void note_tier(dao_swap_tier_t *link, const dao_meter_link_t *in, const d
     }
     fill_directions(link);
     if (in->count > 0 || out->count > 0) {
-        link->latency_ns = in_latency_ns > out_latency_ns ? in_latency_ns : out_latency_ns;
+        link->latency_ns = dao_larger(in_latency_ns, out_latency_ns);
     }
 }
 

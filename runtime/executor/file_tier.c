@@ -57,7 +57,7 @@ size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
     uint64_t bytes = share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
     uint64_t large_bytes =
         share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
-    bytes = large_bytes > bytes ? large_bytes : bytes;
+    bytes = dao_larger(bytes, large_bytes);
     return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
 }
 
