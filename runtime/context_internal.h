@@ -27,6 +27,7 @@ typedef struct dao_registration dao_registration_t; /* host_register.c */
    context, by every runtime and by every memory handle. */
 typedef struct dao_core {
     const dao_backend_ops_t *ops;
+    dao_config_t config; /* as it was started, what is 0 not filled in */
     dao_backend_t *backend;
     int32_t device_count;
     uint32_t fork_count;                    /* forks before the start */
