@@ -27,6 +27,7 @@ typedef struct dao_registration dao_registration_t; /* host_register.c */
    context, by every runtime and by every memory handle. */
 typedef struct dao_core {
     const dao_backend_ops_t *ops;
+    dao_config_t config; /* as it was started, what is 0 not filled in */
     dao_backend_t *backend;
     int32_t device_count;
     uint32_t fork_count;                    /* forks before the start */
@@ -126,7 +127,9 @@ typedef struct dao_deferred {
     dao_backend_event_t *event; /* recorded behind the last use */
     dao_stream_t *stream;       /* on which it is to be recorded, when the stream's capture has ended, with a
                                    reference; NULL: it is recorded */
-    dao_handle_t *container;    /* buried when the block is freed */
+    uint64_t
+        passed_by; /* the latest dao_runtime_drain_all() that left it, as the stream was being captured; 0: none */
+    dao_handle_t *container; /* buried when the block is freed */
 } dao_deferred_t;
 
 /* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event stands for nothing. */
