@@ -20,6 +20,7 @@
 #include "planning/swap_cycle.h"
 #include "planning/swap_layout.h"
 #include "planning/swap_split.h"
+#include "planning/swap_spread.h"
 #include "planning/swap_tiers.h"
 #include "planning/swap_timing.h"
 
@@ -53,7 +54,11 @@ static const dao_swap_variant_t variants[] = {
     {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
 };
 
-#define VARIANT_COUNT (sizeof(variants) / sizeof(variants[0]))
+/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see swap_spread.h. */
+static const uint32_t ahead_parts[] = {64, 16};
+
+#define CHOICE_COUNT  (sizeof(variants) / sizeof(variants[0]))
+#define VARIANT_COUNT (CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]))
 
 /* A grain, what its variants are worked out in, and the best of them. */
 typedef struct grain {
@@ -171,12 +176,23 @@ static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
                             : status;
 }
 
+/* Decides who leaves. */
+static dao_status_t choose(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+{
+    uint64_t step_ns;
+    if (variant < CHOICE_COUNT) {
+        return dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
+                               grain->gaps, &step_ns);
+    }
+    dao_swap_spread(&grain->parts, capacity_bytes, capacity_bytes / ahead_parts[variant - CHOICE_COUNT],
+                    grain->gaps);
+    return DAO_OK;
+}
+
 /* Works a variant out for a capacity, into its grain. */
 static dao_status_t time_variant(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
 {
-    uint64_t step_ns;
-    dao_status_t status = dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant],
-                                          CHOOSE_STEP_COUNT, grain->gaps, &step_ns);
+    dao_status_t status = choose(grain, variant, capacity_bytes);
     status = status == DAO_OK ? dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps) : status;
     return status == DAO_OK ? time_gaps(grain, capacity_bytes) : status;
 }
@@ -195,7 +211,8 @@ static dao_status_t time_variants(search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
     for (uint32_t g = 0; g < search->grain_count; g++) {
-        for (uint32_t v = 0; v < VARIANT_COUNT && status == DAO_OK; v++) {
+        uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
+        for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
             grain_t *grain = &search->grains[g];
             status = time_variant(grain, v, search->capacity_bytes);
             if (status == DAO_ERR_HOST_FULL) {

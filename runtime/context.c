@@ -197,6 +197,7 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
                          sizeof(*core));
     }
     core->ops = ops;
+    core->config = *config;
     core->event_rings = event_rings;
     core->fork_count = atomic_load(&context.fork_count);
     atomic_init(&core->reference_count, 1);
@@ -247,6 +248,53 @@ static dao_status_t log_level_find(const dao_config_t *config, dao_log_level_t *
         }
     }
     return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write error, warning, info or debug", text);
+}
+
+/* The settings that are numbers, as messages name them; but for host.numa_node, of which 0 is one like any other. */
+#define SETTING_LIST(X)                                                                                      \
+    X(cpu.device_count)                                                                                      \
+    X(cpu.device_bytes)                                                                                      \
+    X(cpu.h2d_bytes_per_second)                                                                              \
+    X(cpu.d2h_bytes_per_second)                                                                              \
+    X(cpu.copy_latency_ns)                                                                                   \
+    X(cpu.half_duplex)                                                                                       \
+    X(cpu.no_page_mapping)                                                                                   \
+    X(host.numa)                                                                                             \
+    X(host.huge_pages)                                                                                       \
+    X(host.prefault)                                                                                         \
+    X(host_limit_bytes)                                                                                      \
+    X(log_level)                                                                                             \
+    X(hardening)                                                                                             \
+    X(quarantine_bytes)                                                                                      \
+    X(device_strategy)
+
+static dao_status_t other_setting_error(const char *name, uint64_t wanted, uint64_t started)
+{
+    return dao_error(DAO_ERR_BUSY,
+                     "dao_init: %s is %" PRIu64 ", but the library was started with %" PRIu64
+                     " (0: nothing was said); say it in the first dao_init(), before any other call",
+                     name, wanted, started);
+}
+
+/* Checks what a later dao_init() asks for against what the library was started with. */
+static dao_status_t settings_check(const dao_config_t *wanted, const dao_config_t *started)
+{
+#define SETTING_CHECK(setting)                                                                               \
+    if (wanted->setting != 0 && wanted->setting != started->setting) {                                       \
+        return other_setting_error(#setting, (uint64_t)wanted->setting, (uint64_t)started->setting);         \
+    }
+    SETTING_LIST(SETTING_CHECK)
+#undef SETTING_CHECK
+    if (wanted->host.numa == DAO_NUMA_NODE && wanted->host.numa_node != started->host.numa_node) {
+        return other_setting_error("host.numa_node", (uint64_t)wanted->host.numa_node,
+                                   (uint64_t)started->host.numa_node);
+    }
+    if (wanted->log_callback != NULL &&
+        (wanted->log_callback != started->log_callback || wanted->log_user != started->log_user)) {
+        return dao_error(DAO_ERR_BUSY, "dao_init: log_callback or log_user is another than the library was "
+                                       "started with; say it in the first dao_init(), before any other call");
+    }
+    return DAO_OK;
 }
 
 /* ---- starting ---- */
@@ -357,6 +405,8 @@ static dao_status_t init_locked(const dao_config_t *config, const dao_backend_op
         status = start_locked(config, ops);
     } else if (atomic_load(&dao_started.core)->ops != ops) {
         status = dao_error(DAO_ERR_BUSY, "the library is started with another table of the backend");
+    } else if (config != NULL) {
+        status = settings_check(config, &atomic_load(&dao_started.core)->config);
     }
     if (status == DAO_OK) {
         context.init_count++;

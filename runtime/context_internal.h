@@ -27,6 +27,7 @@ typedef struct dao_registration dao_registration_t; /* host_register.c */
    context, by every runtime and by every memory handle. */
 typedef struct dao_core {
     const dao_backend_ops_t *ops;
+    dao_config_t config; /* as it was started, what is 0 not filled in */
     dao_backend_t *backend;
     int32_t device_count;
     uint32_t fork_count;                    /* forks before the start */
@@ -99,6 +100,13 @@ static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
    there, with a message. */
 DAO_NODISCARD dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place);
 
+/* Both: the library is started, has this place, and gives the core. */
+DAO_NODISCARD static inline dao_status_t dao_place_enter(dao_place_t place, dao_core_t **out_core)
+{
+    dao_status_t status = dao_context_enter(out_core);
+    return status == DAO_OK ? dao_place_check(*out_core, place) : status;
+}
+
 dao_core_t *dao_core_retain(dao_core_t *core); /* gives its argument back */
 void dao_core_release(dao_core_t *core);       /* the last one closes the backend */
 
@@ -126,7 +134,9 @@ typedef struct dao_deferred {
     dao_backend_event_t *event; /* recorded behind the last use */
     dao_stream_t *stream;       /* on which it is to be recorded, when the stream's capture has ended, with a
                                    reference; NULL: it is recorded */
-    dao_handle_t *container;    /* buried when the block is freed */
+    uint64_t
+        passed_by; /* the latest dao_runtime_drain_all() that left it, as the stream was being captured; 0: none */
+    dao_handle_t *container; /* buried when the block is freed */
 } dao_deferred_t;
 
 /* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event stands for nothing. */

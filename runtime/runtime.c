@@ -40,6 +40,7 @@ struct dao_runtime_private {
     /* guarded by the lock */
     dao_deferred_t *first;
     dao_deferred_t *last;
+    uint64_t pass; /* the latest dao_runtime_drain_all(), from 1 */
     dao_backend_event_t *spare_events[SPARE_COUNT];
     uint32_t spare_count;
 };
@@ -500,21 +501,52 @@ void dao_runtime_drain_some(dao_runtime_t *runtime)
     (void)dao_error_restore(&record);
 }
 
+static uint64_t pass_begin(struct dao_runtime_private *own)
+{
+    dao_mutex_lock(&own->lock);
+    uint64_t pass = ++own->pass;
+    dao_mutex_unlock(&own->lock);
+    return pass;
+}
+
+/* Takes the first free off the list that no pass from this one on has found under capture: the others stay where other threads
+   find them. False: there is none, nor in the hands of another thread; true with NULL: there may be one in such hands. */
+static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_t **out_deferred)
+{
+    struct dao_runtime_private *own = runtime->own;
+    dao_mutex_lock(&own->lock);
+    uint64_t passed_count = 0;
+    dao_deferred_t *before = NULL;
+    dao_deferred_t *deferred = own->first;
+    for (; deferred != NULL && deferred->passed_by >= pass; deferred = deferred->next) {
+        before = deferred;
+        passed_count++;
+    }
+    if (deferred != NULL) {
+        *(before != NULL ? &before->next : &own->first) = deferred->next;
+        own->last = own->last == deferred ? before : own->last;
+    }
+    bool is_left = atomic_load(&runtime->deferred_count) > passed_count;
+    dao_mutex_unlock(&own->lock);
+    *out_deferred = deferred;
+    return is_left;
+}
+
 void dao_runtime_drain_all(dao_runtime_t *runtime)
 {
     struct dao_runtime_private *own = runtime->own;
-    uint64_t captured_count = 0; /* these have gone to the end of the list: each is looked at once */
+    uint64_t pass = pass_begin(own);
+    dao_deferred_t *deferred;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    while (atomic_load(&runtime->deferred_count) > captured_count) {
-        dao_deferred_t *deferred = list_take(own, 1); /* the others stay where other threads find them */
+    while (pass_take(runtime, pass, &deferred)) {
         if (deferred == NULL) {
-            dao_thread_yield(); /* the rest is in the hands of another thread */
+            dao_thread_yield();
         } else if (wait_for_deferred(runtime, deferred)) {
             carry_out(runtime, deferred);
         } else {
+            deferred->passed_by = pass;
             list_append(own, deferred);
-            captured_count++;
         }
     }
     (void)dao_error_restore(&record);

@@ -12,7 +12,7 @@
 #include "allocators/buddy.h"
 #include "base/error.h"
 #include "base/sync.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/context_internal.h"
 #include "tests/support/capture.h"
 #include "tests/support/suite.h"
 
@@ -31,6 +31,11 @@ static dao_backend_ops_t ops;
 static bool begins_meanwhile; /* a capture, behind the question whether there is one */
 static bool fails_to_record;
 static uint32_t stream_wait_count;
+static dao_backend_event_t *captured_event; /* the latest of the stream that is captured */
+static bool others_seem_busy;               /* events of the other streams have not finished, for who asks */
+static bool stops_meanwhile; /* the capture, in the first wait for an event; another thread looks then */
+static void stop(void);
+static void act_elsewhere(void);
 
 static dao_status_t stream_capture(dao_backend_stream_t *stream, uint64_t *out_capture)
 {
@@ -44,8 +49,25 @@ static dao_status_t stream_capture(dao_backend_stream_t *stream, uint64_t *out_c
 
 static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_t *stream)
 {
+    captured_event = stream == captured->backend ? event : captured_event;
     return fails_to_record ? dao_error(DAO_ERR_BACKEND, "failed on purpose")
                            : dao_backend_ops()->event_record(event, stream);
+}
+
+static dao_status_t event_query(dao_backend_event_t *event)
+{
+    return others_seem_busy && event != captured_event ? DAO_ERR_NOT_READY
+                                                       : dao_backend_ops()->event_query(event);
+}
+
+static dao_status_t event_synchronize(dao_backend_event_t *event)
+{
+    if (stops_meanwhile) {
+        stops_meanwhile = false;
+        stop();
+        act_elsewhere();
+    }
+    return dao_backend_ops()->event_synchronize(event);
 }
 
 static dao_status_t stream_synchronize(dao_backend_stream_t *stream)
@@ -63,6 +85,8 @@ static void begin(void)
     ops = *dao_backend_ops();
     ops.stream_capture = stream_capture;
     ops.event_record = event_record;
+    ops.event_query = event_query;
+    ops.event_synchronize = event_synchronize;
     ops.stream_synchronize = stream_synchronize;
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &ops), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &captured), DAO_OK);
@@ -143,12 +167,17 @@ static void act_elsewhere(void)
     dao_thread_join(&thread);
 }
 
-/* Releases a new handle of the stream that is captured. */
-static void release_one(size_t size_bytes)
+/* Releases a new handle of a stream. */
+static void release_of(size_t size_bytes, dao_stream_t *stream)
 {
     dao_memory_t *memory = NULL;
-    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, size_bytes, captured, &memory), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, size_bytes, stream, &memory), DAO_OK);
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+}
+
+static void release_one(size_t size_bytes)
+{
+    release_of(size_bytes, captured);
 }
 
 static uint64_t deferred_count(void)
@@ -290,6 +319,24 @@ static void an_event_that_fails_behind_a_capture_is_recorded_later(void)
     end();
 }
 
+/* Who waits for all frees goes on to the last one, whatever another thread carries out of those that it has passed over. */
+static void a_wait_for_frees_is_not_ended_by_another_threads_look(void)
+{
+    begin();
+    capture();
+    others_seem_busy = true;
+    release_one(SMALL_BYTES);
+    release_of(SMALL_BYTES, other);
+    release_of(CAPACITY_BYTES / 2, other);
+    CU_ASSERT_EQUAL(deferred_count(), 3);
+    stops_meanwhile = true;
+    dao_runtime_drain_all(captured->runtime);
+    CU_ASSERT_FALSE(stops_meanwhile);
+    CU_ASSERT_EQUAL(deferred_count(), 0);
+    others_seem_busy = false;
+    end();
+}
+
 /* Whoever made the stream may destroy it then. */
 static void what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed(void)
 {
@@ -384,6 +431,8 @@ static CU_TestInfo tests[] = {
     {"a capture that begins meanwhile is seen", a_capture_that_begins_meanwhile_is_seen},
     {"an event that fails behind a capture is recorded later",
      an_event_that_fails_behind_a_capture_is_recorded_later},
+    {"a wait for frees is not ended by another thread's look",
+     a_wait_for_frees_is_not_ended_by_another_threads_look},
     {"what a capture has put off keeps no stream that is destroyed",
      what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed},
     {"a free that is refused is no event", a_free_that_is_refused_is_no_event},

@@ -140,6 +140,38 @@ static void every_init_is_undone_by_one_finalize(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_SHUTDOWN);
 }
 
+/* Expects a later dao_init() to be refused by a message that names this. */
+static void expect_refused(const dao_config_t *config, const char *name)
+{
+    CU_ASSERT_EQUAL(dao_init(config), DAO_ERR_BUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), name));
+}
+
+static void a_later_init_asks_for_nothing_else(void)
+{
+    dao_config_t started = config_logging();
+    started.host = (dao_host_memory_config_t){.numa = DAO_NUMA_NODE, .numa_node = 1};
+    CU_ASSERT_EQUAL_FATAL(dao_init(&started), DAO_OK);
+    dao_config_t later = started;
+    CU_ASSERT_EQUAL(dao_init(&later), DAO_OK);
+    later.cpu.device_count++;
+    expect_refused(&later, "cpu.device_count is 3, but the library was started with 2");
+    later = started;
+    later.host.numa_node = 0;
+    expect_refused(&later, "host.numa_node is 0, but the library was started with 1");
+    later = started;
+    later.log_user = &later;
+    expect_refused(&later, "log_user");
+    later = (dao_config_t){.hardening = DAO_HARDENING_GUARD};
+    expect_refused(&later, "hardening is 1, but the library was started with 0");
+    later = (dao_config_t){.cpu.device_bytes = started.cpu.device_bytes}; /* the rest is left open */
+    CU_ASSERT_EQUAL(dao_init(&later), DAO_OK);
+    for (int i = 0; i < 3; i++) { /* refused ones are not counted */
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_SHUTDOWN);
+}
+
 static void after_the_end_every_call_says_so(void)
 {
     dao_place_t device = dao_place_of(dao_device_place(0));
@@ -615,6 +647,7 @@ static CU_TestInfo tests[] = {
     {"before any start there is nothing to stop", before_any_start_there_is_nothing_to_stop},
     {"any call starts it until it was finalized", any_call_starts_it_until_it_was_finalized},
     {"every init is undone by one finalize", every_init_is_undone_by_one_finalize},
+    {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},
     {"after the end every call says so", after_the_end_every_call_says_so},
     {"settings that are not valid are named", settings_that_are_not_valid_are_named},
     {"a bad table starts nothing", a_bad_table_starts_nothing},

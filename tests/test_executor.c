@@ -585,6 +585,14 @@ static void bad_arguments_are_named(void)
                     DAO_ERR_NO_DEVICE);
     CU_ASSERT_EQUAL(dao_executor_create(&(dao_executor_config_t){.capacity_bytes = 1024 * GIB}, &other),
                     DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_executor_create(&(dao_executor_config_t){.capacity_bytes = 1024 * GIB + 1}, &other),
+                    DAO_ERR_OVERFLOW);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "capacity_bytes is 1099511627777"));
+    dao_file_config_t file = {.directory = "/tmp", .limit_bytes = 1024 * GIB + 1};
+    CU_ASSERT_EQUAL(
+        dao_executor_create(&(dao_executor_config_t){.capacity_bytes = UNIT, .file = file}, &other),
+        DAO_ERR_OVERFLOW);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "file.limit_bytes is 1099511627777"));
     end();
 }
 

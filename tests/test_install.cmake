@@ -1,6 +1,7 @@
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
 # cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
-# -DPLUGINS=... -DPLUGIN_INCLUDES=... -DHAS_PAGE=... -P test_install.cmake
+# -DPLUGINS=... -DPLUGIN_INCLUDES=... -DHAS_PAGE=... -DKIND=... -P test_install.cmake
+# KIND is --static where libdao is, else nothing.
 cmake_minimum_required(VERSION 3.25)
 function(run)
     execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -33,7 +34,7 @@ if(EXISTS ${BUILD}/dao)
 endif()
 
 set(ENV{PKG_CONFIG_PATH} ${SCRATCH}/prefix/${LIBDIR}/pkgconfig)
-execute_process(COMMAND pkg-config --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
+execute_process(COMMAND pkg-config ${KIND} --cflags --libs dao OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
 run(${COMPILER} ${SOURCE}/tests/consumer/consumer.c -o ${SCRATCH}/by_pkg_config ${options})

@@ -188,6 +188,22 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* All weights are about equally far from their next use. If neighbours left, the link would have to bring all that one part of the
+   step reads while that runs, which takes 1024 ns for each kernel of 600 ns. */
+static void a_stream_leaves_gaps_all_over_the_step(void)
+{
+    uint64_t random = 1;
+    swap_step_stream(&box, 64, 1024, 600);
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.problem.capacity_bytes = 36 * 1024;
+    for (int grain = DAO_SWAP_GRAIN_WHOLE; grain <= DAO_SWAP_GRAIN_PARTS; grain++) {
+        dao_swap_plan_t *plan = plan_of((dao_swap_grain_t)grain, 512);
+        check_plan(plan, &random);
+        CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
+        dao_swap_plan_destroy(plan);
+    }
+}
+
 static void a_replay_is_exact_and_can_be_disturbed(void)
 {
     enum { STEPS = 6, KERNELS = 80 };
@@ -442,6 +458,7 @@ static CU_TestInfo tests[] = {
     {"what fits is not moved", what_fits_is_not_moved},
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
+    {"a stream leaves gaps all over the step", a_stream_leaves_gaps_all_over_the_step},
     {"a replay is exact and can be disturbed", a_replay_is_exact_and_can_be_disturbed},
     {"a tensor is at one place at a time", a_tensor_is_at_one_place_at_a_time},
     {"the same problem gives the same plan", the_same_problem_gives_the_same_plan},

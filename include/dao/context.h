@@ -77,14 +77,15 @@ typedef struct dao_config {
 } dao_config_t;
 
 /**
- * Starts the library. Calls after the first one do nothing and answer DAO_OK, their config is ignored; each is undone by one
- * dao_finalize().
+ * Starts the library. Calls after the first one start nothing; those that succeed are counted: each is undone by one
+ * dao_finalize(). What their config leaves 0 is as it was started; what it says has to be what the first one's said.
  * Any other call starts it too, with defaults, unless it was finalized.
  * Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none (bytes, bytes per second, nanoseconds).
  *
  * @param config  Borrowed for the call; NULL means all defaults.
  * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that is not valid, which the message names;
- *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
+ *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_BUSY if it is started with another config: the
+ *         message names the setting and both values; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
  *         DAO_ERR_REENTRANT from a segment callback.
  *
  * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first used.

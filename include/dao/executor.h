@@ -100,7 +100,8 @@ typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 /** Settings of an executor. All zero means defaults. */
 typedef struct dao_executor_config {
     int32_t device_index;
-    size_t capacity_bytes;    /**< device memory to use, rounded down to 256 bytes; 0: what is free */
+    size_t
+        capacity_bytes; /**< device memory to use, rounded down to 256 bytes, at most 1 TiB; 0: what is free of that */
     size_t host_bytes;        /**< most pinned host memory to use; 0: no limit of its own */
     uint32_t queue_kernels;   /**< the queue's length; 0: DAO_EXECUTOR_QUEUE_DEFAULT */
     dao_policy_t policy;      /**< DAO_POLICY_LRU is the default */
@@ -129,8 +130,8 @@ typedef struct dao_executor_config {
  *
  * @param config        Borrowed for the call; NULL means all defaults.
  * @param out_executor  The caller owns it, until dao_executor_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be
- *         had; DAO_ERR_IO if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OVERFLOW for more than 1 TiB on the device or in the file; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be had; DAO_ERR_IO if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: reserves the arena.
  */

@@ -26,7 +26,8 @@ typedef enum dao_file_engine {
 /** Settings of a file tier. All zero: there is none. */
 typedef struct dao_file_config {
     const char *directory; /**< where the file is made, copied; it has no name there. NULL: no file tier */
-    uint64_t limit_bytes;  /**< most bytes of tensors in it; 0: what its file system has free */
+    uint64_t
+        limit_bytes; /**< most bytes of tensors in it, at most 1 TiB; 0: what its file system has free of that */
     uint64_t in_bytes_per_second;  /**< reads are held back to this; 0: as fast as it goes */
     uint64_t out_bytes_per_second; /**< the same for writes */
     uint64_t

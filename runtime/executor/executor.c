@@ -138,10 +138,18 @@ static dao_status_t check_config(const dao_executor_config_t *config)
         return dao_error(DAO_ERR_INVALID, "capacity_bytes is %zu; the least is %u", config->capacity_bytes,
                          DAO_RANGE_GRANULE);
     }
+    if (config->capacity_bytes > DAO_RANGE_CAPACITY_MAX ||
+        config->file.limit_bytes > DAO_RANGE_CAPACITY_MAX) {
+        bool is_file = config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX;
+        return dao_error(DAO_ERR_OVERFLOW, "%s is %" PRIu64 "; the most is %" PRIu64 ", 1 TiB",
+                         is_file ? "file.limit_bytes" : "capacity_bytes",
+                         is_file ? config->file.limit_bytes : (uint64_t)config->capacity_bytes,
+                         DAO_RANGE_CAPACITY_MAX);
+    }
     return DAO_OK;
 }
 
-/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages). */
+/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages), up to a range's most. */
 static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_bytes, uint64_t *out_bytes)
 {
     uint64_t bytes = capacity_bytes;
