@@ -504,5 +504,5 @@ dao_status_t dao_events_write_csv(const dao_memory_event_t *events, size_t count
             status = line_write(&events[i], action, write, user);
         }
     }
-    return status;
+    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_events_write_csv", status);
 }
