@@ -375,6 +375,10 @@ static void what_cannot_be_planned_is_refused(void)
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
     config = (dao_swap_plan_config_t){.part_bytes = DAO_SWAP_SIZE_MAX + 1};
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_OVERFLOW);
+    box.problem.host.in_bytes_per_second = 1; /* 16 uses of 1024 bytes in and out: 9 hours */
+    box.problem.host.latency_ns = DAO_SWAP_TIME_MAX / 32;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_OVERFLOW);
+    box.problem.host.latency_ns = 0;
     box.problem.alignment_bytes = 3;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NULL(plan);
