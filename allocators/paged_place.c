@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/math.h"
 
-/* Holes of each arena that are looked at for the one that lacks the fewest pages: while pages can be had, and when they must
-   be moved. */
+/* Holes of each arena that are looked at: for the place that lacks the fewest pages, while new ones can be had, and for the
+   one that takes the fewest free ones, when they must be moved. */
 #define HOLE_LOOK_FEW  64u
 #define HOLE_LOOK_MANY 1024u
 
@@ -68,17 +68,34 @@ static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t cou
     return status;
 }
 
-/* The search for the place that lacks the fewest pages. */
+/* The search for the place that lacks the fewest pages; or, where new ones will not do, for the one that takes the fewest
+   free ones: those that it lacks come from free pages, and it must not lie in these. That one fails only if all must. */
 typedef struct search {
     const paged_t *paged;
     const placing_t *placing;
+    bool is_short; /* new pages will not do */
     uint32_t looks_left;
-    uint32_t fewest_missing; /* UINT32_MAX: nothing yet */
-    arena_t *arena;          /* the one that is searched */
+    uint32_t fewest_pages; /* UINT32_MAX: nothing yet */
+    arena_t *arena;        /* the one that is searched */
     arena_t *best_arena;
     uint32_t best_hole;
     uint64_t best_offset_bytes;
 } search_t;
+
+/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
+static uint32_t pages_taken(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    const arena_t *arena = search->arena;
+    uint64_t first = offset_bytes >> arena->page_shift;
+    uint64_t last = (offset_bytes + search->placing->block_bytes - 1) >> arena->page_shift;
+    uint64_t hole_end_bytes = hole->offset_bytes + hole->size_bytes;
+    bool shares_first = (first << arena->page_shift) < hole->offset_bytes ||
+                        (first + 1) << arena->page_shift > hole_end_bytes;
+    bool shares_last = last > first && (last + 1) << arena->page_shift > hole_end_bytes;
+    shares_first = shares_first && dao_pages_are_mapped(arena->mapped, first, first);
+    shares_last = shares_last && dao_pages_are_mapped(arena->mapped, last, last);
+    return (uint32_t)(last - first) + 1 - shares_first - shares_last;
+}
 
 static void look_at_place(search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
 {
@@ -87,10 +104,12 @@ static void look_at_place(search_t *search, const dao_range_block_t *hole, uint6
         block_bytes > hole->offset_bytes + hole->size_bytes - offset_bytes) {
         return;
     }
-    uint32_t missing =
-        dao_pages_missing(search->paged->pages, search->arena->window, offset_bytes, block_bytes);
-    if (missing < search->fewest_missing) {
-        search->fewest_missing = missing;
+    uint32_t page_count =
+        search->is_short && search->arena->role != ARENA_LEASED
+            ? pages_taken(search, hole, offset_bytes)
+            : dao_pages_missing(search->paged->pages, search->arena->window, offset_bytes, block_bytes);
+    if (page_count < search->fewest_pages) {
+        search->fewest_pages = page_count;
         search->best_arena = search->arena;
         search->best_hole = hole->id;
         search->best_offset_bytes = offset_bytes;
@@ -110,7 +129,7 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
         look_at_place(search, hole, (last & ~(alignment_bytes - 1)) - base);
     }
     search->looks_left--;
-    return search->looks_left > 0 && search->fewest_missing > 0;
+    return search->looks_left > 0 && search->fewest_pages > 0;
 }
 
 /* Looks at so many holes of each of the first `count` arenas. */
@@ -161,15 +180,17 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
 
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
-    search_t search = {.paged = paged, .placing = placing, .fewest_missing = UINT32_MAX};
+    search_t search = {.paged = paged, .placing = placing, .fewest_pages = UINT32_MAX};
     search_holes(&search, count, HOLE_LOOK_FEW);
-    if (search.fewest_missing > dao_pages_growable(paged->pages, room_pages(paged))) {
+    if (search.fewest_pages > dao_pages_growable(paged->pages, room_pages(paged))) {
+        search.is_short = true;
+        search.fewest_pages = UINT32_MAX;
         search_holes(&search, count, HOLE_LOOK_MANY);
     }
-    if (search.fewest_missing == UINT32_MAX) { /* all of these were held, or too small for the alignment */
+    if (search.fewest_pages == UINT32_MAX) { /* all of these were held, or too small for the alignment */
         search_holes(&search, count, UINT32_MAX);
     }
-    if (search.fewest_missing == UINT32_MAX) {
+    if (search.fewest_pages == UINT32_MAX) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large");
     }
     placing->arena = search.best_arena;

@@ -22,11 +22,11 @@
 #define FIRST_SPAN_COUNT 256u
 
 /* With a shelf, there are at most so many pieces, and one of so many pairs overlaps at least. */
-#define SHELF_PIECES_MAX 32768u
+#define SHELF_PIECES_MAX DAO_PLAN_SHELF_TIME_MAX
 #define SHELF_PAIRS      64u
 
 /* One of so many placed pieces, at least, overlaps an item that is placed by the shelf. */
-#define SHELF_OVERLAP 8u
+#define SHELF_OVERLAP 128u
 
 /* So many entries of a shelf are looked at in the time of one piece that is found in the tree. */
 #define SHELF_WORK 8u

@@ -2,7 +2,7 @@
 
    Where most lives overlap most others, looking at all that is placed from the bottom up is quicker than finding those that
    overlap a life and sorting them: nothing is sorted, and the first hole that is large enough ends it. Times lie apart from
-   bytes, so that a stretch of entries is asked in few instructions which of them are alive. */
+   bytes and are short, so that a stretch of entries is asked in few instructions which of them are alive. */
 #ifndef DAO_PLANNING_SHELF_H
 #define DAO_PLANNING_SHELF_H
 
@@ -10,6 +10,9 @@
 #include "planning/sort.h"
 
 #include <stdbool.h>
+
+/* No time is later. */
+#define DAO_PLAN_SHELF_TIME_MAX ((uint32_t)INT16_MAX)
 
 /* Bytes [low, high) at the times [begin, end). */
 typedef struct dao_plan_shelf_entry {
@@ -20,7 +23,7 @@ typedef struct dao_plan_shelf_entry {
 /* Arrays of the entries, ascending by low; behind the last one there are zeros up to the end of a stretch. */
 typedef struct dao_plan_shelf {
     dao_plan_span_t *spans;
-    uint32_t *begins, *ends;
+    int16_t *begins, *ends; /* signed: what vectors of 16 bits compare at once */
     uint32_t count, capacity;
 } dao_plan_shelf_t;
 

@@ -31,11 +31,11 @@
 #define NO_PART     UINT32_MAX
 
 typedef struct part_state {
-    uint64_t ready_ns;   /* its bytes are there */
-    uint64_t used_ns;    /* its last use has ended */
-    uint64_t written_ns; /* its last write has ended */
-    uint64_t saved_ns;   /* the host's copy is valid from then on */
-    uint64_t touch_time; /* kernels before its last use, over all steps */
+    uint64_t ready_ns;       /* its bytes are there */
+    uint64_t used_ns;        /* its last use has ended */
+    dao_swap_interval_t out; /* no copy out since its last write begins or ends earlier */
+    uint64_t saved_ns;       /* the host's copy is valid from then on */
+    uint64_t touch_time;     /* kernels before its last use, over all steps */
     uint64_t size_bytes;
     uint32_t touch;         /* its last use */
     uint32_t before, after; /* in the list of its next use's kernel */
@@ -222,11 +222,12 @@ static void unlist_part(pass_t *pass, uint32_t part)
     }
 }
 
-/* When the part would be copied out. */
-static dao_swap_interval_t find_out(const pass_t *pass, uint32_t part)
+/* When the part would be copied out. The link's times are only ever taken: each search goes on where the one before ended. */
+static dao_swap_interval_t find_out(pass_t *pass, uint32_t part)
 {
-    const part_state_t *state = &pass->states[part];
-    return dao_swap_link_find(&pass->link, false, state->written_ns, state->size_bytes);
+    part_state_t *state = &pass->states[part];
+    state->out = dao_swap_link_find(&pass->link, false, state->out.begin_ns, state->size_bytes);
+    return state->out;
 }
 
 /* When the part would be copied in, from a time on. */
@@ -236,7 +237,7 @@ static dao_swap_interval_t find_in(const pass_t *pass, uint32_t part, uint64_t f
 }
 
 /* When the part's room would be free. */
-static uint64_t room_ready(const pass_t *pass, uint32_t part)
+static uint64_t room_ready(pass_t *pass, uint32_t part)
 {
     const part_state_t *state = &pass->states[part];
     uint64_t unused_ns = dao_larger(state->used_ns, state->ready_ns);
@@ -300,12 +301,13 @@ typedef struct search {
     bool is_done;
 } search_t;
 
-static void look_at_list(const pass_t *pass, uint32_t kernel, search_t *search)
+static void look_at_list(pass_t *pass, uint32_t kernel, search_t *search)
 {
     for (uint32_t part = search->lists->first[kernel]; part != NO_PART && !search->is_done;
          part = pass->states[part].after) {
         const part_state_t *state = &pass->states[part];
-        if (search->best == NO_PART || state->used_ns < search->best_ready_ns) {
+        uint64_t least_ns = dao_larger(state->used_ns, state->is_saved ? 0 : state->out.end_ns);
+        if (search->best == NO_PART || least_ns < search->best_ready_ns) {
             uint64_t ready_ns = room_ready(pass, part);
             if (search->best == NO_PART || ready_ns < search->best_ready_ns) {
                 search->best = part;
@@ -318,7 +320,7 @@ static void look_at_list(const pass_t *pass, uint32_t kernel, search_t *search)
 }
 
 /* Walks the lists of the kernels `high` down to `low`. */
-static void look_between(const pass_t *pass, uint32_t high, uint32_t low, search_t *search)
+static void look_between(pass_t *pass, uint32_t high, uint32_t low, search_t *search)
 {
     uint32_t kernel = listed_before(search->lists, high, low);
     while (kernel != NO_PART && !search->is_done) {
@@ -329,7 +331,7 @@ static void look_between(const pass_t *pass, uint32_t high, uint32_t low, search
 
 /* The part that should leave; NO_PART if none may. Next uses lie within a step after the current kernel, so the furthest one
    is in the list of the current kernel itself, then backwards around the step's end. */
-static uint32_t choose_victim(const pass_t *pass, uint64_t after_time, uint64_t deadline_ns)
+static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadline_ns)
 {
     uint32_t n = pass->step->kernel_count, now = (uint32_t)(pass->time % n);
     uint64_t lowest = after_time + 1 - pass->time; /* distance of the nearest list: 1 .. n */
@@ -483,7 +485,7 @@ static void use_part(pass_t *pass, uint32_t touch, uint32_t part, uint64_t end_n
     state->touch_time = pass->time;
     state->used_ns = end_ns;
     if (one->writes) {
-        state->written_ns = end_ns;
+        state->out = (dao_swap_interval_t){end_ns, end_ns};
         state->is_saved = false;
     }
     dao_swap_gap_t *gap = recorded_gap(pass, part);

@@ -54,14 +54,12 @@ static const allocator_contract_t segmented_contract = {
 
 static void paged_contract_begin(void)
 {
-    allocator_contract_set(&paged_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&paged_contract);
 }
 
 static void segmented_contract_begin(void)
 {
-    allocator_contract_set(&segmented_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&segmented_contract);
 }
 
 /* ---- helpers ---- */
@@ -226,6 +224,96 @@ static void a_better_place_may_overlap_the_first(void)
     give(middle);
     give(rest);
     heap_backend_take_bytes(heap, 0);
+}
+
+/* ---- a random test: a block is refused only where no place would do ---- */
+
+#define MODEL_PAGES  12u /* of the place's limit */
+#define MODEL_UNIT   (PAGE / 8)
+#define MODEL_UNITS  (8u * 4u * MODEL_PAGES) /* addresses that blocks lie in */
+#define MODEL_BLOCKS 48u
+#define MODEL_STEPS  4000u
+
+typedef struct model_block {
+    char *address; /* NULL: none */
+    size_t unit_count;
+} model_block_t;
+
+static char *model_base;
+static bool model_is_used[MODEL_UNITS];
+
+static void model_mark(const model_block_t *block, bool is_used)
+{
+    size_t first = (size_t)(block->address - model_base) / MODEL_UNIT;
+    CU_ASSERT_FATAL(first + block->unit_count <= MODEL_UNITS);
+    for (size_t unit = first; unit < first + block->unit_count; unit++) {
+        CU_ASSERT_NOT_EQUAL(model_is_used[unit], is_used);
+        model_is_used[unit] = is_used;
+    }
+}
+
+/* Gives the number of pages that something lives in, with a block of unit_count from `first` on; SIZE_MAX: it is in the way. */
+static size_t model_pages_with(size_t first, size_t unit_count)
+{
+    size_t page_count = 0;
+    for (size_t page = 0; page < MODEL_UNITS / 8; page++) {
+        bool is_touched = false;
+        for (size_t unit = page * 8; unit < (page + 1) * 8; unit++) {
+            bool is_own = unit >= first && unit < first + unit_count;
+            if (is_own && model_is_used[unit]) {
+                return SIZE_MAX;
+            }
+            is_touched = is_touched || is_own || model_is_used[unit];
+        }
+        page_count += is_touched;
+    }
+    return page_count;
+}
+
+static bool model_has_place(size_t unit_count)
+{
+    for (size_t first = 0; first + unit_count <= MODEL_UNITS; first++) {
+        if (model_pages_with(first, unit_count) <= MODEL_PAGES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void a_block_is_refused_only_where_no_place_would_do(void)
+{
+    uint64_t state = dao_test_seed("a_block_is_refused_only_where_no_place_would_do", 81);
+    static model_block_t blocks[MODEL_BLOCKS];
+    size_t refused_count = 0;
+    give(model_base = take(1));
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, MODEL_PAGES * PAGE), DAO_OK);
+    for (size_t step = 0; step < MODEL_STEPS; step++) {
+        model_block_t *block = &blocks[dao_test_random(&state) % MODEL_BLOCKS];
+        if (block->address != NULL) {
+            model_mark(block, false);
+            give(block->address);
+            block->address = NULL;
+            continue;
+        }
+        block->unit_count = dao_test_random(&state) % (dao_test_random(&state) % 4 == 0 ? 32 : 7) + 1;
+        void *address = NULL;
+        if (try_take(block->unit_count * MODEL_UNIT, &address) == DAO_OK) {
+            block->address = address;
+            model_mark(block, true);
+            CU_ASSERT_TRUE(model_pages_with(0, 0) <= MODEL_PAGES);
+        } else {
+            refused_count++;
+            CU_ASSERT_FALSE(model_has_place(block->unit_count));
+        }
+    }
+    CU_ASSERT_TRUE(refused_count > 0);
+    for (size_t i = 0; i < MODEL_BLOCKS; i++) {
+        if (blocks[i].address != NULL) {
+            model_mark(&blocks[i], false);
+            give(blocks[i].address);
+            blocks[i].address = NULL;
+        }
+    }
 }
 
 static void all_of_the_device_can_be_used(void)
@@ -539,6 +627,7 @@ static CU_TestInfo paged_tests[] = {
     {"a block goes where the fewest pages are missing", a_block_goes_where_the_fewest_pages_are_missing},
     {"a better place is aligned, too", a_better_place_is_aligned_too},
     {"a better place may overlap the first", a_better_place_may_overlap_the_first},
+    {"a block is refused only where no place would do", a_block_is_refused_only_where_no_place_would_do},
     {"all of the device can be used", all_of_the_device_can_be_used},
     {"a steady program makes no backend calls", a_steady_program_makes_no_backend_calls},
     {"a limit is met by moving pages", a_limit_is_met_by_moving_pages},
