@@ -208,7 +208,7 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
                             dao_plan_buffer_t *buffers, bool is_thorough, dao_swap_past_t *past,
                             uint64_t *offsets, dao_swap_placement_t *out_placement)
 {
-    uint64_t print = mix(fingerprint(problem), is_thorough);
+    uint64_t print = fingerprint(problem);
     *out_placement = (dao_swap_placement_t){.is_repeated = is_known(past, print)};
     if (out_placement->is_repeated) {
         return DAO_OK;

@@ -361,21 +361,30 @@ static void trial_finish(trial_t *trial)
     dao_swap_layout_finish(&trial->layout);
 }
 
-/* The whole capacity first, then halves the shares for the largest one with which a variant gets addresses as it is. The plan
-   that this finds keeps short what place_candidate() does, which goes on with the layouts that did not fit. */
+/* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first; as long as the
+   layouts of whole tensors nearly fit and there is work left, they are thorough and the next share follows; then the rest is
+   halved. Parts have gaps, which the thorough methods do not know. The plan that this finds keeps short what place_candidate()
+   does, which goes on with the layouts that did not fit. */
 static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
 {
+    uint64_t work_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
-    for (size_t half = 0; low < high && status == DAO_OK; half = low + (high - low) / 2) {
+    bool nearly_fits = candidate->grain->parts.part_bytes == 0;
+    while (low < high && status == DAO_OK) {
+        search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
+        size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
         bool is_between = half % 2 != 0, is_small;
         trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
         status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
         status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
+        nearly_fits = search->is_thorough &&
+                      (double)trial->layout.unplaced_bytes <= FAR_PART * (double)search->capacity_bytes;
         trial_finish(&between);
         high = is_small ? half : high;
         low = is_small ? low : half + 1;
     }
+    search->is_thorough = false;
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
@@ -412,25 +421,6 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Looks thoroughly for addresses of a variant as it is, with less and less of the capacity, as long as they nearly fit and there is
-   work left. Parts have gaps, which the thorough methods do not know. */
-static dao_status_t place_thoroughly(search_t *search, const candidate_t *candidate)
-{
-    uint64_t work_end = search->past.work + thorough_work(search->step);
-    dao_status_t status = DAO_OK;
-    bool is_over = candidate->grain->parts.part_bytes != 0;
-    search->is_thorough = true;
-    for (size_t half = 0; half < THOROUGH_COUNT && search->past.work < work_end && !is_over; half++) {
-        dao_swap_layout_t layout = {0};
-        status = probe(search, candidate, half_share_bytes(search, half), &layout, &is_over);
-        is_over = is_over || status != DAO_OK ||
-                  (double)layout.unplaced_bytes > FAR_PART * (double)search->capacity_bytes;
-        dao_swap_layout_finish(&layout);
-    }
-    search->is_thorough = false;
-    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
-}
-
 /* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
 static dao_status_t place_grain(search_t *search, const grain_t *grain)
 {
@@ -445,8 +435,7 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
         }
         trial_t trials[SHARE_COUNT] = {0};
         bool is_new = false;
-        status = count == 0 ? place_thoroughly(search, candidate) : status;
-        status = count == 0 && status == DAO_OK ? place_early(search, candidate, trials) : status;
+        status = count == 0 ? place_early(search, candidate, trials) : status;
         status = status == DAO_OK ? place_candidate(search, candidate, trials, &is_new) : status;
         count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
