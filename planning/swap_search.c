@@ -35,7 +35,8 @@
 #define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
 #define THOROUGH_KERNELS    2500u
-#define LAYOUT_COUNT_MAX    28u /* of a grain, once there is a plan */
+#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
+#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -280,17 +281,18 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
-/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, and
-   what leaves out as much as the round before. Begins with the layout of what was timed, which the caller finishes. */
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, what leaves
+   out as much as the round before, and what is hopeless. Begins with the layout of what was timed, which the caller finishes. */
 static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
     uint64_t before_bytes = UINT64_MAX;
+    uint64_t most_bytes = (uint64_t)(HOPELESS_PART * (double)search->capacity_bytes);
     bool fits = false;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
         if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
-            !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+            layout->unplaced_bytes > most_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
