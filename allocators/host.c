@@ -6,14 +6,12 @@
 #include "allocators/host.h"
 
 #include "allocators/buddy.h"
-#include "allocators/segments.h"
+#include "allocators/segmented.h"
 #include "allocators/small.h"
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/host_policy.h"
 #include "base/log.h"
-#include "base/sync.h"
 
 #include <string.h>
 
@@ -24,13 +22,10 @@ typedef struct refusal {
 } refusal_t;
 
 typedef struct host {
-    dao_allocator_t base;
+    dao_segmented_t segmented;
     dao_host_memory_config_t settings; /* of regions */
-
-    dao_mutex_t lock;
-    dao_ledger_t ledger;
+    /* guarded by the lock */
     dao_small_t small;
-    dao_segments_t segments;
     refusal_t huge_pages;
     refusal_t numa;
 } host_t;
@@ -40,24 +35,17 @@ static host_t *host_of(dao_allocator_t *allocator)
     return (host_t *)allocator;
 }
 
-static bool is_valid_locked(const host_t *host)
+static bool is_valid_locked(const dao_segmented_t *segmented)
 {
+    const host_t *host = (const host_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_small_is_valid(&host->small, &recount) && dao_segments_is_valid(&host->segments, &recount) &&
-           dao_ledger_matches(&host->ledger, &recount);
+    return dao_small_is_valid(&host->small, &recount) &&
+           dao_segments_is_valid(&segmented->segments, &recount) &&
+           dao_ledger_matches(&segmented->ledger, &recount);
 }
 
-static void lock(host_t *host)
-{
-    dao_mutex_lock(&host->lock);
-    DAO_ASSERT_HEAVY(is_valid_locked(host));
-}
-
-static void unlock(host_t *host)
-{
-    DAO_ASSERT_HEAVY(is_valid_locked(host));
-    dao_mutex_unlock(&host->lock);
-}
+static const dao_segmented_ways_t host_ways = {
+    .is_valid_locked = is_valid_locked, .lock = dao_segmented_lock, .unlock = dao_segmented_unlock};
 
 /* Gives the error of a refusal that is to be logged now, else 0. */
 static int refusal_take(refusal_t *refusal)
@@ -71,7 +59,7 @@ static void warn(const host_t *host, const char *what, int error)
 {
     if (error != 0) {
         dao_log(DAO_LOG_LEVEL_WARNING, "%s: the system refuses %s: %s; the memory is as by default",
-                host->ledger.name, what, strerror(error));
+                host->segmented.ledger.name, what, strerror(error));
     }
 }
 
@@ -80,21 +68,22 @@ static void unlock_and_warn(host_t *host)
 {
     int huge_pages = refusal_take(&host->huge_pages);
     int numa = refusal_take(&host->numa);
-    unlock(host);
+    dao_segmented_unlock(&host->segmented);
     warn(host, "huge pages", huge_pages);
     warn(host, "to choose the NUMA node", numa);
 }
 
 static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
 {
-    dao_status_t status = dao_segments_make_room(&host->segments, dao_small_block_bytes(request->size_bytes));
+    dao_status_t status =
+        dao_segments_make_room(&host->segmented.segments, dao_small_block_bytes(request->size_bytes));
 
     if (status == DAO_OK) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
-    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
-    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segments, 0) == DAO_OK &&
-        host->ledger.stats.reserved_bytes < before_bytes) {
+    uint64_t before_bytes = host->segmented.ledger.stats.reserved_bytes;
+    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segmented.segments, 0) == DAO_OK &&
+        host->segmented.ledger.stats.reserved_bytes < before_bytes) {
         status = dao_small_alloc(&host->small, request, out_address);
     }
     return status;
@@ -112,15 +101,15 @@ static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_reque
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
     out_grant->hold = (dao_hold_t){0}; /* a small block's */
-    lock(host);
+    dao_segmented_lock(&host->segmented);
     dao_status_t status;
     if (!is_small(request)) {
-        status = dao_segments_alloc(&host->segments, request, out_grant);
+        status = dao_segments_alloc(&host->segmented.segments, request, out_grant);
     } else {
         status = alloc_small_locked(host, request, &out_grant->address);
         if (status != DAO_OK) {
-            status =
-                dao_ledger_fail(&host->ledger, status, request, dao_segments_largest_hole(&host->segments));
+            status = dao_ledger_fail(&host->segmented.ledger, status, request,
+                                     dao_segments_largest_hole(&host->segmented.segments));
         }
     }
     unlock_and_warn(host);
@@ -134,10 +123,10 @@ static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_bloc
     host_t *host = host_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
     out_grant->hold = (dao_hold_t){0}; /* a small block's */
-    lock(host);
-    dao_status_t status = is_small(request)
-                              ? alloc_small_locked(host, request, &out_grant->address)
-                              : dao_segments_alloc_within(&host->segments, request, growth_bytes, out_grant);
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
+                                            : dao_segments_alloc_within(&host->segmented.segments, request,
+                                                                        growth_bytes, out_grant);
     unlock_and_warn(host);
     return status == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
 }
@@ -148,7 +137,7 @@ static dao_status_t free_locked(host_t *host, void *address)
     if (status == DAO_OK) {
         return DAO_OK;
     }
-    status = dao_segments_free(&host->segments, address, NULL);
+    status = dao_segments_free(&host->segmented.segments, address, NULL);
     dao_block_t block;
     if (status != DAO_OK && dao_small_query(&host->small, address, &block) == DAO_OK) {
         return DAO_ERR_INTERIOR_POINTER;
@@ -161,109 +150,54 @@ static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_hol
     DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
     (void)hold;
     host_t *host = host_of(allocator);
-    lock(host);
+    dao_segmented_lock(&host->segmented);
     dao_status_t status = free_locked(host, address);
-    unlock(host);
-    return dao_ledger_check_free(&host->ledger, status, address);
+    dao_segmented_unlock(&host->segmented);
+    return dao_ledger_check_free(&host->segmented.ledger, status, address);
 }
 
 static dao_status_t host_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
 {
     host_t *host = host_of(allocator);
-    lock(host);
-    dao_status_t status = dao_segments_query(&host->segments, address, out_block);
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status = dao_segments_query(&host->segmented.segments, address, out_block);
     if (status != DAO_OK) {
         status = dao_small_query(&host->small, address, out_block);
     }
-    unlock(host);
-    return dao_ledger_check_query(&host->ledger, status, address);
+    dao_segmented_unlock(&host->segmented);
+    return dao_ledger_check_query(&host->segmented.ledger, status, address);
 }
 
 static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
-    host_t *host = host_of(allocator);
-    lock(host);
-    uint64_t before_bytes = host->ledger.stats.reserved_bytes;
-    dao_status_t status = dao_segments_trim(&host->segments, keep_bytes);
-    uint64_t released_bytes = before_bytes - host->ledger.stats.reserved_bytes;
-    unlock(host);
+    dao_status_t status = dao_segmented_trim(allocator, keep_bytes, out_released_bytes);
     dao_host_give_back(); /* what malloc keeps of small blocks; it says not how much that is */
-    *out_released_bytes = (size_t)released_bytes;
     return status;
-}
-
-static dao_status_t host_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
-{
-    host_t *host = host_of(allocator);
-    lock(host);
-    dao_status_t status = dao_segments_limit_set(&host->segments, limit_bytes);
-    unlock(host);
-    return status;
-}
-
-static uint64_t host_used_get(dao_allocator_t *allocator)
-{
-    host_t *host = host_of(allocator);
-    lock(host);
-    uint64_t used_bytes = host->ledger.stats.used_bytes;
-    unlock(host);
-    return used_bytes;
-}
-
-static void host_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
-{
-    host_t *host = host_of(allocator);
-    lock(host);
-    *out_stats = host->ledger.stats;
-    out_stats->largest_hole_bytes = dao_segments_largest_hole(&host->segments);
-    unlock(host);
-}
-
-static void host_stats_reset_peaks(dao_allocator_t *allocator)
-{
-    host_t *host = host_of(allocator);
-    lock(host);
-    dao_stats_peaks_to_now(&host->ledger.stats);
-    unlock(host);
 }
 
 static void host_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
     host_t *host = host_of(allocator);
-    lock(host);
+    dao_segmented_lock(&host->segmented);
     dao_small_walk(&host->small, visit, user);
-    dao_segments_walk(&host->segments, visit, user);
-    unlock(host);
+    dao_segments_walk(&host->segmented.segments, visit, user);
+    dao_segmented_unlock(&host->segmented);
 }
 
 static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
 {
     host_t *host = host_of(allocator);
-    lock(host);
+    dao_segmented_lock(&host->segmented);
     dao_small_walk(&host->small, visit, user);
-    dao_segments_walk_all(&host->segments, visit, user);
-    unlock(host);
-}
-
-static bool host_is_valid(dao_allocator_t *allocator)
-{
-    host_t *host = host_of(allocator);
-    dao_mutex_lock(&host->lock);
-    bool is_valid = is_valid_locked(host);
-    dao_mutex_unlock(&host->lock);
-    return is_valid;
+    dao_segments_walk_all(&host->segmented.segments, visit, user);
+    dao_segmented_unlock(&host->segmented);
 }
 
 static void host_destroy(dao_allocator_t *allocator)
 {
     host_t *host = host_of(allocator);
-    if (host == NULL) {
-        return;
-    }
     dao_small_finish(&host->small);
-    dao_segments_finish(&host->segments);
-    dao_ledger_finish(&host->ledger);
-    dao_mutex_finish(&host->lock);
+    dao_segmented_finish(&host->segmented);
     dao_host_free(host);
 }
 
@@ -276,13 +210,13 @@ static const dao_allocator_ops_t host_ops = {
     .free = host_free,
     .query = host_query,
     .trim = host_trim,
-    .limit_set = host_limit_set,
-    .used_get = host_used_get,
-    .stats_get = host_stats_get,
-    .stats_reset_peaks = host_stats_reset_peaks,
+    .limit_set = dao_segmented_limit_set,
+    .used_get = dao_segmented_used_get,
+    .stats_get = dao_segmented_stats_get,
+    .stats_reset_peaks = dao_segmented_stats_reset_peaks,
     .walk = host_walk,
     .walk_all = host_walk_all,
-    .is_valid = host_is_valid,
+    .is_valid = dao_segmented_is_valid,
     .destroy = host_destroy,
 };
 
@@ -310,14 +244,15 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
 /* Makes an empty allocator what its config says. */
 static dao_status_t host_start(host_t *host, const dao_host_config_t *config)
 {
-    dao_status_t status = dao_ledger_init(&host->ledger, config->name);
+    dao_status_t status = dao_ledger_init(&host->segmented.ledger, config->name);
     if (status != DAO_OK) {
         return status;
     }
-    host->ledger.stats.limit_bytes = config->limit_bytes;
-    host->ledger.budget = config->budget;
-    return config->initial_bytes != 0 ? dao_segments_take_initial(&host->segments, config->initial_bytes)
-                                      : DAO_OK;
+    host->segmented.ledger.stats.limit_bytes = config->limit_bytes;
+    host->segmented.ledger.budget = config->budget;
+    return config->initial_bytes != 0
+               ? dao_segments_take_initial(&host->segmented.segments, config->initial_bytes)
+               : DAO_OK;
 }
 
 dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allocator_t **out_allocator)
@@ -326,10 +261,7 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
     if (host == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
-    host->base = (dao_allocator_t){.ops = &host_ops, .ledger = &host->ledger};
     host->settings = config->settings;
-    dao_mutex_init(&host->lock, DAO_RANK_ALLOCATOR);
-    dao_small_init(&host->small, &host->ledger);
     dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = host},
                                       .unit_bytes = DAO_PAGE_BYTES,
                                       .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
@@ -337,13 +269,14 @@ dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allo
                                       .own_share = 1,
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY};
-    dao_segments_init(&host->segments, &segments, &host->ledger);
+    dao_segmented_init(&host->segmented, &host_ops, &host_ways, &segments);
+    dao_small_init(&host->small, &host->segmented.ledger);
     dao_status_t status = host_start(host, config);
     if (status != DAO_OK) {
-        host_destroy(&host->base);
+        host_destroy(&host->segmented.base);
         return status;
     }
-    DAO_ASSERT_HEAVY(host_is_valid(&host->base));
-    *out_allocator = &host->base;
+    DAO_ASSERT_HEAVY(dao_segmented_is_valid(&host->segmented.base));
+    *out_allocator = &host->segmented.base;
     return DAO_OK;
 }

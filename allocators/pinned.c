@@ -15,21 +15,16 @@
 
 #include "allocators/buddy.h"
 #include "allocators/deferred.h"
-#include "allocators/segments.h"
-#include "base/assert.h"
+#include "allocators/segmented.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/sync.h"
 
 typedef struct pinned {
-    dao_allocator_t base;
+    dao_segmented_t segmented;
     const dao_backend_ops_t *ops;
     dao_backend_device_t *device;
     dao_deferred_t deferred; /* its slot_count is guarded by the lock */
-
-    dao_mutex_t lock;
-    dao_ledger_t ledger;
-    dao_segments_t segments;
+    uint32_t wrong;          /* guarded by the lock: slots of wrong addresses, reported as it is given up */
 } pinned_t;
 
 static pinned_t *pinned_of(dao_allocator_t *allocator)
@@ -37,11 +32,12 @@ static pinned_t *pinned_of(dao_allocator_t *allocator)
     return (pinned_t *)allocator;
 }
 
-static bool is_valid_locked(const pinned_t *pinned)
+static bool is_valid_locked(const dao_segmented_t *segmented)
 {
+    const pinned_t *pinned = (const pinned_t *)segmented;
     dao_recount_t recount = {0};
-    return dao_segments_is_valid(&pinned->segments, &recount) &&
-           dao_ledger_matches(&pinned->ledger, &recount) &&
+    return dao_segments_is_valid(&segmented->segments, &recount) &&
+           dao_ledger_matches(&segmented->ledger, &recount) &&
            pinned->deferred.slot_count >=
                (recount.live_count > 0 ? recount.live_count + DAO_DEFERRED_SPARE_COUNT : 0);
 }
@@ -49,39 +45,44 @@ static bool is_valid_locked(const pinned_t *pinned)
 static dao_status_t free_locked(void *owner, void *address)
 {
     pinned_t *pinned = owner;
-    return dao_segments_free(&pinned->segments, address, NULL);
+    return dao_segments_free(&pinned->segmented.segments, address, NULL);
 }
 
-/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report(). */
-static uint32_t lock_and_drain(pinned_t *pinned)
+/* Takes the lock and carries out deferred frees. */
+static void lock_and_drain(dao_segmented_t *segmented)
 {
-    dao_mutex_lock(&pinned->lock);
-    DAO_ASSERT_HEAVY(is_valid_locked(pinned));
-    return dao_deferred_carry_out(&pinned->deferred, free_locked, pinned);
+    pinned_t *pinned = pinned_of(&segmented->base);
+    dao_segmented_lock(segmented);
+    pinned->wrong = dao_deferred_carry_out(&pinned->deferred, free_locked, pinned);
 }
 
 /* Gives the lock up, then logs the wrong addresses. */
-static void unlock_and_report(pinned_t *pinned, uint32_t wrong)
+static void unlock_and_report(dao_segmented_t *segmented)
 {
-    DAO_ASSERT_HEAVY(is_valid_locked(pinned));
-    dao_mutex_unlock(&pinned->lock);
-    dao_deferred_report(&pinned->deferred, wrong, pinned->ledger.name);
+    pinned_t *pinned = pinned_of(&segmented->base);
+    uint32_t wrong = pinned->wrong;
+    dao_segmented_unlock(segmented);
+    dao_deferred_report(&pinned->deferred, wrong, segmented->ledger.name);
 }
+
+static const dao_segmented_ways_t pinned_ways = {
+    .is_valid_locked = is_valid_locked, .lock = lock_and_drain, .unlock = unlock_and_report};
 
 static dao_status_t pinned_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                  dao_block_grant_t *out_grant)
 {
     pinned_t *pinned = pinned_of(allocator);
     DAO_ASSERT(request->size_bytes > 0);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
+    lock_and_drain(&pinned->segmented);
+    dao_status_t status =
+        dao_deferred_reserve(&pinned->deferred, pinned->segmented.ledger.stats.live_count + 1);
     if (status == DAO_OK) {
-        status = dao_segments_alloc(&pinned->segments, request, out_grant);
+        status = dao_segments_alloc(&pinned->segmented.segments, request, out_grant);
     } else {
-        status =
-            dao_ledger_fail(&pinned->ledger, status, request, dao_segments_largest_hole(&pinned->segments));
+        status = dao_ledger_fail(&pinned->segmented.ledger, status, request,
+                                 dao_segments_largest_hole(&pinned->segmented.segments));
     }
-    unlock_and_report(pinned, wrong);
+    unlock_and_report(&pinned->segmented);
     return status;
 }
 
@@ -89,124 +90,36 @@ static dao_status_t pinned_alloc_within(dao_allocator_t *allocator, const dao_bl
                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
 {
     pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_deferred_reserve(&pinned->deferred, pinned->ledger.stats.live_count + 1);
-    status = status == DAO_OK ? dao_segments_alloc_within(&pinned->segments, request, growth_bytes, out_grant)
-                              : DAO_ERR_LIMIT;
-    unlock_and_report(pinned, wrong);
+    lock_and_drain(&pinned->segmented);
+    dao_status_t status =
+        dao_deferred_reserve(&pinned->deferred, pinned->segmented.ledger.stats.live_count + 1);
+    status = status == DAO_OK
+                 ? dao_segments_alloc_within(&pinned->segmented.segments, request, growth_bytes, out_grant)
+                 : DAO_ERR_LIMIT;
+    unlock_and_report(&pinned->segmented);
     return status;
 }
 
 static dao_status_t pinned_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
 {
     pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_segments_free(&pinned->segments, address, hold);
-    unlock_and_report(pinned, wrong);
-    return dao_ledger_check_free(&pinned->ledger, status, address);
-}
-
-static dao_status_t pinned_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_segments_mark(&pinned->segments, address, stream);
-    unlock_and_report(pinned, wrong);
-    return dao_ledger_check_query(&pinned->ledger, status, address);
-}
-
-static dao_status_t pinned_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    dao_mutex_lock(&pinned->lock);
-    dao_status_t status = dao_segments_query(&pinned->segments, address, out_block);
-    dao_mutex_unlock(&pinned->lock);
-    return dao_ledger_check_query(&pinned->ledger, status, address);
-}
-
-static dao_status_t pinned_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    uint64_t before_bytes = pinned->ledger.stats.reserved_bytes;
-    dao_status_t status = dao_segments_trim(&pinned->segments, keep_bytes);
-    uint64_t released_bytes = before_bytes - pinned->ledger.stats.reserved_bytes;
-    unlock_and_report(pinned, wrong);
-    *out_released_bytes = (size_t)released_bytes;
-    return status;
-}
-
-static dao_status_t pinned_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_status_t status = dao_segments_limit_set(&pinned->segments, limit_bytes);
-    unlock_and_report(pinned, wrong);
-    return status;
-}
-
-static uint64_t pinned_used_get(dao_allocator_t *allocator)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    uint64_t used_bytes = pinned->ledger.stats.used_bytes;
-    unlock_and_report(pinned, wrong);
-    return used_bytes;
+    lock_and_drain(&pinned->segmented);
+    dao_status_t status = dao_segments_free(&pinned->segmented.segments, address, hold);
+    unlock_and_report(&pinned->segmented);
+    return dao_ledger_check_free(&pinned->segmented.ledger, status, address);
 }
 
 static void pinned_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
 {
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    *out_stats = pinned->ledger.stats;
-    out_stats->largest_hole_bytes = dao_segments_largest_hole(&pinned->segments);
-    out_stats->deferred_count = atomic_load(&pinned->deferred.pending_count);
-    unlock_and_report(pinned, wrong);
-}
-
-static void pinned_stats_reset_peaks(dao_allocator_t *allocator)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    uint32_t wrong = lock_and_drain(pinned);
-    dao_stats_peaks_to_now(&pinned->ledger.stats);
-    unlock_and_report(pinned, wrong);
-}
-
-static void pinned_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    dao_mutex_lock(&pinned->lock);
-    dao_segments_walk(&pinned->segments, visit, user);
-    dao_mutex_unlock(&pinned->lock);
-}
-
-static void pinned_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    dao_mutex_lock(&pinned->lock);
-    dao_segments_walk_all(&pinned->segments, visit, user);
-    dao_mutex_unlock(&pinned->lock);
-}
-
-static bool pinned_is_valid(dao_allocator_t *allocator)
-{
-    pinned_t *pinned = pinned_of(allocator);
-    dao_mutex_lock(&pinned->lock);
-    bool is_valid = is_valid_locked(pinned);
-    dao_mutex_unlock(&pinned->lock);
-    return is_valid;
+    dao_segmented_stats_get(allocator, out_stats);
+    out_stats->deferred_count = atomic_load(&pinned_of(allocator)->deferred.pending_count);
 }
 
 static void pinned_destroy(dao_allocator_t *allocator)
 {
     pinned_t *pinned = pinned_of(allocator);
-    if (pinned == NULL) {
-        return;
-    }
-    dao_segments_finish(&pinned->segments);
+    dao_segmented_finish(&pinned->segmented);
     dao_deferred_finish(&pinned->deferred);
-    dao_ledger_finish(&pinned->ledger);
-    dao_mutex_finish(&pinned->lock);
     dao_host_free(pinned);
 }
 
@@ -217,8 +130,9 @@ static void pinned_free_deferred(dao_allocator_t *allocator, void *address)
 
 static void pinned_drain(dao_allocator_t *allocator)
 {
-    pinned_t *pinned = pinned_of(allocator);
-    unlock_and_report(pinned, lock_and_drain(pinned));
+    dao_segmented_t *segmented = dao_segmented_of(allocator);
+    lock_and_drain(segmented);
+    unlock_and_report(segmented);
 }
 
 static const dao_allocator_ops_t pinned_ops = {
@@ -228,16 +142,16 @@ static const dao_allocator_ops_t pinned_ops = {
     .alloc_plain = dao_allocator_alloc_otherwise,
     .free_plain = dao_allocator_free_otherwise,
     .free = pinned_free,
-    .stream_mark = pinned_stream_mark,
-    .query = pinned_query,
-    .trim = pinned_trim,
-    .limit_set = pinned_limit_set,
-    .used_get = pinned_used_get,
+    .stream_mark = dao_segmented_stream_mark,
+    .query = dao_segmented_query,
+    .trim = dao_segmented_trim,
+    .limit_set = dao_segmented_limit_set,
+    .used_get = dao_segmented_used_get,
     .stats_get = pinned_stats_get,
-    .stats_reset_peaks = pinned_stats_reset_peaks,
-    .walk = pinned_walk,
-    .walk_all = pinned_walk_all,
-    .is_valid = pinned_is_valid,
+    .stats_reset_peaks = dao_segmented_stats_reset_peaks,
+    .walk = dao_segmented_walk,
+    .walk_all = dao_segmented_walk_all,
+    .is_valid = dao_segmented_is_valid,
     .destroy = pinned_destroy,
     .free_deferred = pinned_free_deferred,
     .drain = pinned_drain,
@@ -271,15 +185,15 @@ static dao_status_t give_region(void *user, void *address, size_t size_bytes)
 /* Makes an empty allocator what its config says. */
 static dao_status_t pinned_start(pinned_t *pinned, const dao_pinned_config_t *config)
 {
-    dao_status_t status = dao_ledger_init(&pinned->ledger, config->name);
+    dao_status_t status = dao_ledger_init(&pinned->segmented.ledger, config->name);
     if (status != DAO_OK) {
         return status;
     }
-    pinned->ledger.stats.limit_bytes = config->limit_bytes;
-    pinned->ledger.budget = config->budget;
+    pinned->segmented.ledger.stats.limit_bytes = config->limit_bytes;
+    pinned->segmented.ledger.budget = config->budget;
     status = dao_deferred_reserve(&pinned->deferred, 0);
     if (status == DAO_OK && config->initial_bytes != 0) {
-        status = dao_segments_take_initial(&pinned->segments, config->initial_bytes);
+        status = dao_segments_take_initial(&pinned->segmented.segments, config->initial_bytes);
     }
     return status;
 }
@@ -290,10 +204,8 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
     if (pinned == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
-    pinned->base = (dao_allocator_t){.ops = &pinned_ops, .ledger = &pinned->ledger};
     pinned->ops = config->ops;
     pinned->device = config->device;
-    dao_mutex_init(&pinned->lock, DAO_RANK_ALLOCATOR);
     dao_deferred_init(&pinned->deferred);
     dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = pinned},
                                       .unit_bytes = DAO_PAGE_BYTES,
@@ -303,13 +215,13 @@ dao_status_t dao_pinned_create(const dao_pinned_config_t *config, dao_allocator_
                                       .fit = config->fit,
                                       .full_status = DAO_ERR_NO_HOST_MEMORY,
                                       .holds = config->holds};
-    dao_segments_init(&pinned->segments, &segments, &pinned->ledger);
+    dao_segmented_init(&pinned->segmented, &pinned_ops, &pinned_ways, &segments);
     dao_status_t status = pinned_start(pinned, config);
     if (status != DAO_OK) {
-        pinned_destroy(&pinned->base);
+        pinned_destroy(&pinned->segmented.base);
         return status;
     }
-    DAO_ASSERT_HEAVY(pinned_is_valid(&pinned->base));
-    *out_allocator = &pinned->base;
+    DAO_ASSERT_HEAVY(dao_segmented_is_valid(&pinned->segmented.base));
+    *out_allocator = &pinned->segmented.base;
     return DAO_OK;
 }

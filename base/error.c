@@ -139,6 +139,12 @@ dao_status_t dao_error_null(const char *function, const char *argument)
     return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
 }
 
+dao_status_t dao_error_refused(const char *function, dao_status_t status)
+{
+    return dao_error(status, "%s: the program's function that takes the text answered %s: %s", function,
+                     dao_status_name(status), dao_status_text(status));
+}
+
 dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...)
 {
     va_list arguments;

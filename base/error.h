@@ -14,6 +14,9 @@ DAO_PRINTF(2, 3) dao_status_t dao_error(dao_status_t status, const char *format,
 /* dao_error() for an argument that must not be NULL: DAO_ERR_INVALID. */
 dao_status_t dao_error_null(const char *function, const char *argument);
 
+/* dao_error() for what a function of the program answered that should have taken some text: `status`. */
+dao_status_t dao_error_refused(const char *function, dao_status_t status);
+
 /* As dao_error(), with the vendor's own code behind it. */
 DAO_PRINTF(3, 4) dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...);
 

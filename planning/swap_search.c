@@ -169,12 +169,28 @@ static void search_finish(search_t *search)
 
 /* ---- variants ---- */
 
-/* Times what was decided. */
-static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
+/* Times what was decided, with one order of those that go to the file. */
+static dao_status_t time_tiers(grain_t *grain, uint64_t capacity_bytes, dao_swap_tier_order_t order,
+                               bool *out_has_file)
 {
-    dao_status_t status = dao_swap_tiers(&grain->parts, grain->gaps);
+    dao_status_t status = dao_swap_tiers(&grain->parts, order, grain->gaps, out_has_file);
     return status == DAO_OK ? dao_swap_time(&grain->parts, capacity_bytes, grain->gaps, &grain->timing)
                             : status;
+}
+
+/* Times what was decided, with the best of these orders. */
+static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
+{
+    bool has_file = false;
+    dao_status_t status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
+    if (status != DAO_OK || !has_file) {
+        return status;
+    }
+    uint64_t step_ns = grain->timing.step_ns;
+    status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
+    return status == DAO_OK && grain->timing.step_ns > step_ns
+               ? time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file)
+               : status;
 }
 
 /* Decides who leaves. */
@@ -494,7 +510,8 @@ static dao_status_t write_serially(const search_t *search, dao_swap_program_t *o
         for (uint32_t t = 0; t < search->step->touch_count; t++) {
             grain.gaps[t] = (dao_swap_gap_t){.is_away = search->step->touches[t].gap_is_live};
         }
-        status = dao_swap_tiers(&grain.parts, grain.gaps);
+        bool has_file;
+        status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.gaps, &has_file);
         status = status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.gaps, &grain.timing) : status;
         status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
         status =

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/math.h"
+#include "planning/swap_tier.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -222,6 +222,27 @@ static void sum_live(dao_swap_step_t *step)
     }
 }
 
+/* Times of a few steps in a row fit 64 bits, whatever is copied in them. */
+static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, const dao_swap_tier_t *tier)
+{
+    double bytes = 0;
+    if (tier->in_bytes_per_second == 0) {
+        return DAO_OK;
+    }
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        bytes += (double)step->size_bytes[step->touches[i].tensor];
+    }
+    double ns = 2 * (double)step->touch_count * (double)tier->latency_ns +
+                bytes / (double)dao_swap_speed(tier, true) * (double)DAO_NS_PER_S +
+                bytes / (double)dao_swap_speed(tier, false) * (double)DAO_NS_PER_S;
+    return ns <= (double)DAO_SWAP_TIME_MAX
+               ? DAO_OK
+               : dao_error(
+                     DAO_ERR_OVERFLOW,
+                     "%s tier: to copy in and out what each kernel uses would take %.3g s: at most %" PRIu64,
+                     name, ns / (double)DAO_NS_PER_S, DAO_SWAP_TIME_MAX / DAO_NS_PER_S);
+}
+
 dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem)
 {
     uint64_t uses = 0;
@@ -246,7 +267,12 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
     find_writers(step);
     sum_live(step);
     DAO_ASSERT_HEAVY(dao_swap_step_is_valid(step));
-    return DAO_OK;
+    status = check_copies(step, "host", &problem->host);
+    status = status == DAO_OK ? check_copies(step, "file", &problem->file) : status;
+    if (status != DAO_OK) {
+        dao_swap_step_finish(step);
+    }
+    return status;
 }
 
 void dao_swap_step_finish(dao_swap_step_t *step)

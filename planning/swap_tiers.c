@@ -9,19 +9,21 @@
 /* A part that is ever away. */
 typedef struct traveller {
     uint32_t part;
-    uint32_t copy_count; /* in a step */
+    uint32_t copy_count; /* in a step; 0: it is never away */
     uint32_t away_kernels;
+    uint32_t first_return; /* kernel before which it comes back first */
+    uint32_t key;          /* of those that move equally often the least goes first */
 } traveller_t;
 
-/* Those that move seldom first; of equal ones those that are away longer. */
+/* Those that move seldom first. */
 static int compare_travellers(const void *left, const void *right)
 {
     const traveller_t *a = left, *b = right;
     if (a->copy_count != b->copy_count) {
         return a->copy_count < b->copy_count ? -1 : 1;
     }
-    if (a->away_kernels != b->away_kernels) {
-        return a->away_kernels > b->away_kernels ? -1 : 1;
+    if (a->key != b->key) {
+        return a->key < b->key ? -1 : 1;
     }
     return (a->part > b->part) - (a->part < b->part);
 }
@@ -32,21 +34,51 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_gap_t *gap
     const dao_swap_step_t *step = parts->step;
     uint64_t sum = 0;
     for (uint32_t part = 0; part < parts->count; part++) {
-        travellers[part].part = part;
+        travellers[part] = (traveller_t){.part = part, .first_return = UINT32_MAX};
     }
     for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_touch_t *one = &step->touches[i];
+        uint32_t return_kernel = step->touches[one->next].kernel;
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
+            traveller_t *traveller = &travellers[part];
             gap->is_file = false;
             if (gap->is_away) {
-                sum += travellers[part].copy_count == 0 ? dao_swap_part_size(parts, part) : 0;
-                travellers[part].copy_count += one->writer == DAO_SWAP_NONE ? 1 : 2;
-                travellers[part].away_kernels += one->gap_length;
+                sum += traveller->copy_count == 0 ? dao_swap_part_size(parts, part) : 0;
+                traveller->copy_count += one->writer == DAO_SWAP_NONE ? 1 : 2;
+                traveller->away_kernels += one->gap_length;
+                traveller->first_return =
+                    return_kernel < traveller->first_return ? return_kernel : traveller->first_return;
             }
         }
     }
     return sum;
+}
+
+/* Bits backwards: of numbers in a row so turned the least ones are spread over the row, however many are taken. */
+static uint32_t turn(uint32_t number)
+{
+    uint32_t turned = 0;
+    for (int bit = 0; bit < 32; bit++) {
+        turned = turned << 1 | (number >> bit & 1);
+    }
+    return turned;
+}
+
+/* Sorts by who goes to the file first. */
+static void sort_travellers(traveller_t *travellers, uint32_t count, dao_swap_tier_order_t order)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_spread = order == DAO_SWAP_TIER_ORDER_SPREAD;
+        travellers[i].key = is_spread ? travellers[i].first_return : UINT32_MAX - travellers[i].away_kernels;
+    }
+    qsort(travellers, count, sizeof(*travellers), compare_travellers);
+    if (order == DAO_SWAP_TIER_ORDER_SPREAD) {
+        for (uint32_t i = 0; i < count; i++) {
+            travellers[i].key = turn(i);
+        }
+        qsort(travellers, count, sizeof(*travellers), compare_travellers);
+    }
 }
 
 static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_gap_t *gaps)
@@ -59,46 +91,80 @@ static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_
     } while (touch != step->first_touch[tensor]);
 }
 
-dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps)
+/* Of travellers from `first` on the smallest one of at least `wanted_bytes` that `room_bytes` hold; `count` if there is none. */
+static uint32_t find_last(const dao_swap_parts_t *parts, const traveller_t *travellers, uint32_t first,
+                          uint64_t wanted_bytes, uint64_t room_bytes)
+{
+    uint32_t best = parts->count;
+    for (uint32_t i = first; i < parts->count; i++) {
+        uint64_t size = dao_swap_part_size(parts, travellers[i].part);
+        if (size >= wanted_bytes && size <= room_bytes) {
+            best = i;
+            room_bytes = size - 1;
+        }
+    }
+    return best;
+}
+
+/* Sends parts to the file until `wanted_bytes` are there, or it is full. Gives what was sent. */
+static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *travellers, uint64_t wanted_bytes,
+                     uint64_t room_bytes, dao_swap_gap_t *gaps)
+{
+    uint64_t sent_bytes = 0;
+    uint32_t i = 0;
+    while (i < parts->count && travellers[i].copy_count == 0) { /* what stays comes first */
+        i++;
+    }
+    for (; i < parts->count && sent_bytes < wanted_bytes; i++) {
+        uint32_t last = parts->count;
+        uint64_t size = dao_swap_part_size(parts, travellers[i].part);
+        if (size > wanted_bytes - sent_bytes) {
+            last = find_last(parts, travellers, i, wanted_bytes - sent_bytes, room_bytes - sent_bytes);
+        }
+        uint32_t part = travellers[last < parts->count ? last : i].part;
+        size = dao_swap_part_size(parts, part);
+        if (size <= room_bytes - sent_bytes) {
+            send_to_file(parts, part, gaps);
+            sent_bytes += size;
+        }
+    }
+    return sent_bytes;
+}
+
+static dao_status_t refuse(const dao_swap_problem_t *problem, uint64_t away_bytes)
+{
+    if (problem->file.in_bytes_per_second == 0) {
+        return dao_error(DAO_ERR_HOST_FULL,
+                         "%" PRIu64 " bytes have to leave the device and the host tier's limit is %" PRIu64
+                         ": raise it, give a file tier, or give the device more than %" PRIu64 " bytes",
+                         away_bytes, problem->host.limit_bytes, problem->capacity_bytes);
+    }
+    return dao_error(DAO_ERR_HOST_FULL,
+                     "%" PRIu64 " bytes have to leave the device: beyond the host tier's limit of %" PRIu64
+                     " and the file tier's of %" PRIu64,
+                     away_bytes, problem->host.limit_bytes, problem->file.limit_bytes);
+}
+
+dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t order, dao_swap_gap_t *gaps,
+                            bool *out_has_file)
 {
     const dao_swap_problem_t *problem = parts->step->problem;
-    uint64_t limit = problem->host.limit_bytes != 0 ? problem->host.limit_bytes : UINT64_MAX;
-    uint64_t file_limit = problem->file.limit_bytes != 0 ? problem->file.limit_bytes : UINT64_MAX,
-             file_bytes = 0;
+    uint64_t limit = problem->host.limit_bytes != 0 ? problem->host.limit_bytes : UINT64_MAX, sent_bytes = 0;
     traveller_t *travellers = dao_host_calloc((size_t)parts->count + 1, sizeof(*travellers));
     if (travellers == NULL) {
         return dao_swap_step_give_up(parts->step);
     }
-    uint64_t host_bytes = count_travels(parts, gaps, travellers);
-    dao_status_t status =
-        dao_swap_is_cancelled(parts->step->cancel) ? dao_swap_step_give_up(parts->step) : DAO_OK;
-    if (status != DAO_OK) {
-        dao_host_free(travellers);
-        return status;
-    }
-    if (host_bytes > limit && problem->file.in_bytes_per_second == 0) {
-        status = dao_error(DAO_ERR_HOST_FULL,
-                           "%" PRIu64 " bytes have to leave the device and the host tier's limit is %" PRIu64
-                           ": raise it, give a file tier, or give the device more than %" PRIu64 " bytes",
-                           host_bytes, limit, problem->capacity_bytes);
-    } else if (host_bytes > limit) {
-        qsort(travellers, parts->count, sizeof(*travellers), compare_travellers);
-        for (uint32_t i = 0; i < parts->count && host_bytes > limit; i++) {
-            uint64_t size = dao_swap_part_size(parts, travellers[i].part);
-            if (travellers[i].copy_count != 0 && file_bytes + size <= file_limit) {
-                send_to_file(parts, travellers[i].part, gaps);
-                host_bytes -= size;
-                file_bytes += size;
-            }
-        }
+    uint64_t away_bytes = count_travels(parts, gaps, travellers);
+    bool is_cancelled = dao_swap_is_cancelled(parts->step->cancel);
+    if (!is_cancelled && away_bytes > limit && problem->file.in_bytes_per_second != 0) {
+        sort_travellers(travellers, parts->count, order);
+        sent_bytes = send(parts, travellers, away_bytes - limit,
+                          problem->file.limit_bytes != 0 ? problem->file.limit_bytes : UINT64_MAX, gaps);
     }
     dao_host_free(travellers);
-    if (status == DAO_OK && host_bytes > limit) {
-        status =
-            dao_error(DAO_ERR_HOST_FULL,
-                      "%" PRIu64 " bytes have to leave the device: beyond the host tier's limit of %" PRIu64
-                      " and the file tier's of %" PRIu64,
-                      host_bytes + file_bytes, limit, file_limit);
+    if (is_cancelled) {
+        return dao_swap_step_give_up(parts->step);
     }
-    return status;
+    *out_has_file = sent_bytes > 0;
+    return away_bytes - sent_bytes <= limit ? DAO_OK : refuse(problem, away_bytes);
 }

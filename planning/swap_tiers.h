@@ -4,9 +4,16 @@
 
 #include "planning/swap_parts.h"
 
+/* Of the parts that move equally often, who goes to the file first. */
+typedef enum dao_swap_tier_order {
+    DAO_SWAP_TIER_ORDER_LONG = 0, /* those that are away long: the file has time for them */
+    DAO_SWAP_TIER_ORDER_SPREAD =
+        1, /* every so manieth of those in a row: the host's link is busy beside the file's */
+} dao_swap_tier_order_t;
+
 /* Chooses for each part that is ever away one tier for the whole step: the host as far as its limit goes, the file for the rest,
-   those first that move seldom and are away long. DAO_ERR_HOST_FULL if the file's limit is reached too or there is no file;
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_gap_t *gaps);
+   those first that move seldom. DAO_ERR_HOST_FULL if the file's limit is reached too or there is no file; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t order,
+                                          dao_swap_gap_t *gaps, bool *out_has_file);
 
 #endif

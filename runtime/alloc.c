@@ -24,10 +24,7 @@
 static dao_status_t host_find(dao_place_t place, dao_allocator_t **out_allocator)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
+    dao_status_t status = dao_place_enter(place, &core);
     if (status != DAO_OK) {
         return status;
     }
@@ -65,10 +62,7 @@ static dao_status_t allocator_peek_slowly(dao_place_t place, dao_allocator_t **o
                                           dao_runtime_t **out_runtime)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
+    dao_status_t status = dao_place_enter(place, &core);
     if (status != DAO_OK) {
         return status;
     }

@@ -100,6 +100,13 @@ static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
    there, with a message. */
 DAO_NODISCARD dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place);
 
+/* Both: the library is started, has this place, and gives the core. */
+DAO_NODISCARD static inline dao_status_t dao_place_enter(dao_place_t place, dao_core_t **out_core)
+{
+    dao_status_t status = dao_context_enter(out_core);
+    return status == DAO_OK ? dao_place_check(*out_core, place) : status;
+}
+
 dao_core_t *dao_core_retain(dao_core_t *core); /* gives its argument back */
 void dao_core_release(dao_core_t *core);       /* the last one closes the backend */
 

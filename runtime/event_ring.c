@@ -351,10 +351,7 @@ void dao_events_stop_all(dao_event_rings_t *rings)
 static dao_status_t rings_find(dao_place_t place, dao_event_rings_t **out_rings, size_t *out_place)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
+    dao_status_t status = dao_place_enter(place, &core);
     if (status == DAO_OK) {
         *out_rings = core->event_rings;
         *out_place = place_slot(place);
@@ -507,5 +504,5 @@ dao_status_t dao_events_write_csv(const dao_memory_event_t *events, size_t count
             status = line_write(&events[i], action, write, user);
         }
     }
-    return status;
+    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_events_write_csv", status);
 }

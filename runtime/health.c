@@ -56,10 +56,7 @@ dao_status_t dao_runtime_health(const dao_runtime_t *runtime, const char *functi
 dao_status_t dao_device_health(int32_t device_index)
 {
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, (dao_place_t){DAO_PLACE_KIND_DEVICE, device_index});
-    }
+    dao_status_t status = dao_place_enter((dao_place_t){DAO_PLACE_KIND_DEVICE, device_index}, &core);
     dao_runtime_t *runtime = status == DAO_OK ? dao_runtime_started(device_index) : NULL;
     return runtime != NULL ? dao_runtime_health(runtime, "dao_device_health") : status;
 }

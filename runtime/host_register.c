@@ -31,12 +31,19 @@ struct dao_registration {
 
 /* ---- the list ---- */
 
+/* Tells whether a registration shares bytes with a range, which may end where the address space does. */
+static bool overlaps(const dao_registration_t *registration, const void *address, size_t size_bytes)
+{
+    uintptr_t own = (uintptr_t)registration->address;
+    uintptr_t other = (uintptr_t)address;
+    return own <= other ? other - own < registration->size_bytes : own - other < size_bytes;
+}
+
 /* The first one that shares bytes with a range; NULL: none does. */
-static dao_registration_t *find_locked(const dao_core_t *core, const char *address, size_t size_bytes)
+static dao_registration_t *find_locked(const dao_core_t *core, const void *address, size_t size_bytes)
 {
     dao_registration_t *registration = core->first_registration;
-    while (registration != NULL && (registration->address >= address + size_bytes ||
-                                    address >= registration->address + registration->size_bytes)) {
+    while (registration != NULL && !overlaps(registration, address, size_bytes)) {
         registration = registration->next;
     }
     return registration;
@@ -47,8 +54,7 @@ static bool is_valid_locked(const dao_core_t *core)
     for (const dao_registration_t *one = core->first_registration; one != NULL; one = one->next) {
         bool is_whole = one->size_bytes > 0 && one->runtime != NULL;
         for (const dao_registration_t *other = one->next; other != NULL; other = other->next) {
-            is_whole = is_whole && (other->address >= one->address + one->size_bytes ||
-                                    one->address >= other->address + other->size_bytes);
+            is_whole = is_whole && !overlaps(one, other->address, other->size_bytes);
         }
         if (!is_whole) {
             return false;
@@ -136,7 +142,7 @@ static dao_status_t begin(dao_runtime_t *runtime, void *address, size_t size_byt
                           dao_registration_t **out_registration)
 {
     const dao_core_t *core = dao_runtime_core(runtime);
-    if (is_pinned(core, address) || is_pinned(core, (char *)address + size_bytes - 1)) {
+    if (is_pinned(core, address) || is_pinned(core, (const void *)((uintptr_t)address + size_bytes - 1))) {
         return dao_error(DAO_ERR_BUSY,
                          "dao_host_register: a part of %zu bytes at %p is of a pinned place, whose memory "
                          "devices use as it is",

@@ -128,7 +128,7 @@ dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_
     dao_core_t *core;
     dao_status_t status;
     dao_memory_t *memory;
-    if ((status = dao_context_enter(&core)) != DAO_OK || (status = dao_place_check(core, place)) != DAO_OK ||
+    if ((status = dao_place_enter(place, &core)) != DAO_OK ||
         (status = stream_fits(place, stream)) != DAO_OK ||
         (status = handle_create(core, OWNER_BLOCK, place, &memory)) != DAO_OK) {
         return status;
@@ -158,7 +158,7 @@ dao_status_t dao_memory_from_pointer(dao_place_t place, void *address, size_t si
     dao_core_t *core;
     dao_status_t status;
     dao_memory_t *memory;
-    if ((status = dao_context_enter(&core)) != DAO_OK || (status = dao_place_check(core, place)) != DAO_OK ||
+    if ((status = dao_place_enter(place, &core)) != DAO_OK ||
         (status = handle_create(core, OWNER_POINTER, place, &memory)) != DAO_OK) {
         return status;
     }

@@ -144,10 +144,7 @@ dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *co
                          (int)config->strategy, STRATEGY_COUNT);
     }
     dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
-    }
+    dao_status_t status = dao_place_enter(place, &core);
     if (status == DAO_OK) {
         dao_place_config_t effective = *config;
         effective.strategy = dao_core_strategy(core, place.kind, config->strategy);

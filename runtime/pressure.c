@@ -91,14 +91,6 @@ static void unlock(void)
     dao_mutex_unlock(&pressure.lock);
 }
 
-/* Starts the library if need be, and checks that a place is there. */
-static dao_status_t check_place(dao_place_t place)
-{
-    dao_core_t *core;
-    dao_status_t status = dao_context_enter(&core);
-    return status == DAO_OK ? dao_place_check(core, place) : status;
-}
-
 /* ---- callbacks ---- */
 
 static callback_t *find_locked(uint64_t id)
@@ -118,7 +110,8 @@ dao_status_t dao_pressure_callback_add(dao_place_t place, dao_pressure_callback_
         return dao_error(DAO_ERR_INVALID, "dao_pressure_callback_add: %s is NULL",
                          function == NULL ? "function" : "out_id");
     }
-    dao_status_t status = check_place(place);
+    dao_core_t *core;
+    dao_status_t status = dao_place_enter(place, &core);
     if (status != DAO_OK) {
         return status;
     }
@@ -375,7 +368,8 @@ static void ask_callbacks(ladder_t *ladder)
 
 dao_status_t dao_pressure_wait_set(dao_place_t place, uint64_t wait_ns)
 {
-    dao_status_t status = check_place(place);
+    dao_core_t *core;
+    dao_status_t status = dao_place_enter(place, &core);
     if (status == DAO_OK) {
         atomic_store(&pressure.waits_ns[place.kind][place.index], wait_ns);
     }

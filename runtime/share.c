@@ -154,8 +154,7 @@ static dao_status_t shared_begin(const char *function, dao_place_t place, dao_sh
     dao_core_t *core;
     dao_runtime_t *runtime;
     dao_status_t status;
-    if ((status = dao_watch_check()) != DAO_OK || (status = dao_context_enter(&core)) != DAO_OK ||
-        (status = dao_place_check(core, place)) != DAO_OK) {
+    if ((status = dao_watch_check()) != DAO_OK || (status = dao_place_enter(place, &core)) != DAO_OK) {
         return status;
     }
     char text[DAO_PLACE_TEXT_BYTES];

@@ -235,5 +235,5 @@ dao_status_t dao_snapshot_write_json(const dao_snapshot_t *snapshot, dao_write_t
         put_segment(&writer, snapshot, i);
     }
     put(&writer, "],\n \"device_traces\": []}\n");
-    return writer.status;
+    return writer.status == DAO_OK ? DAO_OK : dao_error_refused("dao_snapshot_write_json", writer.status);
 }

@@ -109,10 +109,7 @@ static dao_status_t check_add(dao_place_t place, dao_segment_callback_t function
     dao_core_t *core;
     dao_status_t status = dao_watch_check();
     if (status == DAO_OK) {
-        status = dao_context_enter(&core);
-    }
-    if (status == DAO_OK) {
-        status = dao_place_check(core, place);
+        status = dao_place_enter(place, &core);
     }
     if (status == DAO_OK && place.kind == DAO_PLACE_KIND_CPU) {
         return dao_error(DAO_ERR_UNSUPPORTED,

@@ -80,8 +80,7 @@ static void allocator_destroy(dao_allocator_t *allocator)
                                                       .destroy = allocator_destroy,                          \
                                                       .alignment_bytes = 256,                                \
                                                       .is_uncached = (uncached)};                            \
-        allocator_contract_set(&contract);                                                                   \
-        allocator_contract_begin();                                                                          \
+        allocator_contract_begin_on(&contract);                                                              \
     }
 SUBJECT_LIST(SUBJECT_FUNCTIONS)
 

@@ -54,14 +54,12 @@ static const allocator_contract_t segmented_contract = {
 
 static void paged_contract_begin(void)
 {
-    allocator_contract_set(&paged_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&paged_contract);
 }
 
 static void segmented_contract_begin(void)
 {
-    allocator_contract_set(&segmented_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&segmented_contract);
 }
 
 /* ---- helpers ---- */

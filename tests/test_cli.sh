@@ -277,6 +277,10 @@ expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacit
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
 expect 2 "leave --json out" simulate "$gpt" --explain --json
 expect 1 "needs" simulate "$gpt" --capacity 1MB
+expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
+expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
+expect 1 "leave --host out" simulate "$small_step" --scheme async --host 1GB
+expect 0 "a tenth faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
 expect 0 '"online"' simulate "$small_step" --json
 [ "$(head -1 "$folder/out")" = "[" ] || fail "no array"
 for field in scheme fraction capacity_bytes smallest_capacity_bytes step_s bound_s ratio compute_s bytes_in bytes_out \

@@ -41,6 +41,10 @@ static_assert(!std::is_copy_constructible_v<dao::unique_ptr<int[], dao::pinned_p
 static_assert(!std::is_copy_constructible_v<dao::stream> && !std::is_copy_constructible_v<dao::event>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::memory>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::tensor>);
+static_assert(std::is_nothrow_copy_constructible_v<dao::managed> &&
+              std::is_nothrow_copy_constructible_v<dao::plan>);
+static_assert(!std::is_copy_constructible_v<dao::executor> &&
+              std::is_nothrow_move_constructible_v<dao::executor>);
 static_assert(std::is_nothrow_copy_constructible_v<dao::error>);
 static_assert(std::is_empty_v<dao::allocator<int>> &&
               std::allocator_traits<dao::allocator<int>>::is_always_equal::value);
@@ -603,6 +607,116 @@ void blocks_follow_streams()
     CU_ASSERT_EQUAL(status, DAO_ERR_INVALID);
 }
 
+/* Gives the code of what is thrown, or DAO_OK. */
+template <typename Call> dao_status_t thrown_by(Call call)
+{
+    try {
+        call();
+    } catch (const dao::error &error) {
+        return error.status();
+    }
+    return DAO_OK;
+}
+
+dao_status_t launch_fill(const dao_launch_t *launch, void *user)
+{
+    return dao_stream_fill(launch->stream, launch->addresses[0], *static_cast<std::uint8_t *>(user), 4096);
+}
+
+void an_executor_runs_kernels_and_steps()
+{
+    dao_executor_config_t config = {};
+    config.capacity_bytes = 4096; /* one tensor of two */
+    dao::executor executor(config);
+    dao_managed_config_t of = {};
+    of.size_bytes = 4096;
+    dao::managed first(executor, of), second(executor, of);
+    dao::managed same = first;
+    CU_ASSERT_TRUE(same.id() == first.id() && same.id() != second.id() && same.size() == 4096);
+    std::uint8_t one = 1, two = 2;
+    dao_operand_t operands[2] = {{first.get(), DAO_ACCESS_WRITE}, {second.get(), DAO_ACCESS_WRITE}};
+    dao_kernel_t kernels[2] = {};
+    kernels[0].launch = kernels[1].launch = launch_fill;
+    kernels[0].user = &one;
+    kernels[1].user = &two;
+    kernels[0].operand_count = kernels[1].operand_count = 1;
+    kernels[0].operands = &operands[0];
+    kernels[1].operands = &operands[1];
+    executor.push(kernels[0]);
+    dao::step step(executor);
+    step.push(kernels[1]);
+    step.run();
+    executor.mark();
+    executor.sync();
+    CU_ASSERT_EQUAL(executor.stats().kernel_count, 2);
+    std::uint8_t bytes[4096];
+    first.read(bytes, sizeof(bytes));
+    CU_ASSERT_EQUAL(bytes[4095], 1);
+    second.read(bytes, sizeof(bytes));
+    CU_ASSERT_EQUAL(bytes[4095], 2);
+    second.write(std::vector<std::uint8_t>(4096, 3).data(), 4096);
+    step.discard(second);
+    step.run();
+    CU_ASSERT_EQUAL(thrown_by([&] { second.read(bytes, sizeof(bytes)); }), DAO_ERR_NEVER_WRITTEN);
+    CU_ASSERT_EQUAL(thrown_by([&] { first.read(bytes, 1); }), DAO_ERR_INVALID);
+    dao::managed shared = dao::managed::share(first.get());
+    executor.reset(); /* handles may outlive it */
+    config.device_index = 63;
+    CU_ASSERT_EQUAL(thrown_by([&] { executor = dao::executor(config); }), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_FALSE(static_cast<bool>(executor));
+}
+
+void plans_are_made_and_shared()
+{
+    dao_plan_buffer_t buffers[3] = {};
+    for (std::uint64_t i = 0; i < 3; i++) { /* each overlaps the next one */
+        buffers[i].begin_time = i;
+        buffers[i].end_time = i + 2;
+        buffers[i].size_bytes = 100;
+        buffers[i].fixed_offset = DAO_PLAN_NOWHERE;
+        buffers[i].pool = DAO_PLAN_ANY_POOL;
+    }
+    dao_plan_problem_t problem = {};
+    problem.buffers = buffers;
+    problem.buffer_count = 3;
+    dao::plan plan(problem);
+    CU_ASSERT_EQUAL(plan.report().peak_bytes, 200);
+    CU_ASSERT_TRUE(plan.size() == 3 && plan.offset(0) == plan.offset(2) && plan.pool(1) == 0);
+    dao::planner planner(problem);
+    CU_ASSERT_EQUAL(thrown_by([&] { (void)planner.best(); }), DAO_ERR_NOT_READY);
+    (void)planner.work();
+    planner.start();
+    CU_ASSERT_TRUE(planner.wait(std::chrono::nanoseconds::max()));
+    dao::plan best = planner.best(), copied = best;
+    planner.cancel();
+    planner.reset();
+    CU_ASSERT_EQUAL(copied.report().peak_bytes, 200); /* plans stay */
+    buffers[1].size_bytes = 0;
+    CU_ASSERT_EQUAL(thrown_by([&] { plan = dao::plan(problem); }), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(plan.size(), 3);
+}
+
+void a_swapped_step_is_planned()
+{
+    const dao_swap_tensor_t tensors[2] = {{1 << 20, true}, {1 << 20, true}};
+    const dao_swap_use_t uses[2] = {{0, DAO_ACCESS_READ_WRITE}, {1, DAO_ACCESS_READ_WRITE}};
+    const dao_swap_kernel_t kernels[2] = {{1000000, 0, &uses[0], 1}, {1000000, 0, &uses[1], 1}};
+    dao_swap_problem_t problem = {};
+    problem.tensors = tensors;
+    problem.tensor_count = 2;
+    problem.kernels = kernels;
+    problem.kernel_count = 2;
+    problem.capacity_bytes = 1 << 20;
+    problem.host.in_bytes_per_second = 1000000000;
+    dao::swap_plan plan(problem);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(plan.schedule());
+    CU_ASSERT_EQUAL(plan.replay().step_ns, plan.schedule()->step_ns);
+    CU_ASSERT_TRUE(plan.schedule()->step_ns >= dao::swap_bound(problem).step_ns);
+    CU_ASSERT_EQUAL(plan.schedule()->in_bytes, 2 << 20);
+    problem.capacity_bytes = 1;
+    CU_ASSERT_EQUAL(thrown_by([&] { plan = dao::swap_plan(problem); }), DAO_ERR_KERNEL_TOO_LARGE);
+}
+
 void a_library_ends_with_its_scope()
 {
     {
@@ -655,6 +769,9 @@ CU_TestInfo tests[] = {
     {"devices reach peers and host memory", devices_reach_peers_and_host_memory},
     {"streams and events order copies", streams_and_events_order_copies},
     {"blocks follow streams", blocks_follow_streams},
+    {"an executor runs kernels and steps", an_executor_runs_kernels_and_steps},
+    {"plans are made and shared", plans_are_made_and_shared},
+    {"a swapped step is planned", a_swapped_step_is_planned},
     {"a library ends with its scope", a_library_ends_with_its_scope},
     CU_TEST_INFO_NULL,
 };

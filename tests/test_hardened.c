@@ -164,14 +164,12 @@ static const allocator_contract_t over_caching_contract = {.create = over_cachin
 
 static void over_host_begin(void)
 {
-    allocator_contract_set(&over_host_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&over_host_contract);
 }
 
 static void over_caching_begin(void)
 {
-    allocator_contract_set(&over_caching_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&over_caching_contract);
 }
 
 /* ---- the layer alone ---- */

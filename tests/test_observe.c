@@ -283,6 +283,7 @@ static void events_are_written_with_the_columns_of_rmm(void)
     for (size_t room = 1; room <= sizeof(expected) - 1; room++) {
         text = (text_t){.bytes = bytes, .room = room};
         CU_ASSERT_EQUAL(dao_events_write_csv(some, 4, true, text_append, &text), DAO_ERR_IO);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_events_write_csv"));
     }
     text = (text_t){.bytes = bytes, .room = 42};
     CU_ASSERT_EQUAL(dao_events_write_csv(&some[2], 1, false, text_append, &text), DAO_OK);
@@ -553,6 +554,7 @@ static void a_snapshot_is_written_for_pytorchs_viewer(void)
     for (size_t room = 1; room <= (size_t)length; room += 7) {
         text = (text_t){.bytes = bytes, .room = room};
         CU_ASSERT_EQUAL(dao_snapshot_write_json(snapshot, text_append, &text), DAO_ERR_IO);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_snapshot_write_json"));
     }
     dao_snapshot_destroy(snapshot);
     give(device_0, low);

@@ -182,8 +182,7 @@ static void contract_begin_on(size_t kind)
                                .extra_bytes = kinds[kind].is_hardened ? DAO_HARDENED_GUARD_BYTES : 0,
                                .is_uncached = kinds[kind].is_uncached};
     told_streams_begin(&streams);
-    allocator_contract_set(&contracts[kind]);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&contracts[kind]);
 }
 
 static void contract_end(void)

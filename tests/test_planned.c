@@ -117,31 +117,25 @@ static void host_destroy(dao_allocator_t *planned)
     planned->ops->destroy(planned);
 }
 
-static void contract_begin(const allocator_contract_t *contract)
-{
-    allocator_contract_set(contract);
-    allocator_contract_begin();
-}
-
 static void idle_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = idle_create, .destroy = device_destroy, .alignment_bytes = 256};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 static void recording_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = recording_create, .destroy = device_destroy, .alignment_bytes = 256};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 static void host_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = host_create, .destroy = host_destroy, .alignment_bytes = 64};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 /* ---- helpers ---- */

@@ -302,6 +302,7 @@ static void what_is_registered_is_not_registered_again(void)
             CU_ASSERT_EQUAL(dao_host_unregister(address), DAO_OK);
         }
     }
+    CU_ASSERT_EQUAL(dao_host_register(1, memory, UINTPTR_MAX - (uintptr_t)memory), DAO_ERR_BUSY);
     CU_ASSERT_EQUAL(dao_host_unregister(memory + 999), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(dao_host_unregister(memory + 2000), DAO_ERR_FOREIGN_POINTER);
     CU_ASSERT_EQUAL(dao_host_unregister(memory + 1001), DAO_ERR_INTERIOR_POINTER);

@@ -138,6 +138,14 @@ static void misuse_while_looking(const dao_serving_lifetime_t *lifetime, void *u
     CU_ASSERT_EQUAL(misuse_while_writing("", 0, user), DAO_OK);
 }
 
+static dao_status_t refuse_text(const char *text, size_t text_bytes, void *user)
+{
+    (void)text;
+    (void)text_bytes;
+    (void)user;
+    return DAO_ERR_IO;
+}
+
 static void a_plan_is_shown_to_who_may_do_all_but_serve_and_stop(void)
 {
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -148,6 +156,9 @@ static void a_plan_is_shown_to_who_may_do_all_but_serve_and_stop(void)
         whole_step(places[i]);
     }
     CU_ASSERT_EQUAL(dao_serving_save(host, misuse_while_writing, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_serving_save(host, refuse_text, NULL), DAO_ERR_IO);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_IO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_serving_save"));
     CU_ASSERT_EQUAL(dao_serving_walk(host, misuse_while_looking, NULL), DAO_OK);
 }
 

@@ -124,6 +124,24 @@ static void stalls_say_what_the_links_do(void)
     dao_simulation_finish(&result);
 }
 
+/* Spans in the order of their ends; the stall before the second kernel is from 10 to 100. */
+static void stalls_say_what_the_file_does(void)
+{
+    dao_sim_span_t works[] = {{DAO_SIM_SPAN_WORK, 0, 10, 0}, {DAO_SIM_SPAN_WORK, 100, 110, 0}};
+    dao_sim_span_t copies[] = {{DAO_SIM_SPAN_OUT, 0, 15, 1},     {DAO_SIM_SPAN_IN, 20, 30, 1},
+                               {DAO_SIM_SPAN_DELAY, 12, 40, 0},  {DAO_SIM_SPAN_OUT, 25, 45, 1},
+                               {DAO_SIM_SPAN_DELAY, 60, 90, 0},  {DAO_SIM_SPAN_OUT, 105, 120, 1},
+                               {DAO_SIM_SPAN_DELAY, 95, 130, 0}, {DAO_SIM_SPAN_IN, 125, 150, 1}};
+    const dao_simulation_t simulation = {
+        .kernels = works, .kernel_count = 2, .copies = copies, .copy_count = 8};
+    dao_stall_t stalls[2];
+    dao_find_stalls(&simulation, 2, 0, stalls);
+    CU_ASSERT_EQUAL(stalls[1].total_ns, 90);
+    CU_ASSERT_EQUAL(stalls[1].in_ns, 10);           /* 20 to 30 */
+    CU_ASSERT_EQUAL(stalls[1].out_ns, 5 + 15);      /* 10 to 15, 30 to 45 */
+    CU_ASSERT_EQUAL(stalls[1].file_ns, 5 + 30 + 5); /* 15 to 20, 60 to 90, 95 to 100 */
+}
+
 static void what_cannot_run_is_refused(void)
 {
     dao_swap_problem_t problem = two_kernels(R, SIZE / 2);
@@ -368,6 +386,7 @@ static CU_TestInfo by_hand[] = {
     {"what was written is copied out before its room is used",
      what_was_written_is_copied_out_before_its_room_is_used},
     {"stalls say what the links do", stalls_say_what_the_links_do},
+    {"stalls say what the file does", stalls_say_what_the_file_does},
     {"what cannot run is refused", what_cannot_run_is_refused},
     {"without memory nothing is left behind", without_memory_nothing_is_left_behind},
     CU_TEST_INFO_NULL,

@@ -74,24 +74,18 @@ static void over_host_destroy(dao_allocator_t *slab)
     slab->ops->destroy(slab);
 }
 
-static void contract_begin(const allocator_contract_t *contract)
-{
-    allocator_contract_set(contract);
-    allocator_contract_begin();
-}
-
 static void over_pages_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = over_pages_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 static void over_segments_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = over_segments_create, .destroy = over_caching_destroy, .alignment_bytes = 256};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 static void large_contract_begin(void)
@@ -110,7 +104,7 @@ static void over_host_begin(void)
 {
     static const allocator_contract_t contract = {
         .create = over_host_create, .destroy = over_host_destroy, .alignment_bytes = 64};
-    contract_begin(&contract);
+    allocator_contract_begin_on(&contract);
 }
 
 /* ---- helpers ---- */

@@ -108,20 +108,17 @@ static const allocator_contract_t system_contract = {.create = contract_system_c
 
 static void buddy_contract_begin(void)
 {
-    allocator_contract_set(&buddy_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&buddy_contract);
 }
 
 static void class_contract_begin(void)
 {
-    allocator_contract_set(&class_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&class_contract);
 }
 
 static void system_contract_begin(void)
 {
-    allocator_contract_set(&system_contract);
-    allocator_contract_begin();
+    allocator_contract_begin_on(&system_contract);
 }
 
 /* ---- helpers ---- */

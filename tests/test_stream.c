@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "base/fault.h"
+#include "base/sync.h"
 #include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/suite.h"
@@ -276,6 +277,37 @@ static void misuse_is_named(void)
     CU_ASSERT_PTR_NULL(event);
 }
 
+static void nothing(void *user)
+{
+    (void)user;
+}
+
+static _Atomic bool is_over;
+
+static void *make_and_destroy_streams(void *user)
+{
+    (void)user;
+    for (int i = 0; i < 200; i++) {
+        dao_stream_t *stream = NULL;
+        CU_ASSERT_EQUAL(dao_stream_create(0, &stream), DAO_OK);
+        CU_ASSERT_EQUAL(dao_stream_host_func(stream, nothing, NULL), DAO_OK);
+        dao_stream_destroy(stream);
+    }
+    atomic_store(&is_over, true);
+    return NULL;
+}
+
+static void a_device_is_waited_for_while_its_streams_come_and_go(void)
+{
+    dao_thread_t thread;
+    atomic_store(&is_over, false);
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "streams", make_and_destroy_streams, NULL), DAO_OK);
+    while (!atomic_load(&is_over)) {
+        CU_ASSERT_EQUAL(dao_device_synchronize(0), DAO_OK);
+    }
+    dao_thread_join(&thread);
+}
+
 #if defined(DAO_FAULTS)
 static void streams_survive_any_missing_resource(void)
 {
@@ -308,6 +340,8 @@ static CU_TestInfo tests[] = {
     {"batches of copies arrive", batches_of_copies_arrive},
     {"batches that cannot be made are refused", batches_that_cannot_be_made_are_refused},
     {"misuse is named", misuse_is_named},
+    {"a device is waited for while its streams come and go",
+     a_device_is_waited_for_while_its_streams_come_and_go},
 #if defined(DAO_FAULTS)
     {"streams survive any missing resource", streams_survive_any_missing_resource},
 #endif

@@ -189,7 +189,7 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
 }
 
 /* All weights are about equally far from their next use. If neighbours left, the link would have to bring all that one part of the
-   step reads while that runs, which takes 1024 ns for each kernel of 600 ns. */
+   step reads while that runs, which takes 1024 ns for each kernel of 600 ns. With a file a third of what is away comes from there. */
 static void a_stream_leaves_gaps_all_over_the_step(void)
 {
     uint64_t random = 1;
@@ -202,6 +202,13 @@ static void a_stream_leaves_gaps_all_over_the_step(void)
         CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
         dao_swap_plan_destroy(plan);
     }
+    box.problem.host.limit_bytes = 22 * 1024;
+    box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 2};
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+    check_plan(plan, &random);
+    CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->step_ns, bound_of().compute_ns);
+    dao_swap_plan_destroy(plan);
+    box.problem.file = (dao_swap_tier_t){0};
 }
 
 static void a_replay_is_exact_and_can_be_disturbed(void)
@@ -375,6 +382,10 @@ static void what_cannot_be_planned_is_refused(void)
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_INVALID);
     config = (dao_swap_plan_config_t){.part_bytes = DAO_SWAP_SIZE_MAX + 1};
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_ERR_OVERFLOW);
+    box.problem.host.in_bytes_per_second = 1; /* 16 uses of 1024 bytes in and out: 9 hours */
+    box.problem.host.latency_ns = DAO_SWAP_TIME_MAX / 32;
+    CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_OVERFLOW);
+    box.problem.host.latency_ns = 0;
     box.problem.alignment_bytes = 3;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &plan), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NULL(plan);

@@ -47,7 +47,7 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"trace", "T", offsetof(settings_t, trace), "one of the traces below, torch:MODEL, or all (the default)"},
+    {"trace", "T", offsetof(settings_t, trace), "one of the traces above, torch:MODEL, or all (the default)"},
     {"strategy", "S", offsetof(settings_t, strategy),
      "one of the library's, glibc, mimalloc, jemalloc, or all (the default)"},
     {"figures", "F", offsetof(settings_t, figures), "speed, memory, or all (the default)"},

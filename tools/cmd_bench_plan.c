@@ -28,7 +28,7 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"figure", "F", offsetof(settings_t, figure), "one of those below (default: all)"},
+    {"figure", "F", offsetof(settings_t, figure), "one of those above (default: all)"},
     {"data", "DIR", offsetof(settings_t, data),
      "folder of instances (default: ../shared/data, if it is there)"},
     {"budget", "S", offsetof(settings_t, budget), "at most so many seconds of processor time a figure"},

@@ -40,7 +40,7 @@ typedef struct settings {
 } settings_t;
 
 static const dao_option_t options[] = {
-    {"method", "M", offsetof(settings_t, method), "one of the methods below, or all (default: best)"},
+    {"method", "M", offsetof(settings_t, method), "one of the methods above, or all (default: best)"},
     {"budget", "S", offsetof(settings_t, budget),
      "seconds of processor time a method (default: 10, without --work)"},
     {"work", "N", offsetof(settings_t, work), "steps of work a method: equal steps give equal plans"},
@@ -54,7 +54,7 @@ static const dao_option_t options[] = {
     {"margin", "N", offsetof(settings_t, margin), "every life ends so much later than it says"},
     {"closed", NULL, offsetof(settings_t, is_closed), "lives include their ends"},
     {"generate", "K:N[:SEED]", offsetof(settings_t, generate),
-     "instead of FILE: about N buffers of a kind below"},
+     "instead of FILE: about N buffers of a kind above"},
     {"batch", "B", offsetof(settings_t, batch), "which batch size, if FILE is a step that has several"},
     {"verify", NULL, offsetof(settings_t, is_verified), "check every plan once more, by a sweep"},
     {"svg", "OUT", offsetof(settings_t, svg), "draw the best plan"},

@@ -348,7 +348,7 @@ static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t 
 {
     row_t row;
     dao_status_t status = make_row(request, scheme, capacity_bytes, &row);
-    if (status == DAO_ERR_LIMIT) {
+    if (status == DAO_ERR_LIMIT || status == DAO_ERR_HOST_FULL) {
         *out_answer = false; /* with so little it cannot run at all */
         return DAO_OK;
     }
@@ -394,7 +394,7 @@ static void tell_left_out(const request_t *request, const dao_scheme_t *scheme, 
 
 static bool is_refusal(dao_status_t status)
 {
-    return status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED;
+    return status == DAO_ERR_LIMIT || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_HOST_FULL;
 }
 
 static dao_status_t sweep(request_t *request, const dao_scheme_t *scheme)

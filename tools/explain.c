@@ -5,11 +5,12 @@
        in                  |------------|
                        |out|     in     |       a copy in counts before a copy out: it would not run without need
 
-   What is left over is neither: kernels and links wait for each other in turn. */
+   Last the file counts. What is left over is none of them: kernels and links wait for each other in turn. */
 #include "tools/explain.h"
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -28,45 +29,55 @@ enum { WORST_COUNT = 10 };
 
 /* ---- stalls ---- */
 
-/* Time of [begin, end) in which copies run: all, and those to the device. Copies of a direction do not overlap and are
-   in the order of their ends, so that those before `first` are over for good. */
-static void cover(const dao_simulation_t *simulation, size_t *first, dao_stall_t *stall)
+/* Time of [begin, end) in which spans of `first` to `last` - 1 run, up to a kind. They are in the order of their ends, so that what
+   one leaves uncovered behind it no earlier one covers. */
+static uint64_t covered_ns(const dao_simulation_t *simulation, size_t first, size_t last,
+                           dao_sim_span_kind_t most, uint64_t begin_ns, uint64_t end_ns)
 {
-    uint64_t begin_ns = stall->begin_ns;
-    uint64_t end_ns = begin_ns + stall->total_ns;
-    uint64_t any_ns = 0;
+    uint64_t ns = 0;
+    for (size_t i = last; i-- > first;) {
+        const dao_sim_span_t *copy = &simulation->copies[i];
+        uint64_t from_ns = dao_larger(copy->begin_ns, begin_ns);
+        uint64_t to_ns = copy->end_ns < end_ns ? copy->end_ns : end_ns;
+        if (copy->kind <= most && from_ns < to_ns) {
+            ns += to_ns - from_ns;
+            end_ns = from_ns;
+        }
+    }
+    return ns;
+}
+
+/* What the links do during a stall. Those before `first` are over for good. */
+static void cover(const dao_simulation_t *simulation, uint64_t longest_ns, size_t *first, dao_stall_t *stall)
+{
+    uint64_t begin_ns = stall->begin_ns, end_ns = begin_ns + stall->total_ns;
     while (*first < simulation->copy_count && simulation->copies[*first].end_ns <= begin_ns) {
         (*first)++;
     }
-    uint64_t covered_ns = begin_ns; /* by any copy, up to here */
-    for (size_t i = *first; i < simulation->copy_count; i++) {
-        const dao_sim_span_t *copy = &simulation->copies[i];
-        uint64_t from_ns = copy->begin_ns > begin_ns ? copy->begin_ns : begin_ns;
-        uint64_t to_ns = copy->end_ns < end_ns ? copy->end_ns : end_ns;
-        if (from_ns < to_ns && copy->kind == DAO_SIM_SPAN_IN) {
-            stall->in_ns += to_ns - from_ns;
-        }
-        if (to_ns > covered_ns) {
-            any_ns += to_ns - (from_ns > covered_ns ? from_ns : covered_ns);
-            covered_ns = to_ns;
-        }
-        if (copy->begin_ns >= end_ns && copy->end_ns > end_ns) {
-            break;
-        }
+    size_t last = *first; /* what ends later begins later */
+    while (last < simulation->copy_count && simulation->copies[last].end_ns < end_ns + longest_ns) {
+        last++;
     }
-    stall->out_ns = any_ns > stall->in_ns ? any_ns - stall->in_ns : 0;
+    stall->in_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_IN, begin_ns, end_ns);
+    uint64_t links_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_OUT, begin_ns, end_ns);
+    uint64_t all_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_DELAY, begin_ns, end_ns);
+    stall->out_ns = links_ns - stall->in_ns;
+    stall->file_ns = all_ns - links_ns;
 }
 
 void dao_find_stalls(const dao_simulation_t *simulation, uint32_t kernel_count, uint32_t step,
                      dao_stall_t *out_stalls)
 {
     const dao_sim_span_t *kernels = simulation->kernels + (size_t)step * kernel_count;
-    uint64_t end_ns = step > 0 ? kernels[-1].end_ns : 0;
+    uint64_t end_ns = step > 0 ? kernels[-1].end_ns : 0, longest_ns = 0;
     size_t first = 0;
+    for (size_t i = 0; i < simulation->copy_count; i++) {
+        longest_ns = dao_larger(longest_ns, simulation->copies[i].end_ns - simulation->copies[i].begin_ns);
+    }
     for (uint32_t i = 0; i < kernel_count; i++) {
         out_stalls[i] =
             (dao_stall_t){.kernel = i, .begin_ns = end_ns, .total_ns = kernels[i].begin_ns - end_ns};
-        cover(simulation, &first, &out_stalls[i]);
+        cover(simulation, longest_ns, &first, &out_stalls[i]);
         end_ns = kernels[i].end_ns;
     }
 }
@@ -98,26 +109,36 @@ static const char *label(const dao_step_trace_t *trace, uint32_t kernel, char te
     return strcmp(name, number) == 0 ? "" : text;
 }
 
+/* The part of a stall in which only the file was busy; nothing where it never was. */
+static const char *file_share(const dao_stall_t *stall, char text[LABEL_BYTES])
+{
+    (void)snprintf(text, LABEL_BYTES, ", %5.1f%% only the file", percent(stall->file_ns, stall->total_ns));
+    return stall->file_ns == 0 ? "" : text;
+}
+
 static void print_stalls(const dao_step_trace_t *trace, dao_stall_t *stalls, uint32_t count, uint64_t step_ns)
 {
     dao_stall_t sum = {0};
+    char share[LABEL_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         sum.total_ns += stalls[i].total_ns;
         sum.in_ns += stalls[i].in_ns;
         sum.out_ns += stalls[i].out_ns;
+        sum.file_ns += stalls[i].file_ns;
     }
     (void)printf(
         "\n  no kernel runs in %.3f ms of the last step, %.1f%% of it: %.1f%% copies in, %.1f%% only "
-        "copies out\n",
+        "copies out%s\n",
         (double)sum.total_ns / 1e6, percent(sum.total_ns, step_ns), percent(sum.in_ns, sum.total_ns),
-        percent(sum.out_ns, sum.total_ns));
+        percent(sum.out_ns, sum.total_ns), file_share(&sum, share));
     qsort(stalls, count, sizeof(*stalls), compare_stalls);
     for (uint32_t i = 0; i < count && i < WORST_COUNT && stalls[i].total_ns > 0; i++) {
         char name[LABEL_BYTES];
-        (void)printf("  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out %s\n",
+        (void)printf("  %12.3f ms before kernel %-6" PRIu32 " %5.1f%% in, %5.1f%% only out%s %s\n",
                      (double)stalls[i].total_ns / 1e6, stalls[i].kernel,
                      percent(stalls[i].in_ns, stalls[i].total_ns),
-                     percent(stalls[i].out_ns, stalls[i].total_ns), label(trace, stalls[i].kernel, name));
+                     percent(stalls[i].out_ns, stalls[i].total_ns), file_share(&stalls[i], share),
+                     label(trace, stalls[i].kernel, name));
     }
 }
 
@@ -167,29 +188,51 @@ static uint64_t gain(uint64_t before_ns, uint64_t after_ns)
     return before_ns > after_ns ? before_ns - after_ns : 0;
 }
 
-static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound,
-                                 uint64_t step_ns)
+/* What a changed step gains of the bound. */
+static dao_status_t try_purchase(const dao_swap_problem_t *changed, const dao_swap_bound_t *bound,
+                                 uint64_t *out_gain_ns)
 {
-    dao_swap_problem_t more_memory = *problem;
-    dao_swap_problem_t more_link = *problem;
-    dao_swap_bound_t with_memory;
-    dao_swap_bound_t with_link;
-    more_memory.capacity_bytes = tenth_more(problem->capacity_bytes);
-    more_link.host.in_bytes_per_second = tenth_more(problem->host.in_bytes_per_second);
-    more_link.host.out_bytes_per_second = tenth_more(problem->host.out_bytes_per_second);
-    dao_status_t status = dao_swap_find_bound(&more_memory, &with_memory);
-    status = status == DAO_OK ? dao_swap_find_bound(&more_link, &with_link) : status;
-    if (status != DAO_OK) {
-        return status;
+    dao_swap_bound_t with_it;
+    dao_status_t status = dao_swap_find_bound(changed, &with_it);
+    *out_gain_ns = status == DAO_OK ? gain(bound->step_ns, with_it.step_ns) : 0;
+    return status;
+}
+
+static void make_faster(dao_swap_tier_t *tier)
+{
+    tier->in_bytes_per_second = tenth_more(tier->in_bytes_per_second);
+    tier->out_bytes_per_second = tenth_more(tier->out_bytes_per_second);
+}
+
+static dao_status_t print_purchases(const dao_swap_problem_t *problem, const dao_swap_bound_t *bound)
+{
+    static const char *const names[] = {"memory", "the link", "a faster file"};
+    bool has_file = problem->file.in_bytes_per_second != 0;
+    dao_swap_problem_t changed[] = {*problem, *problem, *problem};
+    uint64_t gains_ns[] = {0, 0, 0}, most_ns = bound->step_ns / WORTH_PARTS;
+    const char *advice = has_file ? "none of them" : "neither";
+    dao_status_t status = DAO_OK;
+    changed[0].capacity_bytes = tenth_more(problem->capacity_bytes);
+    make_faster(&changed[1].host);
+    make_faster(&changed[2].file);
+    for (int i = 0; i < (has_file ? 3 : 2) && status == DAO_OK; i++) {
+        status = try_purchase(&changed[i], bound, &gains_ns[i]);
+        advice = gains_ns[i] > most_ns ? names[i] : advice;
+        most_ns = dao_larger(most_ns, gains_ns[i]);
     }
-    uint64_t memory_ns = gain(bound->step_ns, with_memory.step_ns);
-    uint64_t link_ns = gain(bound->step_ns, with_link.step_ns);
-    uint64_t worth_ns = bound->step_ns / WORTH_PARTS;
-    const char *advice = memory_ns <= worth_ns && link_ns <= worth_ns ? "neither"
-                         : memory_ns >= link_ns                       ? "memory"
-                                                                      : "the link";
-    (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%: buy %s\n",
-                 percent(memory_ns, bound->step_ns), percent(link_ns, bound->step_ns), advice);
+    if (status == DAO_OK) {
+        (void)printf("  a tenth more memory lowers the bound by %.1f%%, a tenth faster link by %.1f%%",
+                     percent(gains_ns[0], bound->step_ns), percent(gains_ns[1], bound->step_ns));
+        if (has_file) {
+            (void)printf(", a tenth faster file by %.1f%%", percent(gains_ns[2], bound->step_ns));
+        }
+        (void)printf(": buy %s\n", advice);
+    }
+    return status;
+}
+
+static void print_loss(const dao_swap_bound_t *bound, uint64_t step_ns)
+{
     if (step_ns >= bound->step_ns) {
         (void)printf("  the scheme itself loses %.1f%% against the bound\n\n",
                      percent(step_ns - bound->step_ns, bound->step_ns));
@@ -197,7 +240,6 @@ static dao_status_t print_advice(const dao_swap_problem_t *problem, const dao_sw
         (void)printf("  the step is %.1f%% below the bound, which is that of steps in a row\n\n",
                      percent(bound->step_ns - step_ns, bound->step_ns));
     }
-    return DAO_OK;
 }
 
 dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
@@ -212,5 +254,9 @@ dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t
     print_stalls(trace, stalls, problem->kernel_count, simulation->step_ns);
     dao_host_free(stalls);
     print_window(trace, bound, problem->kernel_count);
-    return print_advice(problem, bound, simulation->step_ns);
+    dao_status_t status = print_purchases(problem, bound);
+    if (status == DAO_OK) {
+        print_loss(bound, simulation->step_ns);
+    }
+    return status;
 }

@@ -9,8 +9,9 @@
 typedef struct dao_stall {
     uint32_t kernel; /* that begins late */
     uint64_t total_ns;
-    uint64_t in_ns;  /* a copy to the device is under way */
-    uint64_t out_ns; /* only a copy from the device is: room is made */
+    uint64_t in_ns;   /* a copy to the device is under way */
+    uint64_t out_ns;  /* only a copy from the device is: room is made */
+    uint64_t file_ns; /* only the file is read or written */
     uint64_t begin_ns;
 } dao_stall_t;
 

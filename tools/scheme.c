@@ -68,6 +68,10 @@ static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_inp
                                 dao_swap_maps_config_t *out_config)
 {
     const dao_swap_tier_t *host = &input->problem->host;
+    if (host->limit_bytes != 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "maps that move by rule take what host memory they need: leave --host out");
+    }
     *out_config = (dao_swap_maps_config_t){
         .mode = (dao_swap_maps_mode_t)scheme->choice,
         .threshold = input->threshold,

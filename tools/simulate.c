@@ -177,7 +177,7 @@ static void sum_up(simulator_t *simulator)
     result->step_ns = (end_ns - begin_ns) / (steps - warm);
     for (size_t i = 0; i < result->copy_count; i++) {
         const dao_sim_span_t *copy = &result->copies[i];
-        if (copy->end_ns > begin_ns && copy->end_ns <= end_ns) {
+        if (copy->kind != DAO_SIM_SPAN_DELAY && copy->end_ns > begin_ns && copy->end_ns <= end_ns) {
             *(copy->kind == DAO_SIM_SPAN_IN ? &result->in_bytes : &result->out_bytes) += copy->size_bytes;
         }
     }

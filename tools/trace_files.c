@@ -112,9 +112,10 @@ static dao_status_t find_model(const char *path, char folder[DAO_TRACE_PATH_BYTE
     }
     if (!S_ISDIR(about.st_mode)) {
         if (!ends_with(path, plain_length(path), io_suffix)) {
-            return dao_error(DAO_ERR_INVALID,
-                             "%.200s: a trace is a folder or a file whose name ends in \"%s\"", path,
-                             io_suffix);
+            return dao_error(
+                DAO_ERR_INVALID,
+                "%.200s: a step is a folder or a file whose name ends in \"%s\", or .tr or .jsonl", path,
+                io_suffix);
         }
         return split_path(path, folder, files);
     }

@@ -57,7 +57,7 @@ typedef struct command {
 struct dao_backend_stream {
     dao_backend_device_t *device;
     dao_backend_stream_t *next; /* guarded by the device's stream_lock */
-    uint32_t owner_count;       /* likewise: who created it, and all who adopted it */
+    uint32_t owner_count;       /* likewise: who created it, all who adopted it or wait for it */
     dao_thread_t thread;
 
     dao_mutex_t lock; /* guards what follows */
@@ -399,25 +399,32 @@ dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream)
     return DAO_OK;
 }
 
-/* Waits for one stream after the other; the list's lock is not held meanwhile, so a stream that is created or destroyed by
-   another thread is that thread's own affair, as the table says. */
+/* Gives the stream behind one of the list, with NULL the first, and one owner more to it; NULL behind the last. */
+static dao_backend_stream_t *own_next(dao_backend_device_t *device, const dao_backend_stream_t *stream)
+{
+    dao_mutex_lock(&device->stream_lock);
+    dao_backend_stream_t *next = stream != NULL ? stream->next : device->streams;
+    if (next != NULL) {
+        next->owner_count++;
+    }
+    dao_mutex_unlock(&device->stream_lock);
+    return next;
+}
+
+/* Waits for one stream after the other, as an owner of it: the list's lock is not held meanwhile, and other threads may
+   destroy streams. */
 dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
 {
     dao_status_t status = dao_cpu_check_thread();
     if (status != DAO_OK) {
         return status;
     }
-    dao_mutex_lock(&device->stream_lock);
-    dao_backend_stream_t *stream = device->streams;
-    dao_mutex_unlock(&device->stream_lock);
+    dao_backend_stream_t *stream = own_next(device, NULL);
     while (stream != NULL) {
-        status = dao_cpu_stream_synchronize(stream);
-        if (status != DAO_OK) {
-            return status;
-        }
-        dao_mutex_lock(&device->stream_lock);
-        stream = stream->next;
-        dao_mutex_unlock(&device->stream_lock);
+        dao_backend_stream_t *next = own_next(device, stream);
+        dao_cpu_stream_destroy(
+            stream); /* waits for it and gives it up: it goes if nobody else owns it by then */
+        stream = next;
     }
     return DAO_OK;
 }

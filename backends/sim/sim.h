@@ -30,8 +30,13 @@ DAO_NODISCARD dao_status_t dao_sim_stream_work(dao_backend_stream_t *stream, uin
 /* Lets time pass up to a moment, as a host that is busy until then. DAO_ERR_REENTRANT. */
 DAO_NODISCARD dao_status_t dao_sim_pass(dao_backend_device_t *device, uint64_t until_ns);
 
-/* Something that took time: work or a copy over a link. */
-typedef enum dao_sim_span_kind { DAO_SIM_SPAN_WORK, DAO_SIM_SPAN_IN, DAO_SIM_SPAN_OUT } dao_sim_span_kind_t;
+/* Something that took time: work, a copy over a link, or what else held a stream up. */
+typedef enum dao_sim_span_kind {
+    DAO_SIM_SPAN_WORK,
+    DAO_SIM_SPAN_IN,
+    DAO_SIM_SPAN_OUT,
+    DAO_SIM_SPAN_DELAY,
+} dao_sim_span_kind_t;
 typedef struct dao_sim_span {
     dao_sim_span_kind_t kind;
     uint64_t begin_ns; /* a copy: when it got its link */

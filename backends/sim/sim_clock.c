@@ -191,17 +191,17 @@ static void end_locked(dao_backend_stream_t *stream)
 static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span)
 {
     const sim_command_t *command = first_command(stream);
-    bool is_work = command->kind == SIM_COMMAND_WORK;
-    bool is_in = !is_work && command->link == &stream->device->h2d;
+    bool is_work = command->kind == SIM_COMMAND_WORK, is_delay = command->kind == SIM_COMMAND_DELAY;
     *out_span = (dao_sim_span_t){
-        .kind = is_work ? DAO_SIM_SPAN_WORK
-                : is_in ? DAO_SIM_SPAN_IN
-                        : DAO_SIM_SPAN_OUT,
+        .kind = is_work                                 ? DAO_SIM_SPAN_WORK
+                : is_delay                              ? DAO_SIM_SPAN_DELAY
+                : command->link == &stream->device->h2d ? DAO_SIM_SPAN_IN
+                                                        : DAO_SIM_SPAN_OUT,
         .begin_ns = stream->begin_ns,
         .end_ns = stream->end_ns,
         .size_bytes = command->size_bytes,
     };
-    return is_work || command->link != NULL;
+    return is_work || is_delay || command->link != NULL;
 }
 
 static void end_and_tell_locked(dao_backend_stream_t *stream)

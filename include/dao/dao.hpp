@@ -12,6 +12,8 @@
  *     dao::memory_resource resource(dao::cpu_place{});                     for std::pmr containers
  *     void *q = dao::alloc_async(dao::device_place{2}, 4096, stream.get());  for the work of a stream
  *     dao::memory memory(dao::device_place{0}, 4096);                      a counted handle: a copy retains
+ *     dao::executor executor(config);                                      kernels whose tensors do not all fit
+ *     dao::plan plan(problem);                                             offsets for lives that are known
  *
  * Calls that fail throw dao::error; those that take std::nothrow or are noexcept answer instead, with
  * dao_last_status() and dao_last_message(). Containers' allocators throw dao::bad_alloc, which is a std::bad_alloc.
@@ -25,7 +27,9 @@
 #define DAO_DAO_HPP
 
 #include <dao/container.hpp>
+#include <dao/executor.hpp>
 #include <dao/handle.hpp>
 #include <dao/place.hpp>
+#include <dao/plan.hpp>
 
 #endif

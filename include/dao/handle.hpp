@@ -86,6 +86,14 @@ class counted
         return handle;
     }
 
+    /* Gives the handle that a call of the C headers makes, or throws. */
+    template <typename Make> [[nodiscard]] static Handle *made(Make make)
+    {
+        Handle *handle = nullptr;
+        check(make(&handle));
+        return handle;
+    }
+
   private:
     Handle *handle_ = nullptr;
 };
@@ -140,6 +148,14 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
     {
     }
 
+    /* Gives the handle that a call of the C headers makes, or throws. */
+    template <typename Make> [[nodiscard]] static Handle *made(Make make)
+    {
+        Handle *handle = nullptr;
+        check(make(&handle));
+        return handle;
+    }
+
   private:
     Handle *handle_ = nullptr;
 };
@@ -155,16 +171,16 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     stream() noexcept = default;
 
     /** As dao_stream_create(). */
-    explicit stream(device_place device) : owned(create(device))
+    explicit stream(device_place device)
+        : owned(made([&](::dao_stream_t **out) { return ::dao_stream_create(device.index, out); }))
     {
     }
 
     /** As dao_stream_adopt(). */
     [[nodiscard]] static stream from_native(device_place device, void *native)
     {
-        ::dao_stream_t *handle = nullptr;
-        check(::dao_stream_adopt(device.index, native, &handle));
-        return stream(handle);
+        return stream(
+            made([&](::dao_stream_t **out) { return ::dao_stream_adopt(device.index, native, out); }));
     }
 
     /** Takes over a handle of dao_stream_create(). */
@@ -218,13 +234,6 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
     explicit stream(::dao_stream_t *handle) noexcept : owned(handle)
     {
     }
-
-    [[nodiscard]] static ::dao_stream_t *create(device_place device)
-    {
-        ::dao_stream_t *handle = nullptr;
-        check(::dao_stream_create(device.index, &handle));
-        return handle;
-    }
 };
 
 namespace detail
@@ -273,7 +282,8 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
     event() noexcept = default;
 
     /** As dao_event_create(). */
-    explicit event(device_place device) : owned(create(device))
+    explicit event(device_place device)
+        : owned(made([&](::dao_event_t **out) { return ::dao_event_create(device.index, out); }))
     {
     }
 
@@ -319,13 +329,6 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
   private:
     explicit event(::dao_event_t *handle) noexcept : owned(handle)
     {
-    }
-
-    [[nodiscard]] static ::dao_event_t *create(device_place device)
-    {
-        ::dao_event_t *handle = nullptr;
-        check(::dao_event_create(device.index, &handle));
-        return handle;
     }
 };
 
@@ -441,7 +444,9 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     /** As dao_memory_create(); `on` is borrowed, NULL is the device's compute stream. */
     template <typename Place>
     memory(Place where, std::size_t size_bytes, ::dao_stream_t *on = nullptr)
-        : counted(create(place_of(where), size_bytes, on))
+        : counted(made([&](::dao_memory_t **out) {
+              return ::dao_memory_create(place_of(where), size_bytes, on, out);
+          }))
     {
     }
 
@@ -462,25 +467,24 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     [[nodiscard]] static memory from_pointer(Place where, void *address, std::size_t size_bytes,
                                              ::dao_memory_deleter_t deleter = nullptr, void *user = nullptr)
     {
-        ::dao_memory_t *handle = nullptr;
-        check(::dao_memory_from_pointer(place_of(where), address, size_bytes, deleter, user, &handle));
-        return memory(handle);
+        return memory(made([&](::dao_memory_t **out) {
+            return ::dao_memory_from_pointer(place_of(where), address, size_bytes, deleter, user, out);
+        }));
     }
 
     /** As dao_memory_create_shared(). */
     [[nodiscard]] static memory create_shared(device_place device, std::size_t size_bytes)
     {
-        ::dao_memory_t *handle = nullptr;
-        check(::dao_memory_create_shared(place_of(device), size_bytes, &handle));
-        return memory(handle);
+        return memory(made([&](::dao_memory_t **out) {
+            return ::dao_memory_create_shared(place_of(device), size_bytes, out);
+        }));
     }
 
     /** As dao_memory_import(). */
     [[nodiscard]] static memory import_from(device_place device, const memory_share &share)
     {
-        ::dao_memory_t *handle = nullptr;
-        check(::dao_memory_import(place_of(device), &share.get(), &handle));
-        return memory(handle);
+        return memory(made(
+            [&](::dao_memory_t **out) { return ::dao_memory_import(place_of(device), &share.get(), out); }));
     }
 
     /** As dao_memory_export(). */
@@ -493,9 +497,9 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
 
     [[nodiscard]] memory sub_range(std::size_t offset_bytes, std::size_t size_bytes) const
     {
-        ::dao_memory_t *handle = nullptr;
-        check(::dao_memory_sub_range(get(), offset_bytes, size_bytes, &handle));
-        return memory(handle);
+        return memory(made([&](::dao_memory_t **out) {
+            return ::dao_memory_sub_range(get(), offset_bytes, size_bytes, out);
+        }));
     }
 
     [[nodiscard]] void *address() const noexcept
@@ -521,13 +525,6 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
   private:
     explicit memory(::dao_memory_t *handle) noexcept : counted(handle)
     {
-    }
-
-    [[nodiscard]] static ::dao_memory_t *create(dao::place where, std::size_t size_bytes, ::dao_stream_t *on)
-    {
-        ::dao_memory_t *handle = nullptr;
-        check(::dao_memory_create(where, size_bytes, on, &handle));
-        return handle;
     }
 };
 

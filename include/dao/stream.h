@@ -188,7 +188,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_wait_event(dao_stream_t *stream, d
 /**
  * Asks whether what an event stands for has finished.
  *
- * @return DAO_OK if finished or never recorded; DAO_ERR_NOT_READY; DAO_ERR_INVALID; the error of the work before it.
+ * @return DAO_OK if finished or never recorded; DAO_ERR_NOT_READY, which is no failure and has no message;
+ *         DAO_ERR_INVALID; the error of the work before it.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */

@@ -60,8 +60,10 @@ typedef struct dao_swap_tier {
     dao_swap_duplex_t duplex;
 } dao_swap_tier_t;
 
-#define DAO_SWAP_SIZE_MAX  ((uint64_t)1 << 48) /**< of a tensor, and of all together */
-#define DAO_SWAP_TIME_MAX  ((uint64_t)1 << 50) /**< of a kernel, and of all together, in ns: 13 days */
+#define DAO_SWAP_SIZE_MAX ((uint64_t)1 << 48) /**< of a tensor, and of all together */
+#define DAO_SWAP_TIME_MAX                                                                                    \
+    ((uint64_t)1                                                                                             \
+     << 50) /**< of a kernel, of all together, and of copying in and out what each uses, in ns: 13 days */
 #define DAO_SWAP_COUNT_MAX ((uint32_t)1 << 24) /**< of tensors, of kernels, of uses of all kernels */
 
 /** A step. Borrowed by the calls that take it. */

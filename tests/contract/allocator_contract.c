@@ -25,6 +25,12 @@ void allocator_contract_begin(void)
     CU_ASSERT_EQUAL_FATAL(contract->create(&allocator), DAO_OK);
 }
 
+void allocator_contract_begin_on(const allocator_contract_t *new_contract)
+{
+    allocator_contract_set(new_contract);
+    allocator_contract_begin();
+}
+
 void allocator_contract_end(void)
 {
     if (allocator != NULL) {

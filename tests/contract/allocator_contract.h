@@ -19,6 +19,7 @@ void allocator_contract_set(const allocator_contract_t *contract);
 
 /* Setup and teardown of a test, and the tests. */
 void allocator_contract_begin(void);
+void allocator_contract_begin_on(const allocator_contract_t *contract); /* says it, too */
 void allocator_contract_end(void);
 extern CU_TestInfo allocator_contract_tests[];
 

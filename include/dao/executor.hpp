@@ -1,0 +1,141 @@
+/**
+ * @file
+ * C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do, and dao.hpp.
+ */
+#ifndef DAO_EXECUTOR_HPP
+#define DAO_EXECUTOR_HPP
+
+#include <dao/handle.hpp>
+
+namespace dao
+{
+
+namespace detail
+{
+
+inline void executor_end(::dao_executor_t *handle) noexcept
+{
+    (void)::dao_executor_destroy(handle); /* who wants its answer calls sync() before */
+}
+
+} // namespace detail
+
+/** An executor; its end runs what is queued. Its tensors may outlive it, but only to be released. Members throw dao::error. */
+class executor : public detail::owned<::dao_executor_t, detail::executor_end>
+{
+  public:
+    executor() noexcept = default;
+
+    /** As dao_executor_create(); all zero means defaults. */
+    explicit executor(const dao_executor_config_t &config)
+        : owned(made([&](::dao_executor_t **out) { return ::dao_executor_create(&config, out); }))
+    {
+    }
+
+    /** @param kernel  As for dao_executor_push(); its functions must not throw. */
+    void push(const dao_kernel_t &kernel)
+    {
+        check(::dao_executor_push(get(), &kernel));
+    }
+
+    void sync()
+    {
+        check(::dao_executor_sync(get()));
+    }
+
+    /** Says that a step ends here, and the next one begins. */
+    void mark()
+    {
+        check(::dao_executor_mark(get()));
+    }
+
+    [[nodiscard]] dao_executor_stats_t stats() const
+    {
+        dao_executor_stats_t stats;
+        check(::dao_executor_stats_get(get(), &stats));
+        return stats;
+    }
+};
+
+/** A counted handle to a tensor whose bytes an executor moves. Members that are not noexcept throw dao::error. */
+class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::dao_managed_release>
+{
+  public:
+    managed() noexcept = default;
+
+    /** As dao_managed_create(). */
+    managed(const executor &on, const dao_managed_config_t &config)
+        : counted(made([&](::dao_managed_t **out) { return ::dao_managed_create(on.get(), &config, out); }))
+    {
+    }
+
+    /** Takes over a reference. */
+    [[nodiscard]] static managed adopt(::dao_managed_t *handle) noexcept
+    {
+        return managed(handle);
+    }
+
+    /** Adds a reference to a borrowed handle. */
+    [[nodiscard]] static managed share(::dao_managed_t *handle)
+    {
+        return managed(retained(handle));
+    }
+
+    void write(const void *source, std::size_t size_bytes)
+    {
+        check(::dao_managed_write(get(), source, size_bytes));
+    }
+
+    void read(void *destination, std::size_t size_bytes) const
+    {
+        check(::dao_managed_read(get(), destination, size_bytes));
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept
+    {
+        return ::dao_managed_size(get());
+    }
+
+    [[nodiscard]] std::uint64_t id() const noexcept
+    {
+        return ::dao_managed_id(get());
+    }
+
+  private:
+    explicit managed(::dao_managed_t *handle) noexcept : counted(handle)
+    {
+    }
+};
+
+/** Kernels that are registered first and run afterwards. Members throw dao::error. */
+class step : public detail::owned<::dao_step_t, ::dao_step_destroy>
+{
+  public:
+    step() noexcept = default;
+
+    explicit step(const executor &on)
+        : owned(made([&](::dao_step_t **out) { return ::dao_step_create(on.get(), out); }))
+    {
+    }
+
+    /** @param kernel  As for dao_step_push(); its functions must not throw. */
+    void push(const dao_kernel_t &kernel)
+    {
+        check(::dao_step_push(get(), &kernel));
+    }
+
+    /** The content is not needed after the kernels so far. */
+    void discard(const managed &tensor)
+    {
+        check(::dao_step_discard(get(), tensor.get()));
+    }
+
+    void run()
+    {
+        check(::dao_step_run(get()));
+    }
+};
+
+} // namespace dao
+
+#endif
