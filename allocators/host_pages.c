@@ -18,6 +18,8 @@
 #include "base/host_policy.h"
 #include "base/log.h"
 
+#include <string.h>
+
 struct dao_backend_pages {
     size_t size_bytes;
     void *address; /* where they are now: home, or where they are mapped */
@@ -53,15 +55,6 @@ static dao_status_t address_release(dao_backend_device_t *device, void *address,
     return DAO_OK;
 }
 
-/* Logs the first time what the system has refused of the settings. */
-static void note_refusals(dao_host_pages_t *host, const dao_host_refusals_t *refusals)
-{
-    if (refusals->numa != 0 && !atomic_exchange(&host->has_warned, true)) {
-        dao_log(DAO_LOG_LEVEL_WARNING,
-                "cpu: the system refuses to choose the NUMA node; the memory is as by default");
-    }
-}
-
 static dao_status_t pages_create(dao_backend_device_t *device, size_t size_bytes,
                                  dao_backend_pages_t **out_pages)
 {
@@ -84,7 +77,6 @@ static dao_status_t pages_create(dao_backend_device_t *device, size_t size_bytes
     if (host->budget != NULL) {
         dao_budget_note(host->budget);
     }
-    note_refusals(host, &refusals);
     *pages = (dao_backend_pages_t){.size_bytes = size_bytes, .address = home};
     *out_pages = pages;
     return DAO_OK;
@@ -142,6 +134,28 @@ static const dao_backend_ops_t host_pages_ops = {
     .pages_size = pages_size,
 };
 
+/* Asks the system with one page, which nobody touches, what it will refuse of the settings. */
+static void find_refusals(dao_host_pages_t *pages)
+{
+    dao_host_memory_config_t settings = *pages->settings;
+    dao_host_refusals_t refusals;
+    settings.prefault = false;
+    void *page = dao_host_map_by(&settings, DAO_PAGE_BYTES, DAO_PAGE_BYTES, &refusals);
+    if (page != NULL) {
+        dao_host_unmap(page, DAO_PAGE_BYTES);
+        pages->numa_error = refusals.numa;
+    }
+}
+
+void dao_host_pages_warn(const dao_host_pages_t *pages)
+{
+    if (pages->numa_error != 0) {
+        dao_log(DAO_LOG_LEVEL_WARNING,
+                "cpu: the system refuses to choose the NUMA node: %s; the memory is as by default",
+                strerror(pages->numa_error));
+    }
+}
+
 bool dao_host_pages_suit(const dao_host_memory_config_t *settings)
 {
     return settings->huge_pages != DAO_HUGE_PAGES_EXPLICIT;
@@ -158,5 +172,6 @@ dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config, dao_al
                                     .limit_bytes = config->limit_bytes,
                                     .budget = config->pages->budget,
                                     .full_status = DAO_ERR_NO_HOST_MEMORY};
+    find_refusals(config->pages);
     return dao_caching_create(&caching, out_allocator);
 }

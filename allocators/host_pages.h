@@ -13,7 +13,7 @@
 typedef struct dao_host_pages {
     const dao_host_memory_config_t *settings; /* of the pages; borrowed */
     dao_budget_t *budget;                     /* of all host memory; borrowed; NULL: none */
-    _Atomic bool has_warned;                  /* of what the system refuses of the settings */
+    int numa_error; /* with which the system refuses to choose the node, as create() finds out; else 0 */
 } dao_host_pages_t;
 
 typedef struct dao_host_pages_config {
@@ -30,5 +30,8 @@ bool dao_host_pages_suit(const dao_host_memory_config_t *settings);
 /* DAO_ERR_NO_HOST_MEMORY; for initial_bytes what alloc of as many bytes would answer. */
 DAO_NODISCARD dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config,
                                                  dao_allocator_t **out_allocator);
+
+/* Logs what the system refuses of the settings, if it does. The allocator itself never does: pages are taken under its lock. */
+void dao_host_pages_warn(const dao_host_pages_t *pages);
 
 #endif

@@ -600,7 +600,8 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     dao_allocator_t *host_memory = NULL;
     dao_status_t status = DAO_OK;
     dao_mutex_lock(&context.lock);
-    if (atomic_load(&core->host_memory) == NULL) {
+    bool is_new = atomic_load(&core->host_memory) == NULL;
+    if (is_new) {
         dao_place_origin_t origin = {.budget = &core->host_budget,
                                      .host_settings = &core->host_settings,
                                      .host_pages = &core->host_pages,
@@ -616,6 +617,9 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
     }
     *out_allocator = atomic_load(&core->host_memory);
     dao_mutex_unlock(&context.lock);
+    if (is_new && status == DAO_OK) {
+        dao_host_pages_warn(&core->host_pages);
+    }
     return status;
 }
 

@@ -70,17 +70,21 @@ static void the_config_goes_before_the_environment(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(warned_line, "NUMA"));
 }
 
-/* A log callback that stops the library where it can. */
+/* A log callback that stops the library where it can, and allocates. */
 static void stop_at_warning(dao_log_level_t level, const char *message, void *user)
 {
     (void)message;
     dao_status_t *status = user;
     if (level == DAO_LOG_LEVEL_WARNING) {
         *status = dao_finalize();
+        void *block = dao_alloc(host, 1 * MIB);
+        CU_ASSERT_PTR_NOT_NULL(block);
+        CU_ASSERT_EQUAL(dao_free(host, block), DAO_OK);
     }
 }
 
-static void a_log_line_cannot_stop_the_library_under_an_allocation(void)
+/* The place keeps its memory in regions, or in pages where plans are served. */
+static void warn_and_alloc(dao_serving_mode_t mode)
 {
     dao_status_t status = DAO_OK;
     dao_config_t config = {.host = {.numa = DAO_NUMA_NODE, .numa_node = 1023},
@@ -88,11 +92,18 @@ static void a_log_line_cannot_stop_the_library_under_an_allocation(void)
                            .log_user = &status,
                            .log_level = DAO_LOG_LEVEL_WARNING};
     CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+    CU_ASSERT_EQUAL(dao_place_configure(host, &(dao_place_config_t){.serving = {.mode = mode}}), DAO_OK);
     void *block = dao_alloc(host, 1 * MIB);
     CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
     CU_ASSERT_PTR_NOT_NULL(block);
     CU_ASSERT_EQUAL(dao_free(host, block), DAO_OK);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static void a_log_line_cannot_stop_the_library_under_an_allocation(void)
+{
+    warn_and_alloc(DAO_SERVING_OFF);
+    warn_and_alloc(DAO_SERVING_OFFSETS);
 }
 
 static void wrong_texts_are_named(void)

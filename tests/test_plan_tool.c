@@ -18,9 +18,6 @@
 
 #define WORK 400000u /* enough for the methods on steps of this size */
 
-static char folder[] = "/tmp/dao_plan_XXXXXX";
-static char path[64];
-
 static void make(const char *text, dao_plan_input_t *out_input)
 {
     dao_plan_generate_config_t config;
@@ -30,8 +27,8 @@ static void make(const char *text, dao_plan_input_t *out_input)
 
 static void read_text(const char *text, dao_plan_input_t *out_input)
 {
-    dao_test_write_file(path, text, strlen(text));
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, out_input), DAO_OK);
+    dao_test_write_file(dao_test_path, text, strlen(text));
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, out_input), DAO_OK);
 }
 
 static size_t way_of(const char *name)
@@ -172,8 +169,8 @@ static void several_pools_are_filled(void)
         CU_ASSERT_EQUAL(dao_plan_pool_peak(row.plan, 0), 8);
         CU_ASSERT_EQUAL(dao_plan_pool_peak(row.plan, 1), 4);
         CU_ASSERT_EQUAL(dao_plan_row_verify(&contest, &row), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, row.plan), DAO_OK);
-        CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_write(dao_test_path, &input, row.plan), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &again), DAO_OK);
         for (size_t i = 0; i < input.buffer_count; i++) {
             CU_ASSERT_EQUAL(again.buffers[i].pool, dao_plan_pool(row.plan, i));
             CU_ASSERT_EQUAL(again.buffers[i].fixed_offset, dao_plan_offset(row.plan, i));
@@ -242,9 +239,9 @@ static void lives_by_clocks_are_placed(void)
     CU_ASSERT_FALSE(row.has_peak);
     CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("best"), &row), DAO_OK);
     CU_ASSERT_EQUAL(row.peak_bytes, 128);
-    CU_ASSERT_EQUAL(dao_plan_draw(path, "clocks", &input, row.plan), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, row.plan), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_draw(dao_test_path, "clocks", &input, row.plan), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_write(dao_test_path, &input, row.plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &again), DAO_OK);
     CU_ASSERT_EQUAL(again.clock_count, 2);
     CU_ASSERT_EQUAL(memcmp(again.begin_clocks, input.begin_clocks, 6 * sizeof(uint32_t)), 0);
     CU_ASSERT_EQUAL(memcmp(again.end_clocks, input.end_clocks, 6 * sizeof(uint32_t)), 0);
@@ -301,8 +298,8 @@ static void a_written_plan_is_read_back(void)
         "id,lower,upper,size,alignment,offset,gaps\na,0,9,8,8,,1-3 5-6@2:4\nb,1,3,8,0,,\nc,2,8,16,0,64,\n",
         &input);
     dao_plan_t *plan = plan_of(&input, "best");
-    CU_ASSERT_EQUAL_FATAL(dao_plan_write(path, &input, plan), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &again), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_write(dao_test_path, &input, plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &again), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(again.buffer_count, 3);
     for (size_t i = 0; i < 3; i++) {
         dao_plan_buffer_t wanted = input.buffers[i];
@@ -319,7 +316,7 @@ static void a_written_plan_is_read_back(void)
 /* Gives the bytes of the file, which the caller frees. */
 static char *read_back(void)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(dao_test_path, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     CU_ASSERT_EQUAL(fseek(file, 0, SEEK_END), 0);
     long length = ftell(file);
@@ -348,7 +345,7 @@ static void a_plan_is_written_as_minimalloc_writes_it(void)
     dao_plan_input_t input;
     read_text("id,lower,upper,size\nx,0,3,4\ny,3,9,4\n", &input);
     dao_plan_t *plan = plan_of(&input, "lowest_start");
-    CU_ASSERT_EQUAL(dao_plan_write(path, &input, plan), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_write(dao_test_path, &input, plan), DAO_OK);
     char *text = read_back();
     CU_ASSERT_STRING_EQUAL(text, "id,lower,upper,size,offset\nx,0,3,4,0\ny,3,9,4,0\n");
     free(text);
@@ -359,7 +356,7 @@ static void a_plan_is_written_as_minimalloc_writes_it(void)
 /* Draws the plan and gives the bytes, which the caller frees: every tag that begins ends. */
 static char *draw_plan(const dao_plan_input_t *input, const char *title, const dao_plan_t *plan)
 {
-    CU_ASSERT_EQUAL(dao_plan_draw(path, title, input, plan), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_draw(dao_test_path, title, input, plan), DAO_OK);
     char *text = read_back();
     CU_ASSERT_EQUAL(strncmp(text, "<svg ", 5), 0);
     CU_ASSERT_EQUAL(count_text(text, "<svg"), count_text(text, "</svg>"));
@@ -438,7 +435,7 @@ static void files_that_cannot_be_written_are_told(void)
     dao_plan_input_finish(&input);
     read_text("a 0 3 4\na,b 0 3 4\n", &input);
     plan = plan_of(&input, "lowest_start");
-    CU_ASSERT_EQUAL(dao_plan_write(path, &input, plan), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_plan_write(dao_test_path, &input, plan), DAO_ERR_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "\"a,b\" cannot be an id"));
     dao_plan_release(plan);
     dao_plan_input_finish(&input);
@@ -583,22 +580,9 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
-static int make_folder(void)
-{
-    bool is_made = mkdtemp(folder) != NULL;
-    (void)snprintf(path, sizeof(path), "%s/f", folder);
-    return is_made ? 0 : 1;
-}
-
-static int remove_folder(void)
-{
-    (void)unlink(path);
-    return rmdir(folder);
-}
-
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"plan_tool", make_folder, remove_folder, NULL, NULL, tests},
+    CU_SuiteInfo suites[] = {{"plan_tool", dao_test_path_begin, dao_test_path_end, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

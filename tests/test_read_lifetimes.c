@@ -1,6 +1,5 @@
 /* Reading what is to be placed: every format, every way to be wrong with its line and column, memory that runs out, files
    that are cut anywhere, and the instances that lie beside the project with their known figures. */
-#define _GNU_SOURCE
 #include "base/fault.h"
 #include "base/host.h"
 #include "tests/support/suite.h"
@@ -13,16 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
-
-static char folder[] = "/tmp/dao-test-lives-XXXXXX";
-static char path[256];
 
 static dao_status_t read_text(const char *text, dao_plan_input_t *out_lifetimes)
 {
-    dao_test_write_file(path, text, strlen(text));
-    return dao_read_lifetimes(path, NULL, out_lifetimes);
+    dao_test_write_file(dao_test_path, text, strlen(text));
+    return dao_read_lifetimes(dao_test_path, NULL, out_lifetimes);
 }
 
 /* Compares with "id begin-end size, ..."; behind the size may stand @alignment, =offset and #pool. */
@@ -231,8 +226,8 @@ static void lines_have_limits(void)
     text[64] = '\0';
     CU_ASSERT_EQUAL(read_text(text, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:1:33: the line has more than 32 fields"));
-    dao_test_write_file(path, HEADER "a\0b,1,2,3\n", sizeof(HEADER "a\0b,1,2,3\n") - 1);
-    CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
+    dao_test_write_file(dao_test_path, HEADER "a\0b,1,2,3\n", sizeof(HEADER "a\0b,1,2,3\n") - 1);
+    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "f:2:2: a byte of the line is zero"));
     CU_ASSERT_EQUAL(dao_read_lifetimes("/nowhere", NULL, &lifetimes), DAO_ERR_IO);
 }
@@ -246,9 +241,9 @@ static void lives_without_memory_are_refused(void)
         uint64_t failed = 1;
         for (uint64_t n = 0; failed > 0; n++) {
             dao_plan_input_t lifetimes;
-            dao_test_write_file(path, texts[i], strlen(texts[i]));
+            dao_test_write_file(dao_test_path, texts[i], strlen(texts[i]));
             dao_fault_arm(DAO_FAULT_ANY, n, false);
-            dao_status_t status = dao_read_lifetimes(path, NULL, &lifetimes);
+            dao_status_t status = dao_read_lifetimes(dao_test_path, NULL, &lifetimes);
             failed = dao_fault_disarm();
             CU_ASSERT_EQUAL(status == DAO_OK, failed == 0);
             if (status == DAO_OK) {
@@ -279,20 +274,20 @@ static void packed_files_are_read(void)
     dao_plan_input_t lifetimes;
     size_t first = pack(HEADER "a,0,3,4\nb,", bytes, sizeof(bytes));
     size_t second = pack("3,9,5\n", bytes + first, sizeof(bytes) - first);
-    dao_test_write_file(path, bytes, first + second); /* two packed files in a row are one */
-    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_OK);
+    dao_test_write_file(dao_test_path, bytes, first + second); /* two packed files in a row are one */
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_OK);
     check(&lifetimes, "a 0-3 4, b 3-9 5");
     dao_plan_input_finish(&lifetimes);
     for (size_t length = 2; length < first + second; length++) {
-        dao_test_write_file(path, bytes, length);
-        CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
+        dao_test_write_file(dao_test_path, bytes, length);
+        CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
         if (length != first) { /* there the first of the two is whole, and its last line is not */
             CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is cut off"));
         }
     }
     bytes[first / 2] ^= 0xff;
-    dao_test_write_file(path, bytes, first + second);
-    CU_ASSERT_EQUAL(dao_read_lifetimes(path, NULL, &lifetimes), DAO_ERR_PARSE);
+    dao_test_write_file(dao_test_path, bytes, first + second);
+    CU_ASSERT_EQUAL(dao_read_lifetimes(dao_test_path, NULL, &lifetimes), DAO_ERR_PARSE);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "the packed file is damaged"));
 }
 
@@ -301,11 +296,11 @@ static void packed_files_without_memory_are_refused(void)
     unsigned char bytes[512];
     uint64_t failed = 1;
     size_t length = pack(HEADER "a,0,3,4\n", bytes, sizeof(bytes));
-    dao_test_write_file(path, bytes, length);
+    dao_test_write_file(dao_test_path, bytes, length);
     for (uint64_t n = 0; failed > 0; n++) {
         dao_plan_input_t lifetimes;
         dao_fault_arm(DAO_FAULT_ANY, n, false);
-        dao_status_t status = dao_read_lifetimes(path, NULL, &lifetimes);
+        dao_status_t status = dao_read_lifetimes(dao_test_path, NULL, &lifetimes);
         failed = dao_fault_disarm();
         CU_ASSERT_EQUAL(status == DAO_OK, failed == 0);
         if (status == DAO_OK) {
@@ -385,22 +380,9 @@ static CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
-static int make_folder(void)
-{
-    bool is_made = mkdtemp(folder) != NULL;
-    (void)snprintf(path, sizeof(path), "%s/f", folder);
-    return is_made ? 0 : 1;
-}
-
-static int remove_folder(void)
-{
-    (void)unlink(path);
-    return rmdir(folder);
-}
-
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"read_lifetimes", make_folder, remove_folder, NULL, NULL, tests},
+    CU_SuiteInfo suites[] = {{"read_lifetimes", dao_test_path_begin, dao_test_path_end, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

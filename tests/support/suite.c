@@ -1,11 +1,14 @@
 /* CUnit's basic interface with one main for all test programs. */
+#define _GNU_SOURCE
 #include "tests/support/suite.h"
 
 #include <CUnit/Basic.h>
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int dao_suite_run(CU_SuiteInfo *suites)
 {
@@ -36,6 +39,22 @@ uint64_t dao_test_random(uint64_t *state)
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+static char folder[] = "/tmp/dao-test-XXXXXX";
+char dao_test_path[sizeof(folder) + sizeof("/f")];
+
+int dao_test_path_begin(void)
+{
+    bool is_made = mkdtemp(folder) != NULL;
+    (void)snprintf(dao_test_path, sizeof(dao_test_path), "%s/f", folder);
+    return is_made ? 0 : 1;
+}
+
+int dao_test_path_end(void)
+{
+    (void)unlink(dao_test_path);
+    return rmdir(folder);
 }
 
 void dao_test_write_file(const char *path, const void *bytes, size_t length)
