@@ -70,8 +70,7 @@ static const char *format_top(const dao_ledger_t *ledger, char out_text[TOP_TEXT
     return out_text;
 }
 
-/* The most that reserved_bytes may ever be. */
-static uint64_t most_bytes(const dao_ledger_t *ledger)
+uint64_t dao_ledger_most(const dao_ledger_t *ledger)
 {
     uint64_t limit_bytes = ledger->stats.limit_bytes, capacity_bytes = ledger->capacity_bytes;
     limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
@@ -82,7 +81,7 @@ static uint64_t most_bytes(const dao_ledger_t *ledger)
 static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char out_text[HELP_TEXT_BYTES])
 {
     const dao_stats_t *stats = &ledger->stats;
-    uint64_t most = most_bytes(ledger);
+    uint64_t most = dao_ledger_most(ledger);
     uint64_t not_reserved = most > stats->reserved_bytes ? most - stats->reserved_bytes : 0;
     if (ledger->capacity_bytes != 0 && size_bytes <= not_reserved) {
         (void)snprintf(out_text, HELP_TEXT_BYTES,
@@ -100,7 +99,7 @@ static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char 
 static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
                                char out_text[HELP_TEXT_BYTES])
 {
-    uint64_t most = most_bytes(ledger);
+    uint64_t most = dao_ledger_most(ledger);
     uint64_t used_bytes = ledger->stats.used_bytes;
     bool is_device = ledger->capacity_bytes != 0;
     out_text[0] = '\0';

@@ -16,7 +16,8 @@
        once more the usual path: another thread may have freed something
        what streams held and has finished since is free for all
        a part that other streams hold, mapped throughout, behind a wait on the device (requests of a stream)
-       the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c)
+       the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c); where the place would
+       grow a block that says so may lie in a window, too, if that takes fewer
        all of this in the arenas of other threads
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once

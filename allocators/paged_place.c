@@ -73,7 +73,7 @@ static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t cou
 typedef struct search {
     const paged_t *paged;
     const placing_t *placing;
-    bool is_short; /* new pages will not do */
+    bool is_short; /* new pages will not do, or are to be few */
     uint32_t looks_left;
     uint32_t fewest_pages; /* UINT32_MAX: nothing yet */
     arena_t *arena;        /* the one that is searched */
@@ -132,14 +132,19 @@ static bool look_at_hole(const dao_range_block_t *hole, void *user)
     return search->looks_left > 0 && search->fewest_pages > 0;
 }
 
-/* Looks at so many holes of each of the first `count` arenas. */
+/* Looks at so many holes of an arena. */
+static void search_arena(search_t *search, arena_t *arena, uint32_t look_count)
+{
+    search->arena = arena;
+    search->looks_left = look_count;
+    dao_range_walk_holes_from(arena->segment.range, search->placing->block_bytes, look_at_hole, search);
+}
+
+/* The same of each of the first `count` arenas. */
 static void search_holes(search_t *search, uint32_t count, uint32_t look_count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        search->arena = arena_at(search->paged, search->placing->request, i);
-        search->looks_left = look_count;
-        dao_range_walk_holes_from(search->arena->segment.range, search->placing->block_bytes, look_at_hole,
-                                  search);
+        search_arena(search, arena_at(search->paged, search->placing->request, i), look_count);
     }
 }
 
@@ -178,6 +183,29 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     return status;
 }
 
+/* Tells whether the place would grow by what was found, for a request that takes what is idle in windows before. */
+static bool may_take_windows(paged_t *paged, const search_t *search)
+{
+    if (paged->window_count == 0 || !search->placing->request->takes_windows) {
+        return false;
+    }
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    return search->fewest_pages > dao_pages_free_count(paged->pages, &ranges);
+}
+
+/* Looks at windows, too, for what takes the fewest free pages: those that are used in part cannot go anywhere else. */
+static void search_windows(search_t *search, uint32_t count)
+{
+    search->is_short = true;
+    search->fewest_pages = UINT32_MAX;
+    search_holes(search, count, HOLE_LOOK_MANY);
+    for (uint32_t i = 0; i < dao_paged_arena_count(search->paged); i++) {
+        if (search->paged->arenas[i]->role == ARENA_WINDOW) {
+            search_arena(search, search->paged->arenas[i], HOLE_LOOK_MANY);
+        }
+    }
+}
+
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
     search_t search = {.paged = paged, .placing = placing, .fewest_pages = UINT32_MAX};
@@ -186,6 +214,9 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
         search.is_short = true;
         search.fewest_pages = UINT32_MAX;
         search_holes(&search, count, HOLE_LOOK_MANY);
+    }
+    if (may_take_windows(paged, &search)) {
+        search_windows(&search, count);
     }
     if (search.fewest_pages == UINT32_MAX) { /* all of these were held, or too small for the alignment */
         search_holes(&search, count, UINT32_MAX);

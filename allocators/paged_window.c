@@ -183,17 +183,20 @@ static bool show_part(const idle_walk_t *walk, const dao_range_block_t *hole, ui
     return walk->visit(&idle, walk->user);
 }
 
-/* Shows what is mapped at both ends of a hole; of much no more than a block is sure to find its place in. */
+/* Shows what is mapped at both ends of a hole, from pages on that others live in: those that are idle as a whole can go where
+   they are needed. Of much no more than a block is sure to find its place in. */
 static bool show_ends(const dao_range_block_t *hole, void *user)
 {
     idle_walk_t *walk = user;
     uint64_t begin = hole->offset_bytes, end = begin + hole->size_bytes;
     uint64_t most_bytes = walk->least_bytes + walk->page_bytes; /* of a part: more would take time */
     uint64_t low_end = begin, high_begin = end;
-    while (low_end < end && low_end - begin < most_bytes && dao_paged_is_mapped(walk->arena, low_end, 1)) {
+    bool has_low = begin % walk->page_bytes != 0, has_high = end % walk->page_bytes != 0;
+    while (has_low && low_end < end && low_end - begin < most_bytes &&
+           dao_paged_is_mapped(walk->arena, low_end, 1)) {
         low_end = dao_round_up(low_end + 1, walk->page_bytes);
     }
-    while (high_begin > low_end && end - high_begin < most_bytes &&
+    while (has_high && high_begin > low_end && end - high_begin < most_bytes &&
            dao_paged_is_mapped(walk->arena, high_begin - 1, 1)) {
         high_begin = (high_begin - 1) / walk->page_bytes * walk->page_bytes;
     }

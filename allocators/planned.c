@@ -11,10 +11,11 @@
                              +-- beside the arena --------------------------------------------------+
 
    Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
-   the inner allocator has, too. Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from
-   what is free there; as much more as the place surely had without a plan; from any hole of the arena; and what is left is a
-   segment for the block alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit
-   does: then the arena is a segment like any other, until the next iteration begins.
+   the inner allocator has, too, and in pages that are used in part it places what will be gone soon before the place grows.
+   Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from what is free there; as
+   much more as the place surely had without a plan; from any hole of the arena; and what is left is a segment for the block
+   alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit does: then the arena is
+   a segment like any other, until the next iteration begins.
 
    So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie,
    so that their frees end their lifetimes.
@@ -70,6 +71,7 @@ typedef struct ask {
         is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
     bool is_astray;      /* so is its iteration */
     bool is_guest;       /* it may lie in the arena for as long as it lives */
+    bool is_passing;     /* it is known to be gone before its iteration ends */
 } ask_t;
 
 /* ---- who a tracked block is ---- */
@@ -231,7 +233,7 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     bool is_due = fits && is_guest(planned, ask);
     dao_status_t status =
         is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
-    if (is_due && status != DAO_OK && is_inside(planned, entry)) {
+    if (is_due && status == DAO_ERR_LIMIT && is_inside(planned, entry)) {
         stray_note(planned);
     }
     planned->counts.hit_count += status == DAO_OK;
@@ -326,11 +328,12 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
         ask->is_beside_block = planned->arena.segment.range != NULL;
         ask->is_astray = is_astray;
         ask->is_guest = is_guest(planned, ask); /* the script may be gone by the time that it is asked for */
+        ask->is_passing = ask->entry != NULL && !is_lasting(planned, ask->entry);
     }
     return status;
 }
 
-/* Serves from the arena: DAO_ERR_LIMIT where it does not. */
+/* Serves from the arena: DAO_ERR_LIMIT or DAO_ERR_BUSY where it does not. */
 static dao_status_t take_in_arena(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     if (planned->served.script == NULL || !dao_planned_has_arena(planned)) {
@@ -384,7 +387,9 @@ static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_bl
     bool is_sparing = ask->is_beside_block && planned->inner->ops->alloc_within != NULL;
     dao_status_t status = is_sparing ? take_sparingly(planned, ask, out_grant) : DAO_ERR_LIMIT;
     if (status != DAO_OK) {
-        status = planned->inner->ops->alloc(planned->inner, ask->request, out_grant);
+        dao_block_request_t request = *ask->request;
+        request.takes_windows = ask->is_passing;
+        status = planned->inner->ops->alloc(planned->inner, &request, out_grant);
         if (status != DAO_OK && take_rest(planned, ask, out_grant) == DAO_OK) {
             atomic_fetch_add(&planned->base.ledger->cured_count, 1);
             status = DAO_OK;

@@ -24,9 +24,10 @@
 #include <string.h>
 
 /* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at most the arena
-   over WASTE_PART times the share of requests that did not get their place or have none: the more deviate, the lower the
-   limit. WASTE_KEPT_COUNT requests more count as kept places. Where the divisor is below WASTE_PART_LEAST there is no limit. */
-#define WASTE_PART       224u
+   over WASTE_PART times the share of requests that are in no plan or found their place taken, of those that were not refused:
+   the more deviate, the lower the limit. WASTE_KEPT_COUNT requests more count as kept places. Where the divisor is below
+   WASTE_PART_LEAST there is no limit. */
+#define WASTE_PART       1120u
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 16u
 
@@ -367,10 +368,10 @@ static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, cons
    less, the more requests deviate, as then nobody will come for what the plan has beside the block. */
 static uint64_t waste_limit(dao_planned_t *planned)
 {
-    const dao_iteration_stats_t *counts = &planned->counts;
-    uint64_t other_count = counts->missed_count + counts->unplanned_count;
-    other_count = other_count > planned->refusals.count ? other_count - planned->refusals.count : 0;
-    uint64_t part = WASTE_PART * other_count / (counts->request_count + WASTE_KEPT_COUNT);
+    uint64_t refusal_count = planned->refusals.count; /* nobody knows how these would have gone */
+    uint64_t request_count = planned->counts.request_count + WASTE_KEPT_COUNT;
+    uint64_t judged_count = dao_larger(request_count, refusal_count + 1) - refusal_count;
+    uint64_t part = WASTE_PART * planned->stray_count / judged_count;
     if (part < WASTE_PART_LEAST) {
         return UINT64_MAX;
     }
@@ -410,7 +411,7 @@ static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes
                                                           : REFUSAL_GAP_MAX;
         refusals->left = refusals->gap;
     }
-    return DAO_ERR_LIMIT;
+    return status;
 }
 
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,

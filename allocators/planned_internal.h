@@ -184,7 +184,7 @@ bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes);
 bool dao_planned_arena_give(dao_planned_t *planned);
 
 /* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit of the request's
-   tag; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
+   tag; DAO_ERR_BUSY where it would keep memory of a window from others; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
                                  const dao_block_request_t *request, dao_block_grant_t *out_grant);
 

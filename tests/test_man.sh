@@ -1,9 +1,10 @@
 #!/bin/sh
-# The manual page and the completion of bash know each command and each option that the dao command prints itself.
-# Usage: test_man.sh DAO PAGE COMPLETION
+# The manual page and the completion of bash know each command and each option that the dao command prints itself, and the
+# documents name no others.
+# Usage: test_man.sh DAO PAGE SOURCE_DIR
 dao=$1
 page=$2
-completion=$3
+completion=$3/tools/dao.bash
 failures=0
 
 fail() {
@@ -45,6 +46,22 @@ if command -v groff >/dev/null; then
     complaints=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
     [ -z "$complaints" ] || fail "groff: $complaints"
 fi
+
+# What stands behind a command of dao in README.md and docs/, up to a quote: those are another program's words.
+written=$(grep -ohE "\bdao ($(echo "$commands" | tr '\n' '|')help) [^\`|;]*" "$3/README.md" "$3"/docs/*.md | sed "s/^dao //; s/[\"'].*//")
+written_count=0
+while read -r command words; do
+    known=$(options "$command")
+    for word in $words; do
+        case " $subjects " in *" $word "*) [ "$command" != bench ] || known=$(options bench "$word") ;; esac
+        case $word in --[a-z]*) ;; *) continue ;; esac
+        written_count=$((written_count + 1))
+        echo "$known" | grep -qx -e "$word" || fail "a document has dao $command $words: $word is no option"
+    done
+done <<TEXT
+$written
+TEXT
+[ "$written_count" -ge 50 ] || fail "so few written options were found that the search itself must be wrong"
 
 # offers WORD...: what bash would offer for the last word.
 offers() {

@@ -218,6 +218,33 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
     }
 }
 
+/* Takes a quarter of a page wherever the allocator likes; tells whether that is in the window. */
+static bool lies_in_window(bool takes_windows, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = PAGE / 4, .takes_windows = takes_windows};
+    dao_block_grant_t grant = {0};
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    *out_address = grant.address;
+    return (uintptr_t)grant.address - (uintptr_t)window.address < window.size_bytes;
+}
+
+static void what_passes_takes_idle_parts_before_the_place_grows(void)
+{
+    void *passing, *staying, *second;
+    CU_ASSERT_EQUAL(take(3 * PAGE + PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
+    CU_ASSERT_TRUE(lies_in_window(true, &passing));
+    CU_ASSERT_EQUAL(reserved_now(), PAGE);
+    CU_ASSERT_FALSE(lies_in_window(false, &staying));
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_FALSE(lies_in_window(true, &second)); /* there is room elsewhere now */
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, passing, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, staying, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, second, NULL), DAO_OK);
+    give(3 * PAGE + PAGE / 2);
+}
+
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
     {"memory is brought without a block", memory_is_brought_without_a_block},
@@ -225,6 +252,8 @@ static CU_TestInfo tests[] = {
     {"a place larger than usual may waste less", a_place_larger_than_usual_may_waste_less},
     {"waste is limited, and whole pages are none", waste_is_limited_and_whole_pages_are_none},
     {"idle parts are shown and can be had", idle_parts_are_shown_and_can_be_had},
+    {"what passes takes idle parts before the place grows",
+     what_passes_takes_idle_parts_before_the_place_grows},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
     CU_TEST_INFO_NULL,
 };
