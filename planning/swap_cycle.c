@@ -40,21 +40,39 @@ static uint32_t away_length(const dao_swap_touch_t *one, const dao_swap_gap_t *g
     return gap->is_away ? one->gap_length - 1 - gap->lead : 0;
 }
 
+/* The same for bytes that are summed up later: they change at the first kernel and behind the last one. */
+static void change_bytes(uint64_t *changes, uint32_t kernel_count, uint32_t kernel, uint32_t count,
+                         uint64_t size_bytes)
+{
+    uint32_t end = kernel + count;
+    changes[kernel] += size_bytes;
+    if (end >= kernel_count) {
+        changes[0] += size_bytes;
+        end -= kernel_count;
+    }
+    changes[end] -= size_bytes;
+}
+
 /* Bytes on the device in each kernel. */
 static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
 {
     const dao_swap_step_t *step = parts->step;
-    memcpy(kernel_bytes, step->live_bytes, step->kernel_count * sizeof(*kernel_bytes));
+    memset(kernel_bytes, 0, step->kernel_count * sizeof(*kernel_bytes));
     for (uint32_t i = 0; i < step->touch_count && !dao_swap_is_cancelled(step->cancel); i++) {
         const dao_swap_touch_t *one = &step->touches[i];
         for (uint32_t part = parts->first[one->tensor]; part < parts->first[one->tensor + 1]; part++) {
             const dao_swap_gap_t *gap = &gaps[parts->first_gap[i] + part - parts->first[one->tensor]];
             if (gap->is_away) {
                 DAO_ASSERT(one->gap_is_live && gap->lead < one->gap_length);
-                add_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1),
-                          away_length(one, gap), 0 - dao_swap_part_size(parts, part));
+                change_bytes(kernel_bytes, step->kernel_count, after(step, one->kernel, 1),
+                             away_length(one, gap), 0 - dao_swap_part_size(parts, part));
             }
         }
+    }
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < step->kernel_count; k++) {
+        sum += kernel_bytes[k];
+        kernel_bytes[k] = step->live_bytes[k] + sum;
     }
 }
 

@@ -15,7 +15,7 @@
 typedef struct dao_swap_past {
     uint64_t prints[DAO_SWAP_PAST_MAX];
     uint32_t count;                              /* ever; print i is prints[i % DAO_SWAP_PAST_MAX] */
-    uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that placed everything last comes first */
+    uint8_t method_order[DAO_SWAP_METHOD_COUNT]; /* the one that was best last comes first */
     uint8_t cuts[DAO_SWAP_CUT_COUNT]; /* in eighths of the step, the one that was best last first */
     uint64_t work;                    /* of all layouts so far, in steps of some 10 ns */
 } dao_swap_past_t;

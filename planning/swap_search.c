@@ -35,7 +35,8 @@
 #define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
 #define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
 #define THOROUGH_KERNELS    2500u
-#define LAYOUT_COUNT_MAX    28u /* of a grain, once there is a plan */
+#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
+#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
 #define CAPACITY_PARTS      64u
 #define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
 
@@ -296,17 +297,18 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
-/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, and
-   what leaves out as much as the round before. Begins with the layout of what was timed, which the caller finishes. */
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, what leaves
+   out as much as the round before, and what is hopeless. Begins with the layout of what was timed, which the caller finishes. */
 static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
     dao_status_t status = DAO_OK;
     uint64_t before_bytes = UINT64_MAX;
+    uint64_t most_bytes = (uint64_t)(HOPELESS_PART * (double)search->capacity_bytes);
     bool fits = false;
     for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
         if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
-            !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+            layout->unplaced_bytes > most_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
             break;
         }
         status = time_gaps(grain, capacity_bytes);
@@ -377,21 +379,30 @@ static void trial_finish(trial_t *trial)
     dao_swap_layout_finish(&trial->layout);
 }
 
-/* The whole capacity first, then halves the shares for the largest one with which a variant gets addresses as it is. The plan
-   that this finds keeps short what place_candidate() does, which goes on with the layouts that did not fit. */
+/* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first; as long as the
+   layouts of whole tensors nearly fit and there is work left, they are thorough and the next share follows; then the rest is
+   halved. Parts have gaps, which the thorough methods do not know. The plan that this finds keeps short what place_candidate()
+   does, which goes on with the layouts that did not fit. */
 static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
 {
+    uint64_t work_end = search->past.work + thorough_work(search->step);
     dao_status_t status = DAO_OK;
     size_t low = 0, high = HALF_SHARE_COUNT;
-    for (size_t half = 0; low < high && status == DAO_OK; half = low + (high - low) / 2) {
+    bool nearly_fits = candidate->grain->parts.part_bytes == 0;
+    while (low < high && status == DAO_OK) {
+        search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
+        size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
         bool is_between = half % 2 != 0, is_small;
         trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
         status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
         status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
+        nearly_fits = search->is_thorough &&
+                      (double)trial->layout.unplaced_bytes <= FAR_PART * (double)search->capacity_bytes;
         trial_finish(&between);
         high = is_small ? half : high;
         low = is_small ? low : half + 1;
     }
+    search->is_thorough = false;
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
@@ -428,25 +439,6 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Looks thoroughly for addresses of a variant as it is, with less and less of the capacity, as long as they nearly fit and there is
-   work left. Parts have gaps, which the thorough methods do not know. */
-static dao_status_t place_thoroughly(search_t *search, const candidate_t *candidate)
-{
-    uint64_t work_end = search->past.work + thorough_work(search->step);
-    dao_status_t status = DAO_OK;
-    bool is_over = candidate->grain->parts.part_bytes != 0;
-    search->is_thorough = true;
-    for (size_t half = 0; half < THOROUGH_COUNT && search->past.work < work_end && !is_over; half++) {
-        dao_swap_layout_t layout = {0};
-        status = probe(search, candidate, half_share_bytes(search, half), &layout, &is_over);
-        is_over = is_over || status != DAO_OK ||
-                  (double)layout.unplaced_bytes > FAR_PART * (double)search->capacity_bytes;
-        dao_swap_layout_finish(&layout);
-    }
-    search->is_thorough = false;
-    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
-}
-
 /* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
 static dao_status_t place_grain(search_t *search, const grain_t *grain)
 {
@@ -461,8 +453,7 @@ static dao_status_t place_grain(search_t *search, const grain_t *grain)
         }
         trial_t trials[SHARE_COUNT] = {0};
         bool is_new = false;
-        status = count == 0 ? place_thoroughly(search, candidate) : status;
-        status = count == 0 && status == DAO_OK ? place_early(search, candidate, trials) : status;
+        status = count == 0 ? place_early(search, candidate, trials) : status;
         status = status == DAO_OK ? place_candidate(search, candidate, trials, &is_new) : status;
         count += is_new ? 1 : 0;
         for (size_t share = 0; share < SHARE_COUNT; share++) {
