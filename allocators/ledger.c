@@ -1,6 +1,7 @@
 /* Counters, the ring of latest frees, and the messages of allocators. */
 #include "allocators/ledger.h"
 
+#include "allocators/buddy.h"
 #include "base/error.h"
 #include "base/host.h"
 
@@ -51,6 +52,9 @@ bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)
 /* Bytes of any number's digits, the closing zero included. */
 #define LIMIT_TEXT_BYTES 24
 
+/* Longest text about an alignment. */
+#define ALIGNMENT_TEXT_BYTES 48
+
 /* Longest sentence about what would help. */
 #define HELP_TEXT_BYTES 192
 
@@ -70,8 +74,7 @@ static const char *format_top(const dao_ledger_t *ledger, char out_text[TOP_TEXT
     return out_text;
 }
 
-/* The most that reserved_bytes may ever be. */
-static uint64_t most_bytes(const dao_ledger_t *ledger)
+uint64_t dao_ledger_most(const dao_ledger_t *ledger)
 {
     uint64_t limit_bytes = ledger->stats.limit_bytes, capacity_bytes = ledger->capacity_bytes;
     limit_bytes = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
@@ -82,7 +85,7 @@ static uint64_t most_bytes(const dao_ledger_t *ledger)
 static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char out_text[HELP_TEXT_BYTES])
 {
     const dao_stats_t *stats = &ledger->stats;
-    uint64_t most = most_bytes(ledger);
+    uint64_t most = dao_ledger_most(ledger);
     uint64_t not_reserved = most > stats->reserved_bytes ? most - stats->reserved_bytes : 0;
     if (ledger->capacity_bytes != 0 && size_bytes <= not_reserved) {
         (void)snprintf(out_text, HELP_TEXT_BYTES,
@@ -100,7 +103,7 @@ static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char 
 static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
                                char out_text[HELP_TEXT_BYTES])
 {
-    uint64_t most = most_bytes(ledger);
+    uint64_t most = dao_ledger_most(ledger);
     uint64_t used_bytes = ledger->stats.used_bytes;
     bool is_device = ledger->capacity_bytes != 0;
     out_text[0] = '\0';
@@ -119,21 +122,30 @@ static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
     return out_text;
 }
 
-/* Tells whether the place itself has no room, rather than the request's tag or the budget, whose messages say all. */
+/* Tells whether it is bytes that the place itself is short of: not the request's tag or the budget, whose messages say all, and
+   not addresses for a block that is aligned to more than a page. */
 static bool is_place_short(const dao_ledger_t *ledger, dao_status_t status,
                            const dao_block_request_t *request)
 {
     uint64_t size_bytes = request->size_bytes;
     bool is_tag_short = request->tag != 0 && dao_tags_room(ledger->tags, request->tag) < size_bytes;
     bool is_budget_short = dao_ledger_budget_room(ledger) < size_bytes;
-    return status == DAO_ERR_NO_DEVICE_MEMORY ||
-           (status == DAO_ERR_LIMIT && !is_tag_short && !is_budget_short);
+    return request->alignment_bytes <= DAO_PAGE_BYTES &&
+           (status == DAO_ERR_NO_DEVICE_MEMORY ||
+            (status == DAO_ERR_LIMIT && !is_tag_short && !is_budget_short));
 }
 
 /* "none" for no limit: "0" would read as one of no bytes. */
 static const char *format_limit(uint64_t limit_bytes, char out_text[LIMIT_TEXT_BYTES])
 {
     (void)snprintf(out_text, LIMIT_TEXT_BYTES, limit_bytes == 0 ? "none" : "%" PRIu64, limit_bytes);
+    return out_text;
+}
+
+static const char *format_alignment(size_t alignment_bytes, char out_text[ALIGNMENT_TEXT_BYTES])
+{
+    (void)snprintf(out_text, ALIGNMENT_TEXT_BYTES, alignment_bytes == 0 ? "" : ", aligned to %zu",
+                   alignment_bytes);
     return out_text;
 }
 
@@ -148,12 +160,12 @@ dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const da
     if (is_place_short(ledger, status, request)) {
         (void)format_help(ledger, request->size_bytes, help);
     }
-    char top[TOP_TEXT_BYTES], limit[LIMIT_TEXT_BYTES];
-    dao_error_prefix("%s: %zu bytes asked for; used %" PRIu64 ", reserved %" PRIu64
+    char top[TOP_TEXT_BYTES], limit[LIMIT_TEXT_BYTES], alignment[ALIGNMENT_TEXT_BYTES];
+    dao_error_prefix("%s: %zu bytes asked for%s; used %" PRIu64 ", reserved %" PRIu64
                      ", limit %s, largest hole %" PRIu64 ", fragmentation %" PRIu64 " %%%s: ",
-                     ledger->name, request->size_bytes, stats->used_bytes, stats->reserved_bytes,
-                     format_limit(stats->limit_bytes, limit), hole_bytes, fragmentation,
-                     format_top(ledger, top));
+                     ledger->name, request->size_bytes, format_alignment(request->alignment_bytes, alignment),
+                     stats->used_bytes, stats->reserved_bytes, format_limit(stats->limit_bytes, limit),
+                     hole_bytes, fragmentation, format_top(ledger, top));
     return dao_error_vendor(status, dao_last_vendor_code(), "%s%s", dao_last_message(), help);
 }
 

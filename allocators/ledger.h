@@ -97,6 +97,9 @@ dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t stat
 /* The same for a query. */
 dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address);
 
+/* Gives the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is neither. */
+uint64_t dao_ledger_most(const dao_ledger_t *ledger);
+
 /* Gives how many bytes reserved_bytes may still grow by, under the place's limit and the budget. */
 uint64_t dao_ledger_room(const dao_ledger_t *ledger);
 

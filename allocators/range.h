@@ -21,7 +21,7 @@ typedef struct dao_range dao_range_t;
 
 /* How a hole is chosen. */
 typedef enum dao_range_fit {
-    DAO_RANGE_FIT_GOOD = 0, /* the lowest of the first few that fit; O(1) */
+    DAO_RANGE_FIT_GOOD = 0, /* the lowest of the first few that fit; O(1), unless a request is tight */
     DAO_RANGE_FIT_BEST = 1, /* the smallest that fits, the lowest among equals; O(holes of a bin) */
 } dao_range_fit_t;
 
@@ -39,6 +39,7 @@ typedef struct dao_range_request {
     uint64_t user;            /* the owner's own number */
     uint32_t stream;          /* takes parts that only this stream holds; 0: parts that nobody holds */
     bool takes_held;          /* takes parts that others hold as if nobody did */
+    bool is_tight;            /* good fit: looks at more holes for one that keeps large ones; O(bins) */
 } dao_range_request_t;
 
 typedef struct dao_range_grant {

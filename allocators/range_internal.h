@@ -114,6 +114,15 @@ static DAO_ON_THE_PATH size_t dao_range_bin_of(uint64_t size_units)
     return (size_t)(bits >> SIZE_BIN_SHIFT);
 }
 
+/* Gives the least size of a bin, which is at least 1. */
+static inline uint64_t dao_range_bin_least(size_t bin)
+{
+    uint64_t bits = (uint64_t)bin << SIZE_BIN_SHIFT;
+    double size;
+    memcpy(&size, &bits, sizeof(size));
+    return (uint64_t)size;
+}
+
 /* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a one: so that
    taking a node out is the same wherever it is in its bin. */
 static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)

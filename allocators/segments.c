@@ -11,6 +11,9 @@
           on; last of all after giving back free segments, which are idle
        4. a request in stream order takes what several streams hold side by side
 
+   Where more than half of all that the place may have is used, memory is tight: the range then looks at more holes for each
+   request, so that large ones are kept (range.c).
+
    A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A segment whose
    blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
 
@@ -38,6 +41,12 @@
 
 /* Equal blocks leave at most this part of a segment unused. */
 #define REST_SHARE 8u
+
+/* Memory is tight where more than this part of what a place may have is used. At three quarters holes are in pieces already. */
+#define TIGHT_SHARE 2u
+
+/* Places that may have less than this are never tight: what a range calls a little of a hole is much of them. */
+#define TIGHT_BYTES_LEAST (UINT64_C(2) << 30)
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -443,7 +452,9 @@ static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_requ
                                   dao_block_grant_t *out_grant)
 {
     dao_space_t *space = &segments->space;
-    dao_range_request_t larger = {.size_bytes = wish->size_bytes + wish->alignment_bytes, .user = wish->user};
+    dao_range_request_t larger = {.size_bytes = wish->size_bytes + wish->alignment_bytes,
+                                  .user = wish->user,
+                                  .is_tight = wish->is_tight};
     dao_range_grant_t grant;
     dao_status_t status = dao_range_alloc(space->range, &larger, &grant);
     if (status != DAO_OK) {
@@ -542,12 +553,19 @@ static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_bl
     return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
 }
 
-static inline dao_range_request_t wish_of(const dao_block_request_t *request)
+static bool is_tight(const dao_segments_t *segments)
+{
+    uint64_t most_bytes = dao_ledger_most(segments->ledger);
+    return most_bytes >= TIGHT_BYTES_LEAST && segments->ledger->stats.used_bytes > most_bytes / TIGHT_SHARE;
+}
+
+static inline dao_range_request_t wish_of(const dao_segments_t *segments, const dao_block_request_t *request)
 {
     return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
-                                 .stream = request->stream};
+                                 .stream = request->stream,
+                                 .is_tight = is_tight(segments)};
 }
 
 /* Ends a request whose bytes were charged: counts its block, or gives the charge back. Gives the status. */
@@ -575,7 +593,7 @@ dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_reques
     if (status != DAO_OK) {
         return fail(segments, request, status);
     }
-    dao_range_request_t wish = wish_of(request);
+    dao_range_request_t wish = wish_of(segments, request);
     status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
     if (status == DAO_ERR_LIMIT) {
         status = place_slowly(segments, request, &wish, out_grant);
@@ -588,7 +606,7 @@ dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block
                                        uint64_t growth_bytes, dao_block_grant_t *out_grant)
 {
     DAO_ASSERT(request->size_bytes > 0 && request->size_bytes <= DAO_RANGE_CAPACITY_MAX);
-    dao_range_request_t wish = wish_of(request);
+    dao_range_request_t wish = wish_of(segments, request);
     if (dao_ledger_charge(segments->ledger, request, wish.size_bytes) != DAO_OK) {
         return DAO_ERR_LIMIT;
     }

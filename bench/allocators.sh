@@ -43,13 +43,14 @@ Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$
 $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
 $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the caches, and pairs of a lock,
 measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
-depend on the load: \`ctest --preset release -L gate\` holds them, b1k without remapping at what it reaches.
+depend on the load: \`ctest --preset release -L gate\` holds them.
 
 The traces are described in \`dao bench --help\` and at the head of [tools/alloc_trace.c](../tools/alloc_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
 processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
 is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
-and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and for b100k it is not searched.
+and with 2 MiB pages that can be remapped; for a1 it would speak of the page alone, and for b100k it is not searched. Without
+remapping, good fit looks at more holes where more than half of the device is used (docs/design.md, Placing).
 
 ## The default strategy
 

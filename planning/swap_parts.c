@@ -6,9 +6,13 @@
 
 #include <string.h>
 
+/* A tensor that no kernel uses has none. */
 static uint64_t count_parts(const dao_swap_parts_t *parts, uint32_t tensor)
 {
     uint64_t size = parts->step->size_bytes[tensor];
+    if (parts->step->first_touch[tensor] == DAO_SWAP_NONE) {
+        return 0;
+    }
     return parts->part_bytes == 0 ? 1 : (size + parts->part_bytes - 1) / parts->part_bytes;
 }
 

@@ -23,6 +23,15 @@ static void a_request_larger_than_the_device_is_told_so(void)
     CU_ASSERT_TRUE(says("; it can never fit: the device has 67108864 bytes"));
 }
 
+static void an_alignment_that_cannot_be_had_is_told(void)
+{
+    dao_alloc_options_t options = {.alignment_bytes = (size_t)1 << 40};
+    CU_ASSERT_PTR_NULL(dao_alloc_with(device, 10, &options));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_TRUE(says("device:0: 10 bytes asked for, aligned to 1099511627776; used 0"));
+    CU_ASSERT_FALSE(says("others hold"));
+}
+
 static void a_request_larger_than_the_limit_is_told_so(void)
 {
     CU_ASSERT_EQUAL(dao_limit_set(device, 16 * MIB), DAO_OK);
@@ -167,6 +176,7 @@ static void the_longest_text_is_not_cut(void)
 
 static CU_TestInfo tests[] = {
     {"a request larger than the device is told so", a_request_larger_than_the_device_is_told_so},
+    {"an alignment that cannot be had is told", an_alignment_that_cannot_be_had_is_told},
     {"a request larger than the limit is told so", a_request_larger_than_the_limit_is_told_so},
     {"what has to be freed is told", what_has_to_be_freed_is_told},
     {"pieces within pages are told", pieces_within_pages_are_told},

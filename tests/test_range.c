@@ -24,8 +24,10 @@ static dao_status_t create(uint64_t capacity_bytes, dao_range_t **out_range)
 static dao_status_t alloc_in(dao_range_t *from, uint64_t size_bytes, uint64_t alignment_bytes, uint64_t user,
                              uint64_t *out_offset_bytes)
 {
-    dao_range_request_t request = {
-        .size_bytes = size_bytes, .alignment_bytes = alignment_bytes, .user = user};
+    dao_range_request_t request = {.size_bytes = size_bytes,
+                                   .alignment_bytes = alignment_bytes,
+                                   .user = user,
+                                   .is_tight = user % 4 == 1};
     dao_range_grant_t grant;
     dao_status_t status = dao_range_alloc(from, &request, &grant);
     if (status == DAO_OK) {
@@ -138,6 +140,110 @@ static void the_lowest_of_the_fitting_holes_is_taken(void)
     for (size_t i = 0; i < 8; i++) {
         give(blocks[i]);
     }
+}
+
+/* What has been found out about the hole that a request in tight memory is to get. Sizes in bytes. */
+enum { TIGHT_BLOCKS = 200, TIGHT_OPERATIONS = 3000 };
+
+#define TIGHT_CAPACITY (1 * GIB)
+#define TIGHT_SLACK    (16 * MIB / 3) /* of a request of up to 16 MiB */
+#define BIN_LOOKS      4u             /* entries of a bin that are looked at */
+
+typedef struct tight_view {
+    dao_range_block_t holes[TIGHT_BLOCKS + 1];
+    size_t count;
+    uint64_t size_bytes;
+    double slope; /* what a byte of offset costs */
+} tight_view_t;
+
+static bool add_hole(const dao_range_block_t *hole, void *user)
+{
+    tight_view_t *view = user;
+    view->holes[view->count++] = *hole;
+    return true;
+}
+
+static double cost_in(const tight_view_t *view, const dao_range_block_t *hole)
+{
+    return (double)(hole->size_bytes - view->size_bytes) + (double)hole->offset_bytes * view->slope;
+}
+
+/* Of sizes in one bin the first five bits are equal, and the number of bits. */
+static uint64_t bin_of(uint64_t size_bytes)
+{
+    uint64_t units = size_bytes / UNIT, bits = 0;
+    while (units >> bits > 31) {
+        bits++;
+    }
+    return bits << 5 | units >> bits;
+}
+
+/* Tells whether a bin has more holes than are looked at. */
+static bool is_crowded(const tight_view_t *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        size_t alike = 0;
+        for (size_t k = 0; k < view->count; k++) {
+            alike += bin_of(view->holes[i].size_bytes) == bin_of(view->holes[k].size_bytes);
+        }
+        if (alike > BIN_LOOKS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Checks the grant, or the refusal if there is none, against all holes. Costs are reckoned to a unit for each 2^16 of offset. */
+static void check_tight(const tight_view_t *view, const dao_range_grant_t *grant)
+{
+    const dao_range_block_t *taken = NULL;
+    for (size_t i = 0; i < view->count && grant != NULL; i++) {
+        taken = view->holes[i].offset_bytes == grant->offset_bytes ? &view->holes[i] : taken;
+    }
+    CU_ASSERT_EQUAL(taken == NULL, grant == NULL);
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->holes[i].size_bytes >= view->size_bytes) {
+            CU_ASSERT_TRUE(taken != NULL && (cost_in(view, taken) <=
+                                                 cost_in(view, &view->holes[i]) + TIGHT_CAPACITY / 65536.0 ||
+                                             is_crowded(view)));
+        }
+    }
+}
+
+static uint64_t take_tight(uint64_t size_bytes)
+{
+    double slack_bytes = size_bytes / 3 > TIGHT_SLACK ? (double)(size_bytes / 3) : (double)TIGHT_SLACK;
+    double used_bytes = (double)dao_range_used(range);
+    tight_view_t view = {.size_bytes = size_bytes,
+                         .slope = kind.fit == DAO_RANGE_FIT_BEST ? 0
+                                  : slack_bytes < used_bytes     ? slack_bytes / used_bytes
+                                                                 : 1};
+    dao_range_walk_holes(range, add_hole, &view);
+    dao_range_request_t request = {.size_bytes = size_bytes, .user = 1, .is_tight = true};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(range, &request, &grant);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
+    check_tight(&view, status == DAO_OK ? &grant : NULL);
+    return status == DAO_OK ? grant.offset_bytes : UINT64_MAX;
+}
+
+static void a_tight_request_gets_the_hole_of_the_least_cost(void)
+{
+    uint64_t seed = dao_test_seed("tight range", 1);
+    uint64_t offsets[TIGHT_BLOCKS];
+    memset(offsets, 0xff, sizeof(offsets)); /* none */
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(create(TIGHT_CAPACITY, &range), DAO_OK);
+    for (size_t i = 0; i < TIGHT_OPERATIONS; i++) {
+        uint64_t *offset = &offsets[dao_test_random(&seed) % TIGHT_BLOCKS];
+        if (*offset != UINT64_MAX) {
+            give(*offset);
+        }
+        uint64_t most_units = UINT64_C(2) << dao_test_random(&seed) % 18;
+        *offset = take_tight((1 + dao_test_random(&seed) % most_units) * UNIT);
+    }
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(range_1m_create(), 0);
 }
 
 /* Holes of one bin, the only one that fits being the first freed: it is the last in its list. */
@@ -468,6 +574,7 @@ static CU_TestInfo tests[] = {
     {"sizes are rounded to the granule", sizes_are_rounded_to_the_granule},
     {"neighbours merge at once in any order", neighbours_merge_at_once_in_any_order},
     {"the lowest of the fitting holes is taken", the_lowest_of_the_fitting_holes_is_taken},
+    {"a tight request gets the hole of the least cost", a_tight_request_gets_the_hole_of_the_least_cost},
     {"a hole that fits is never missed", a_hole_that_fits_is_never_missed},
     {"any power of two is an alignment", any_power_of_two_is_an_alignment},
     {"an exact place is taken or refused", an_exact_place_is_taken_or_refused},

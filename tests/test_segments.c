@@ -216,6 +216,20 @@ static void a_block_gets_the_best_hole_of_all_segments(void)
     }
 }
 
+static void where_half_is_used_large_holes_are_kept(void)
+{
+    ledger.capacity_bytes = 2 * GIB;
+    CU_ASSERT_EQUAL_FATAL(dao_segments_take_initial(&segments, 2 * GIB), DAO_OK);
+    char *low = take(110 * MIB), *wall = take(1 * MIB), *high = take(100 * MIB), *end_wall = take(1 * MIB);
+    CU_ASSERT_TRUE(low < wall && wall < high && high < end_wall);
+    give(low);
+    give(high);
+    CU_ASSERT_PTR_EQUAL(take(100 * MIB), low);
+    give(low);
+    (void)take(1 * GIB);
+    CU_ASSERT_PTR_EQUAL(take(100 * MIB), high);
+}
+
 static void the_last_segments_run_empty(void)
 {
     enum { COUNT = 200 };
@@ -847,6 +861,7 @@ static void every_lack_of_host_memory_is_survived(void)
 
 static CU_TestInfo tests[] = {
     {"a block gets the best hole of all segments", a_block_gets_the_best_hole_of_all_segments},
+    {"where half is used large holes are kept", where_half_is_used_large_holes_are_kept},
     {"the last segments run empty", the_last_segments_run_empty},
     {"neighbouring segments are not merged", neighbouring_segments_are_not_merged},
     {"alignments are those of addresses", alignments_are_those_of_addresses},

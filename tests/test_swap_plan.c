@@ -188,6 +188,18 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
+static void a_tensor_that_nobody_uses_costs_nothing(void)
+{
+    uint64_t random = 1;
+    swap_step_chain(&box, 8, 1024, 10);
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.problem.capacity_bytes = 4096;
+    box.tensors[box.problem.tensor_count++] = (dao_swap_tensor_t){.size_bytes = DAO_SWAP_SIZE_MAX / 2};
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_PARTS, 256); /* of which it would have 2^39 */
+    CU_ASSERT_FATAL(swap_machine_run(&box.problem, dao_swap_plan_schedule(plan), 4, &random));
+    dao_swap_plan_destroy(plan);
+}
+
 /* All weights are about equally far from their next use. If neighbours left, the link would have to bring all that one part of the
    step reads while that runs, which takes 1024 ns for each kernel of 600 ns. With a file a third of what is away comes from there. */
 static void a_stream_leaves_gaps_all_over_the_step(void)
@@ -469,6 +481,7 @@ static CU_TestInfo tests[] = {
     {"what fits is not moved", what_fits_is_not_moved},
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
+    {"a tensor that nobody uses costs nothing", a_tensor_that_nobody_uses_costs_nothing},
     {"a stream leaves gaps all over the step", a_stream_leaves_gaps_all_over_the_step},
     {"a replay is exact and can be disturbed", a_replay_is_exact_and_can_be_disturbed},
     {"a tensor is at one place at a time", a_tensor_is_at_one_place_at_a_time},

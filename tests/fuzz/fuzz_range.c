@@ -298,7 +298,8 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
                                    .alignment_bytes = take_alignment(model, input),
                                    .user = model->block_count + 1,
                                    .stream = flags % (STREAM_COUNT + 1),
-                                   .takes_held = (flags & 64) != 0};
+                                   .takes_held = (flags & 64) != 0,
+                                   .is_tight = (flags & 32) != 0};
     (void)request_block(model, &request, flags >= 224); /* it has been compared */
 }
 
