@@ -142,11 +142,11 @@ static const char *format_limit(uint64_t limit_bytes, char out_text[LIMIT_TEXT_B
     return out_text;
 }
 
+/* "" for the place's own. */
 static const char *format_alignment(size_t alignment_bytes, char out_text[ALIGNMENT_TEXT_BYTES])
 {
-    (void)snprintf(out_text, ALIGNMENT_TEXT_BYTES, alignment_bytes == 0 ? "" : ", aligned to %zu",
-                   alignment_bytes);
-    return out_text;
+    (void)snprintf(out_text, ALIGNMENT_TEXT_BYTES, ", aligned to %zu", alignment_bytes);
+    return alignment_bytes == 0 ? "" : out_text;
 }
 
 dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const dao_block_request_t *request,

@@ -111,17 +111,21 @@ static double rate_ns(const rate_t *rate, uint64_t in_bytes, uint64_t out_bytes)
     return rate->is_half ? in + out : longer(longer(in, out), (double)(in_bytes + out_bytes) * rate->shared);
 }
 
-/* Least time of all links for some bytes that have to come in and some that have to go out. Any of them may take the file's
-   path, which lies beside the host's link; what the host cannot hold has to. Rounded down: it stays below every schedule. */
+/* Least time of all links for some bytes in and some bytes out, whichever way they go. */
+static double volume_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_bytes)
+{
+    return rate_ns(rates->has_file ? &rates->both : &rates->host, in_bytes, out_bytes);
+}
+
+/* The same for bytes that all differ. Any of them may take the file's path, which lies beside the host's link; what the host cannot
+   hold has to: it serves the same bytes as often as they are asked for, but no more of them than it holds. Rounded down: it stays
+   below every schedule. */
 static uint64_t links_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_bytes)
 {
-    if (!rates->has_file) {
-        return (uint64_t)rate_ns(&rates->host, in_bytes, out_bytes);
-    }
-    double all = rate_ns(&rates->both, in_bytes, out_bytes);
-    double rest = rate_ns(&rates->file, above(in_bytes, rates->host_limit_bytes),
-                          above(out_bytes, rates->host_limit_bytes));
-    return (uint64_t)longer(all, rest);
+    double rest = rates->has_file ? rate_ns(&rates->file, above(in_bytes, rates->host_limit_bytes),
+                                            above(out_bytes, rates->host_limit_bytes))
+                                  : 0;
+    return (uint64_t)longer(volume_ns(rates, in_bytes, out_bytes), rest);
 }
 
 static bool allocate(windows_t *windows, const dao_swap_step_t *step)
@@ -516,14 +520,14 @@ static dao_status_t find_volumes(const dao_swap_step_t *step, const rates_t *rat
         bound->out_bytes = out > bound->out_bytes ? out : bound->out_bytes;
     }
     dao_host_free(memory);
-    bound->volume_ns = links_ns(rates, bound->in_bytes, bound->out_bytes);
+    bound->volume_ns = (uint64_t)volume_ns(rates, bound->in_bytes, bound->out_bytes);
     return DAO_OK;
 }
 
 static void report_lookahead(const dao_swap_step_t *step, const rates_t *rates, dao_swap_bound_t *bound)
 {
     uint32_t n = step->kernel_count;
-    uint64_t in_ns = links_ns(rates, bound->in_bytes, 0);
+    uint64_t in_ns = (uint64_t)volume_ns(rates, bound->in_bytes, 0);
     bound->lookahead_ns = in_ns < bound->step_ns ? in_ns : bound->step_ns;
     uint64_t step_ns = step->time_before[n];
     uint32_t end = 0; /* of the kernels that fit, counted on beyond the step's end */

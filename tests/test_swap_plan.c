@@ -188,6 +188,26 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Three tensors in turn, room for two: many copies of few bytes, which the host holds. The file need not be used. */
+static void the_host_serves_the_same_bytes_again(void)
+{
+    enum { KERNELS = 24, TENSORS = 3 };
+    uint64_t random = 1;
+    swap_step_stream(&box, KERNELS, 1024, 10);
+    box.problem.tensor_count = TENSORS;
+    for (uint32_t k = 0; k < KERNELS; k++) {
+        box.uses[k][0].tensor = k % TENSORS;
+    }
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = TENSORS * 1024};
+    box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 1000};
+    box.problem.capacity_bytes = 2 * 1024;
+    dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_WHOLE, 0);
+    check_plan(plan, &random);
+    CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->file_bytes, 0);
+    dao_swap_plan_destroy(plan);
+    box.problem.file = (dao_swap_tier_t){0};
+}
+
 static void a_tensor_that_nobody_uses_costs_nothing(void)
 {
     uint64_t random = 1;
@@ -481,6 +501,7 @@ static CU_TestInfo tests[] = {
     {"what fits is not moved", what_fits_is_not_moved},
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},
+    {"the host serves the same bytes again", the_host_serves_the_same_bytes_again},
     {"a tensor that nobody uses costs nothing", a_tensor_that_nobody_uses_costs_nothing},
     {"a stream leaves gaps all over the step", a_stream_leaves_gaps_all_over_the_step},
     {"a replay is exact and can be disturbed", a_replay_is_exact_and_can_be_disturbed},
