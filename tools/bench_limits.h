@@ -17,7 +17,6 @@
     X("cd", 0, 1.004, 1.003, 0, 0)                                                                           \
     X("c", 2.4, 1.004, 1.003, 0, 0)                                                                          \
     X("d", 5, 1.14, 1.02, 0, 0)                                                                              \
-    X("torch:lstm", 0, 0, 1.02, 0, 1.0363)                                                                   \
     X("torch:", 0, 0, 1.02, 0, 0)
 
 /* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
