@@ -382,9 +382,13 @@ static uint64_t waste_limit(dao_planned_t *planned)
     return planned->arena.segment.size_bytes / part;
 }
 
-/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since. */
+/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since. Bins are
+   known to take more. */
 static uint64_t usual_bytes(const dao_planned_t *planned)
 {
+    if (planned->served.bins != NULL) {
+        return UINT64_MAX;
+    }
     const dao_planned_usual_t *usual = &planned->arena.usual;
     uint64_t live_bytes = planned->peak_live_bytes;
     uint64_t more_bytes = live_bytes > usual->live_bytes ? live_bytes - usual->live_bytes : 0;
