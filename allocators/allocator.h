@@ -164,8 +164,9 @@ typedef struct dao_allocator_ops {
        blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_TOO_MANY,
        DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
        else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
-       waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away, and a quarter of it
-       where the place has more than usual_bytes: else DAO_ERR_BUSY, without a message as well. Such a block is freed like any other. */
+       waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away; where the place has more
+       than usual_bytes, at most a quarter of that and a small part of the place: else DAO_ERR_BUSY, without a message as well.
+       Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);

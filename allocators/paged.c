@@ -22,7 +22,8 @@
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once
 
-   then an error with the figures. Whatever is asked of all arenas takes the world's locks, too.
+   then an error with the figures. Where little may still be taken, memory is tight: requests without a stream then go by
+   place_tightly(), which looks at more holes, so that small blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks, too.
 
    What holds between calls, with the world's locks:
 
@@ -134,12 +135,13 @@ static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size
     return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
 }
 
-/* take_plain() for a hole that is not below the arena's mapped_floor_bytes. */
+/* take_plain() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is tight. */
 static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
                                                size_t size_bytes)
 {
     uint64_t offset_bytes = (uint64_t)dao_range_at(arena->segment.range, hole)->offset_units << UNIT_SHIFT;
-    return dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
+    return arena->tight_page_bytes == 0 &&
+                   dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
                ? take_and_unlock(arena, hole, size_bytes)
                : give_up_plain(paged, arena, size_bytes);
 }
@@ -340,6 +342,7 @@ static dao_status_t paged_limit_set(dao_allocator_t *allocator, size_t limit_byt
     dao_status_t status = shrink_to(paged, limit_bytes);
     if (status == DAO_OK) {
         paged->ledger.stats.limit_bytes = limit_bytes;
+        dao_paged_note_pages(paged);
     }
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);

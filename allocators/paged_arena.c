@@ -8,6 +8,13 @@
 /* Times that threads found an arena taken before there is one more. */
 #define WAITS_PER_ARENA 32u
 
+/* Memory is tight where less than this part of the pages that a place may have is still to be taken. */
+#define TIGHT_SHARE 8u
+
+/* There a block is placed higher by up to this part of the place where that leaves a page free. Of the recorded training steps
+   those of lstm need the least between a ninth and a thirtieth; the others hardly tell. */
+#define TIGHT_PAGE_PART 16u
+
 DAO_FAST_THREAD_LOCAL size_t dao_paged_home_arena;
 
 /* ---- locks ---- */
@@ -140,7 +147,31 @@ void dao_paged_gather(paged_t *paged)
     stats->driver_call_count = counts.call_count;
 }
 
-/* Notes what has become of the pages: what the backend has given or got back, and where they are. */
+uint32_t dao_paged_room(const paged_t *paged)
+{
+    uint64_t count = dao_ledger_room(&paged->ledger) / paged->page_bytes;
+    return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+}
+
+uint32_t dao_paged_growable(const paged_t *paged)
+{
+    return dao_pages_growable(paged->pages, dao_paged_room(paged));
+}
+
+/* Sends the usual path of shared arenas round by place_tightly(), or straight on. */
+static void note_tightness(paged_t *paged)
+{
+    uint64_t growable = dao_paged_growable(paged);
+    uint64_t most_count = dao_pages_count(paged->pages) + growable;
+    bool is_tight = paged->fit == DAO_RANGE_FIT_GOOD && growable * TIGHT_SHARE <= most_count;
+    for (uint32_t i = 0; i < dao_paged_shared_count(paged); i++) {
+        arena_t *arena = dao_paged_shared(paged, i);
+        arena->tight_page_bytes = is_tight ? most_count * paged->page_bytes / TIGHT_PAGE_PART : 0;
+        arena->mapped_floor_bytes = is_tight ? 0 : arena->mapped_floor_bytes;
+    }
+}
+
+/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether memory is tight. */
 void dao_paged_note_pages(paged_t *paged)
 {
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
@@ -153,6 +184,7 @@ void dao_paged_note_pages(paged_t *paged)
     } else if (reserved_bytes < stats->reserved_bytes) {
         dao_stats_count_shrink(stats, (size_t)(stats->reserved_bytes - reserved_bytes));
     }
+    note_tightness(paged);
 }
 
 uint64_t dao_paged_largest_hole(const paged_t *paged)
@@ -188,8 +220,10 @@ bool dao_paged_is_valid_locked(paged_t *paged)
     dao_recount_t total = {.reserved_bytes = dao_pages_count(paged->pages) * paged->page_bytes};
     for (uint32_t i = 0; i < ranges.count; i++) {
         dao_recount_t part = {0};
-        if (!dao_segment_is_valid(&paged->arenas[i]->segment, &part) ||
-            !dao_ledger_matches(&paged->arenas[i]->ledger, &part)) {
+        const arena_t *arena = paged->arenas[i];
+        bool is_tight = arena->tight_page_bytes != 0;
+        if (!dao_segment_is_valid(&arena->segment, &part) || !dao_ledger_matches(&arena->ledger, &part) ||
+            (is_tight && (arena->role != ARENA_SHARED || arena->mapped_floor_bytes != 0))) {
             return false;
         }
         total.requested_bytes += part.requested_bytes;

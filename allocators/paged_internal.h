@@ -25,8 +25,10 @@ typedef struct arena {
     _Alignas(64) dao_spin_t lock;
     uint32_t page_shift;
     const uint64_t *mapped;      /* a bit a page of the window */
-    uint64_t mapped_floor_bytes; /* all of the window below this is mapped */
-    dao_segment_t segment;       /* the window, and the range over it */
+    uint64_t mapped_floor_bytes; /* all of the window below this is mapped; 0 where memory is tight */
+    uint64_t
+        tight_page_bytes; /* 0: memory is not tight. Bytes that a block is placed higher for to leave a page free */
+    dao_segment_t segment; /* the window, and the range over it */
     uint32_t window;
     arena_role_t role;            /* changed with the world's locks */
     dao_ledger_t ledger;          /* of this arena's blocks */
@@ -160,7 +162,11 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
 /* Adds up what the arenas have counted. */
 void dao_paged_gather(paged_t *paged);
 
-/* Notes what has become of the pages: what the backend has given or got back, and where they are. */
+/* Gives the number of pages that the place may still take, as far as its limits go; and of those that the device has, too. */
+uint32_t dao_paged_room(const paged_t *paged);
+uint32_t dao_paged_growable(const paged_t *paged);
+
+/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether memory is tight. */
 void dao_paged_note_pages(paged_t *paged);
 
 uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads share */

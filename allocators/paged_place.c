@@ -5,10 +5,120 @@
 #include "base/error.h"
 #include "base/math.h"
 
-/* Holes of each arena that are looked at: for the place that lacks the fewest pages, while new ones can be had, and for the
-   one that takes the fewest free ones, when they must be moved. */
-#define HOLE_LOOK_FEW  64u
-#define HOLE_LOOK_MANY 1024u
+/* Holes of each arena that are looked at: where memory is tight, while new pages can be had, and when they must be moved. */
+#define HOLE_LOOK_TIGHT 8u
+#define HOLE_LOOK_FEW   64u
+#define HOLE_LOOK_MANY  1024u
+
+/* ---- looking for a place ---- */
+
+typedef enum aim {
+    AIM_LACKS_LEAST, /* the fewest pages are missing there; for new ones */
+    AIM_TAKES_LEAST, /* the fewest pages that nobody else keeps where they are, then the fewest missing ones: where pages must be
+                        moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all must */
+    AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
+} aim_t;
+
+/* The search for the place of least cost. */
+typedef struct search {
+    const dao_pages_t *pages; /* AIM_KEEPS_PAGES: NULL, the arena's lock is enough */
+    const placing_t *placing;
+    aim_t aim;
+    uint32_t looks_left;
+    uint64_t least_cost; /* UINT64_MAX: nothing yet */
+    arena_t *arena;      /* the one that is searched */
+    arena_t *best_arena;
+    uint32_t best_hole;
+    uint64_t best_offset_bytes;
+} search_t;
+
+/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
+static uint64_t pages_taken(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    const arena_t *arena = search->arena;
+    uint64_t first = offset_bytes >> arena->page_shift;
+    uint64_t last = (offset_bytes + search->placing->block_bytes - 1) >> arena->page_shift;
+    uint64_t hole_end_bytes = hole->offset_bytes + hole->size_bytes;
+    bool shares_first = (first << arena->page_shift) < hole->offset_bytes ||
+                        (first + 1) << arena->page_shift > hole_end_bytes;
+    bool shares_last = last > first && (last + 1) << arena->page_shift > hole_end_bytes;
+    shares_first = shares_first && dao_pages_are_mapped(arena->mapped, first, first);
+    shares_last = shares_last && dao_pages_are_mapped(arena->mapped, last, last);
+    return last - first + 1 - shares_first - shares_last;
+}
+
+/* UINT64_MAX: the place will not do. */
+static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    const arena_t *arena = search->arena;
+    uint64_t block_bytes = search->placing->block_bytes;
+    if (search->aim == AIM_KEEPS_PAGES) {
+        return dao_paged_is_mapped(arena, offset_bytes, block_bytes)
+                   ? pages_taken(search, hole, offset_bytes) * arena->tight_page_bytes + offset_bytes
+                   : UINT64_MAX;
+    }
+    uint64_t missing = dao_pages_missing(search->pages, arena->window, offset_bytes, block_bytes);
+    bool lacks = search->aim == AIM_LACKS_LEAST || arena->role == ARENA_LEASED; /* whose free pages stay */
+    return (lacks ? missing : pages_taken(search, hole, offset_bytes)) << 32 | missing;
+}
+
+/* Gives the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
+static uint32_t fewest_pages(const search_t *search)
+{
+    DAO_ASSERT(search->aim != AIM_KEEPS_PAGES);
+    return (uint32_t)(search->least_cost >> 32);
+}
+
+static void look_at_place(search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    uint64_t block_bytes = search->placing->block_bytes;
+    if (offset_bytes < hole->offset_bytes || offset_bytes > hole->offset_bytes + hole->size_bytes ||
+        block_bytes > hole->offset_bytes + hole->size_bytes - offset_bytes) {
+        return;
+    }
+    uint64_t cost = cost_of(search, hole, offset_bytes);
+    if (cost < search->least_cost) {
+        search->least_cost = cost;
+        search->best_arena = search->arena;
+        search->best_hole = hole->id;
+        search->best_offset_bytes = offset_bytes;
+    }
+}
+
+/* Tries both ends of a hole. */
+static bool look_at_hole(const dao_range_block_t *hole, void *user)
+{
+    search_t *search = user;
+    uint64_t alignment_bytes = search->placing->request->alignment_bytes;
+    alignment_bytes = alignment_bytes > DAO_RANGE_GRANULE ? alignment_bytes : DAO_RANGE_GRANULE;
+    if (dao_hold_is_empty(&hole->hold)) {
+        uint64_t base = (uintptr_t)search->arena->segment.address;
+        uint64_t last = base + hole->offset_bytes + hole->size_bytes - search->placing->block_bytes;
+        look_at_place(search, hole, dao_round_up(base + hole->offset_bytes, alignment_bytes) - base);
+        look_at_place(search, hole, (last & ~(alignment_bytes - 1)) - base);
+    }
+    search->looks_left--;
+    return search->looks_left > 0 && search->least_cost > 0;
+}
+
+/* Looks at so many holes of an arena, smaller ones first. */
+static void search_arena(search_t *search, arena_t *arena, uint32_t look_count)
+{
+    search->arena = arena;
+    search->looks_left = look_count;
+    dao_range_walk_holes_from(arena->segment.range, search->placing->block_bytes, look_at_hole, search);
+}
+
+/* Takes the best place that was found. */
+static dao_status_t take_best(const search_t *search, placing_t *placing)
+{
+    placing->arena = search->best_arena;
+    placing->grant = (dao_range_grant_t){.offset_bytes = search->best_offset_bytes};
+    return dao_range_alloc_in(placing->arena->segment.range, search->best_hole, search->best_offset_bytes,
+                              placing->block_bytes, dao_word_of(placing->request));
+}
+
+/* ---- placing ---- */
 
 /* Undoes dao_range_alloc(): the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
@@ -17,6 +127,14 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
     dao_range_block_t block;
     (void)dao_range_free(arena->segment.range, grant->offset_bytes, dao_hold_is_empty(&hold) ? NULL : &hold,
                          &block); /* it was placed there a moment ago */
+}
+
+/* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts that it holds. */
+static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
+{
+    search_t search = {.placing = placing, .aim = AIM_KEEPS_PAGES, .least_cost = UINT64_MAX};
+    search_arena(&search, arena, HOLE_LOOK_TIGHT);
+    return search.least_cost != UINT64_MAX ? take_best(&search, placing) : DAO_ERR_LIMIT;
 }
 
 /* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such place. */
@@ -28,7 +146,12 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_h
                                 .user = dao_word_of(request),
                                 .stream = request->stream,
                                 .takes_held = takes_held};
-    dao_status_t status = dao_range_alloc(arena->segment.range, &wish, &placing->grant);
+    bool is_tight = arena->tight_page_bytes != 0 && request->stream == 0;
+    dao_status_t status = is_tight ? place_tightly(arena, placing) : DAO_ERR_LIMIT;
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    status = dao_range_alloc(arena->segment.range, &wish, &placing->grant);
     if (status != DAO_OK) {
         return status;
     }
@@ -68,98 +191,19 @@ static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t cou
     return status;
 }
 
-/* The search for the place that lacks the fewest pages; or, where new ones will not do, for the one that takes the fewest
-   free ones: those that it lacks come from free pages, and it must not lie in these. That one fails only if all must. */
-typedef struct search {
-    const paged_t *paged;
-    const placing_t *placing;
-    bool is_short; /* new pages will not do, or are to be few */
-    uint32_t looks_left;
-    uint32_t fewest_pages; /* UINT32_MAX: nothing yet */
-    arena_t *arena;        /* the one that is searched */
-    arena_t *best_arena;
-    uint32_t best_hole;
-    uint64_t best_offset_bytes;
-} search_t;
-
-/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
-static uint32_t pages_taken(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
-{
-    const arena_t *arena = search->arena;
-    uint64_t first = offset_bytes >> arena->page_shift;
-    uint64_t last = (offset_bytes + search->placing->block_bytes - 1) >> arena->page_shift;
-    uint64_t hole_end_bytes = hole->offset_bytes + hole->size_bytes;
-    bool shares_first = (first << arena->page_shift) < hole->offset_bytes ||
-                        (first + 1) << arena->page_shift > hole_end_bytes;
-    bool shares_last = last > first && (last + 1) << arena->page_shift > hole_end_bytes;
-    shares_first = shares_first && dao_pages_are_mapped(arena->mapped, first, first);
-    shares_last = shares_last && dao_pages_are_mapped(arena->mapped, last, last);
-    return (uint32_t)(last - first) + 1 - shares_first - shares_last;
-}
-
-static void look_at_place(search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
-{
-    uint64_t block_bytes = search->placing->block_bytes;
-    if (offset_bytes < hole->offset_bytes || offset_bytes > hole->offset_bytes + hole->size_bytes ||
-        block_bytes > hole->offset_bytes + hole->size_bytes - offset_bytes) {
-        return;
-    }
-    uint32_t page_count =
-        search->is_short && search->arena->role != ARENA_LEASED
-            ? pages_taken(search, hole, offset_bytes)
-            : dao_pages_missing(search->paged->pages, search->arena->window, offset_bytes, block_bytes);
-    if (page_count < search->fewest_pages) {
-        search->fewest_pages = page_count;
-        search->best_arena = search->arena;
-        search->best_hole = hole->id;
-        search->best_offset_bytes = offset_bytes;
-    }
-}
-
-/* Tries both ends of a hole. */
-static bool look_at_hole(const dao_range_block_t *hole, void *user)
-{
-    search_t *search = user;
-    uint64_t alignment_bytes = search->placing->request->alignment_bytes;
-    alignment_bytes = alignment_bytes > DAO_RANGE_GRANULE ? alignment_bytes : DAO_RANGE_GRANULE;
-    if (dao_hold_is_empty(&hole->hold)) {
-        uint64_t base = (uintptr_t)search->arena->segment.address;
-        uint64_t last = base + hole->offset_bytes + hole->size_bytes - search->placing->block_bytes;
-        look_at_place(search, hole, dao_round_up(base + hole->offset_bytes, alignment_bytes) - base);
-        look_at_place(search, hole, (last & ~(alignment_bytes - 1)) - base);
-    }
-    search->looks_left--;
-    return search->looks_left > 0 && search->fewest_pages > 0;
-}
-
-/* Looks at so many holes of an arena. */
-static void search_arena(search_t *search, arena_t *arena, uint32_t look_count)
-{
-    search->arena = arena;
-    search->looks_left = look_count;
-    dao_range_walk_holes_from(arena->segment.range, search->placing->block_bytes, look_at_hole, search);
-}
-
-/* The same of each of the first `count` arenas. */
-static void search_holes(search_t *search, uint32_t count, uint32_t look_count)
+/* Looks at so many holes of each of the first `count` arenas. */
+static void search_holes(const paged_t *paged, search_t *search, uint32_t count, uint32_t look_count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        search_arena(search, arena_at(search->paged, search->placing->request, i), look_count);
+        search_arena(search, arena_at(paged, search->placing->request, i), look_count);
     }
-}
-
-/* Gives the number of pages that the place may still take. */
-static uint32_t room_pages(const paged_t *paged)
-{
-    uint64_t count = dao_ledger_room(&paged->ledger) / paged->page_bytes;
-    return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
 }
 
 /* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for the next
    iteration, and no more are taken than these lack. */
 static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
 {
-    uint32_t most = room_pages(paged);
+    uint32_t most = dao_paged_room(paged);
     if (paged->window_count == 0) {
         return most;
     }
@@ -183,6 +227,14 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     return status;
 }
 
+/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few. */
+static void search_free(const paged_t *paged, search_t *search, uint32_t count)
+{
+    search->aim = AIM_TAKES_LEAST;
+    search->least_cost = UINT64_MAX;
+    search_holes(paged, search, count, HOLE_LOOK_MANY);
+}
+
 /* Tells whether the place would grow by what was found, for a request that takes what is idle in windows before. */
 static bool may_take_windows(paged_t *paged, const search_t *search)
 {
@@ -190,45 +242,37 @@ static bool may_take_windows(paged_t *paged, const search_t *search)
         return false;
     }
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    return search->fewest_pages > dao_pages_free_count(paged->pages, &ranges);
+    return fewest_pages(search) > dao_pages_free_count(paged->pages, &ranges);
 }
 
-/* Looks at windows, too, for what takes the fewest free pages: those that are used in part cannot go anywhere else. */
-static void search_windows(search_t *search, uint32_t count)
+/* Goes on in windows: what they have free in pages that are used in part cannot go anywhere else. */
+static void search_windows(const paged_t *paged, search_t *search)
 {
-    search->is_short = true;
-    search->fewest_pages = UINT32_MAX;
-    search_holes(search, count, HOLE_LOOK_MANY);
-    for (uint32_t i = 0; i < dao_paged_arena_count(search->paged); i++) {
-        if (search->paged->arenas[i]->role == ARENA_WINDOW) {
-            search_arena(search, search->paged->arenas[i], HOLE_LOOK_MANY);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        if (paged->arenas[i]->role == ARENA_WINDOW) {
+            search_arena(search, paged->arenas[i], HOLE_LOOK_MANY);
         }
     }
 }
 
 dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
-    search_t search = {.paged = paged, .placing = placing, .fewest_pages = UINT32_MAX};
-    search_holes(&search, count, HOLE_LOOK_FEW);
-    if (search.fewest_pages > dao_pages_growable(paged->pages, room_pages(paged))) {
-        search.is_short = true;
-        search.fewest_pages = UINT32_MAX;
-        search_holes(&search, count, HOLE_LOOK_MANY);
+    search_t search = {.pages = paged->pages, .placing = placing, .least_cost = UINT64_MAX};
+    search_holes(paged, &search, count, HOLE_LOOK_FEW);
+    if (fewest_pages(&search) > dao_paged_growable(paged)) {
+        search_free(paged, &search, count);
     }
     if (may_take_windows(paged, &search)) {
-        search_windows(&search, count);
+        search_free(paged, &search, count);
+        search_windows(paged, &search);
     }
-    if (search.fewest_pages == UINT32_MAX) { /* all of these were held, or too small for the alignment */
-        search_holes(&search, count, UINT32_MAX);
+    if (search.least_cost == UINT64_MAX) { /* all of these were held, or too small for the alignment */
+        search_holes(paged, &search, count, UINT32_MAX);
     }
-    if (search.fewest_pages == UINT32_MAX) {
+    if (search.least_cost == UINT64_MAX) {
         return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large");
     }
-    placing->arena = search.best_arena;
-    placing->grant = (dao_range_grant_t){.offset_bytes = search.best_offset_bytes};
-    dao_status_t status =
-        dao_range_alloc_in(placing->arena->segment.range, search.best_hole, search.best_offset_bytes,
-                           placing->block_bytes, dao_word_of(placing->request));
+    dao_status_t status = take_best(&search, placing);
     return status == DAO_OK ? dao_paged_back(paged, placing) : status;
 }
 

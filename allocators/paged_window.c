@@ -16,8 +16,9 @@
 /* Pages whose waste is no block's fault: where what lives begins and where it ends. */
 #define EDGE_PAGE_COUNT 2u
 
-/* In a place that is larger than usual this part of the waste is allowed. */
-#define LARGE_WASTE_PART 4u
+/* In a place that is larger than usual this part of the waste is allowed, and at most this part of the place. */
+#define LARGE_WASTE_PART       4u
+#define LARGE_WASTE_PLACE_PART 64u
 
 /* Holes that a walk looks at. */
 #define HOLE_LOOK_MAX 1024u
@@ -60,11 +61,15 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
 static bool wastes_more(paged_t *paged, const dao_window_t *window)
 {
     uint64_t limit_bytes = window->waste_limit_bytes;
+    uint64_t reserved_bytes = dao_pages_count(paged->pages) * paged->page_bytes;
+    if (reserved_bytes > window->usual_bytes) {
+        uint64_t most_bytes = reserved_bytes / LARGE_WASTE_PLACE_PART;
+        limit_bytes /= LARGE_WASTE_PART;
+        limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes;
+    }
     if (limit_bytes == UINT64_MAX) {
         return false;
     }
-    bool is_large = dao_pages_count(paged->pages) * paged->page_bytes > window->usual_bytes;
-    limit_bytes = is_large ? limit_bytes / LARGE_WASTE_PART : limit_bytes;
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
     uint64_t page_count = dao_pages_count(paged->pages) - dao_pages_free_count(paged->pages, &ranges);
     uint64_t used_bytes = 0;

@@ -27,9 +27,9 @@
    over WASTE_PART times the share of requests that are in no plan or found their place taken, of those that were not refused:
    the more deviate, the lower the limit. WASTE_KEPT_COUNT requests more count as kept places. Where the divisor is below
    WASTE_PART_LEAST there is no limit. */
-#define WASTE_PART       1120u
+#define WASTE_PART       1536u
 #define WASTE_PART_LEAST 4u
-#define WASTE_KEPT_COUNT 16u
+#define WASTE_KEPT_COUNT 128u
 
 /* A place may have this part more than it had without plans before its waste is looked at more strictly. */
 #define USUAL_PART 64u

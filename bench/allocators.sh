@@ -43,7 +43,7 @@ Printed by \`bench/allocators.sh\` on $(date -u +%Y-%m-%d) at commit $(git -C "$
 $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) processors, under a load of
 $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processors, others' work shares the caches, and pairs of a lock,
 measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
-depend on the load: \`ctest --preset release -L gate\` holds them, torch:lstm at what it reaches.
+depend on the load: \`ctest --preset release -L gate\` holds them.
 
 The traces are described in \`dao bench --help\` and at the head of [tools/alloc_trace.c](../tools/alloc_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are

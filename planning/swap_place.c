@@ -65,25 +65,21 @@ static void ask(void *user, uint64_t used)
 
 /* ---- what was looked for before ---- */
 
-static uint64_t mix(uint64_t print, uint64_t word)
-{
-    static const uint64_t prime =
-        UINT64_C(0x100000001b3); /* FNV-1a, a word at a time, its upper half folded in */
-    print = (print ^ word) * prime;
-    return print ^ (print >> 32);
-}
-
 static uint64_t fingerprint(const dao_plan_problem_t *problem)
 {
-    uint64_t print = mix(mix(UINT64_C(0xcbf29ce484222325), problem->period), problem->pools->capacity_bytes);
+    uint64_t print = dao_swap_print_mix(dao_swap_print_mix(DAO_SWAP_PRINT_NONE, problem->period),
+                                        problem->pools->capacity_bytes);
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &problem->buffers[i];
-        print = mix(mix(mix(print, buffer->begin_time), buffer->end_time), buffer->size_bytes);
+        print = dao_swap_print_mix(
+            dao_swap_print_mix(dao_swap_print_mix(print, buffer->begin_time), buffer->end_time),
+            buffer->size_bytes);
     }
     for (size_t i = 0; i < problem->gap_count; i++) {
         const dao_plan_gap_t *gap = &problem->gaps[i];
-        print = mix(mix(mix(print, gap->buffer), gap->begin_time), gap->end_time);
-        print = mix(mix(print, gap->low_byte), gap->high_byte);
+        print = dao_swap_print_mix(
+            dao_swap_print_mix(dao_swap_print_mix(print, gap->buffer), gap->begin_time), gap->end_time);
+        print = dao_swap_print_mix(dao_swap_print_mix(print, gap->low_byte), gap->high_byte);
     }
     return print;
 }

@@ -75,6 +75,7 @@ typedef struct grain {
 typedef struct candidate {
     grain_t *grain;
     uint32_t variant;
+    uint64_t print; /* of what it decides with the whole capacity */
     uint64_t step_ns;
 } candidate_t;
 
@@ -206,12 +207,58 @@ static dao_status_t choose(grain_t *grain, uint32_t variant, uint64_t capacity_b
     return DAO_OK;
 }
 
+/* Makes what was chosen the same in every step, and times it. */
+static dao_status_t time_choice(grain_t *grain, uint64_t capacity_bytes)
+{
+    dao_status_t status = dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps);
+    return status == DAO_OK ? time_gaps(grain, capacity_bytes) : status;
+}
+
 /* Works a variant out for a capacity, into its grain. */
 static dao_status_t time_variant(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
 {
     dao_status_t status = choose(grain, variant, capacity_bytes);
-    status = status == DAO_OK ? dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps) : status;
-    return status == DAO_OK ? time_gaps(grain, capacity_bytes) : status;
+    return status == DAO_OK ? time_choice(grain, capacity_bytes) : status;
+}
+
+static uint64_t print_choice(const grain_t *grain)
+{
+    uint64_t print = DAO_SWAP_PRINT_NONE;
+    for (uint32_t g = 0; g < grain->parts.gap_count; g++) {
+        print = dao_swap_print_mix(print, grain->gaps[g].lead * UINT64_C(2) + grain->gaps[g].is_away);
+    }
+    return print;
+}
+
+/* The candidate of the same grain that decides the same; NULL if there is none. */
+static const candidate_t *find_twin(const search_t *search, const candidate_t *candidate)
+{
+    for (uint32_t i = search->candidate_count; i-- > 0;) {
+        const candidate_t *other = &search->candidates[i];
+        if (other->grain == candidate->grain && other->print == candidate->print) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Times a variant as if memory had no addresses, unless one is known that decides the same. */
+static dao_status_t add_candidate(search_t *search, grain_t *grain, uint32_t variant)
+{
+    dao_status_t status = choose(grain, variant, search->capacity_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    candidate_t candidate = {.grain = grain, .variant = variant, .print = print_choice(grain)};
+    const candidate_t *twin = find_twin(search, &candidate);
+    if (twin == NULL) {
+        status = time_choice(grain, search->capacity_bytes);
+    }
+    if (status == DAO_OK) {
+        candidate.step_ns = twin != NULL ? twin->step_ns : grain->timing.step_ns;
+        search->candidates[search->candidate_count++] = candidate;
+    }
+    return status;
 }
 
 static int compare_candidates(const void *left, const void *right)
@@ -230,14 +277,11 @@ static dao_status_t time_variants(search_t *search)
     for (uint32_t g = 0; g < search->grain_count; g++) {
         uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
         for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
-            grain_t *grain = &search->grains[g];
-            status = time_variant(grain, v, search->capacity_bytes);
+            status = add_candidate(search, &search->grains[g], v);
             if (status == DAO_ERR_HOST_FULL) {
                 refused = status;
                 status = DAO_OK;
-                continue;
             }
-            search->candidates[search->candidate_count++] = (candidate_t){grain, v, grain->timing.step_ns};
         }
     }
     if (status != DAO_OK || search->candidate_count == 0) {

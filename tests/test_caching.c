@@ -210,6 +210,26 @@ static void a_better_place_is_aligned_too(void)
     give(end_wall);
 }
 
+/* A limit that leaves little to be taken keeps small blocks out of free pages, as far as others are not much higher. */
+static void where_memory_is_tight_small_blocks_leave_pages_free(void)
+{
+    enum { PLACE_PAGES = 64 };
+    void *low = take(PAGE), *wall = take(PAGE + PAGE / 2), *high = take(PAGE / 2 + PAGE);
+    void *rest = take((PLACE_PAGES - 4) * PAGE);
+    give(low);
+    give(high);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, PLACE_PAGES * PAGE), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(take(PAGE / 4), high); /* beside what lives in its page */
+    CU_ASSERT_PTR_EQUAL(take(PAGE), low);
+    give(high);
+    give(low);
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * PLACE_PAGES * PAGE), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(take(PAGE / 4), low);
+    give(low);
+    give(wall);
+    give(rest);
+}
+
 /* The first place that is tried begins in a page that is missing, and covers half of those that are not. */
 static void a_better_place_may_overlap_the_first(void)
 {
@@ -626,6 +646,8 @@ static CU_TestInfo paged_tests[] = {
     {"free pages are moved before new ones are taken", free_pages_are_moved_before_new_ones_are_taken},
     {"a block goes where the fewest pages are missing", a_block_goes_where_the_fewest_pages_are_missing},
     {"a better place is aligned, too", a_better_place_is_aligned_too},
+    {"where memory is tight small blocks leave pages free",
+     where_memory_is_tight_small_blocks_leave_pages_free},
     {"a better place may overlap the first", a_better_place_may_overlap_the_first},
     {"a block is refused only where no place would do", a_block_is_refused_only_where_no_place_would_do},
     {"all of the device can be used", all_of_the_device_can_be_used},

@@ -121,6 +121,9 @@ expect 2 "is no trace" bench alloc --trace torch:
 expect 2 "--strategy: \"worst_fit\" is no strategy" bench alloc --strategy worst_fit
 expect 2 "--figures: \"some\" is none of speed, memory and all" bench alloc --figures some
 expect 2 '--rounds: "0" is no number from 1' bench alloc --rounds 0
+expect 2 '--percent: "99" is no number from 100' bench alloc --percent 99
+expect 2 "without --check" bench alloc --percent 120 --check
+expect 0 "good_fit" bench alloc --trace a2 --figures speed --strategy good_fit --rounds 1 --percent 120
 expect 2 "--seed: \"-1\" is no number" bench alloc --seed -1
 expect 2 "--seeds: \"17\" is no number from 1 to 16" bench alloc --seeds 17
 expect 2 "--threads: \"1\" is no number from 2" bench alloc --threads 1

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "base/sync.h"
 #include "base/units.h"
 
@@ -28,6 +29,7 @@
 enum {
     ROUND_COUNT_DEFAULT = 14,
     ROUND_COUNT_MAX = 10000,
+    PERCENT_MAX = 1000,
     SEED_DEFAULT = 1,
     SEED_COUNT_MAX = 16 /* of threads, too */
 };
@@ -37,6 +39,7 @@ typedef struct settings {
     const char *strategy;
     const char *figures;
     const char *rounds;
+    const char *percent;
     const char *seed;
     const char *seed_count;
     const char *thread_count;
@@ -52,6 +55,8 @@ static const dao_option_t options[] = {
      "one of the library's, glibc, mimalloc, jemalloc, or all (the default)"},
     {"figures", "F", offsetof(settings_t, figures), "speed, memory, or all (the default)"},
     {"rounds", "N", offsetof(settings_t, rounds), "timed rounds of about 20,000 pairs (default: 14)"},
+    {"percent", "N", offsetof(settings_t, percent),
+     "speed on a device of so much of the peak, without page mapping (default: ample, with it)"},
     {"seed", "N", offsetof(settings_t, seed), "of the traces that are made (default: 1)"},
     {"seeds", "N", offsetof(settings_t, seed_count),
      "so many traces from that seed on; figures are means (default: 1)"},
@@ -74,6 +79,7 @@ typedef struct bench {
     uint64_t seed_count;
     uint64_t thread_count; /* 0: not by threads */
     uint64_t round_count;
+    uint64_t percent; /* of the peak; 0: ample */
     bool with_speed;
     bool with_memory;
     const char *torch_folder;
@@ -91,7 +97,10 @@ static bool is_wanted(const bench_t *bench, const char *strategy)
 static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
                                     const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    dao_status_t status = dao_bench_device_start(peer, dao_bench_room(trace), true);
+    uint64_t part_bytes = dao_round_up(trace->peak_bytes / 100 * bench->percent, DAO_BENCH_PAGE_BYTES);
+    bool is_ample = bench->percent == 0;
+    dao_status_t status =
+        dao_bench_device_start(peer, is_ample ? dao_bench_room(trace) : part_bytes, is_ample);
     if (status == DAO_OK) {
         status = dao_bench_speed(peer, trace, bench->round_count, figures);
         dao_bench_device_stop();
@@ -375,6 +384,13 @@ static int read_settings(const char *command, const settings_t *settings, bench_
         return dao_usage_error(command, "--rounds: \"%.40s\" is no number from 1 to %d", settings->rounds,
                                ROUND_COUNT_MAX);
     }
+    if (!dao_option_number(settings->percent, 0, 100, PERCENT_MAX, &bench->percent)) {
+        return dao_usage_error(command, "--percent: \"%.40s\" is no number from 100 to %d", settings->percent,
+                               PERCENT_MAX);
+    }
+    if (settings->percent != NULL && settings->is_checked) {
+        return dao_usage_error(command, "--percent: limits are for an ample device, so without --check");
+    }
     if (!dao_option_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
         return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
     }
@@ -383,10 +399,10 @@ static int read_settings(const char *command, const settings_t *settings, bench_
                                SEED_COUNT_MAX);
     }
     bool is_by_threads = settings->thread_count != NULL;
-    if (is_by_threads &&
-        (settings->seed_count != NULL || settings->figures != NULL || settings->is_checked)) {
-        return dao_usage_error(command,
-                               "--threads takes figures of its own: without --seeds, --figures, --check");
+    if (is_by_threads && (settings->seed_count != NULL || settings->figures != NULL ||
+                          settings->percent != NULL || settings->is_checked)) {
+        return dao_usage_error(
+            command, "--threads takes figures of its own: without --seeds, --figures, --percent, --check");
     }
     uint64_t small_bytes = 0;
     if (settings->small != NULL && (dao_units_parse_bytes(settings->small, &small_bytes) != DAO_OK ||

@@ -149,7 +149,7 @@ typedef struct row {
     double parts, whole, placed, noise, link, first;
     double gain;    /* published time, or the script's, over ours; 0: none is known */
     double bound_s; /* processor time of the bound */
-    double plan_s;  /* of a plan of one grain with its addresses */
+    double plan_s;  /* of a plan of one grain with its addresses, the longer one of two */
 } row_t;
 
 enum { SUM_ALL, SUM_80, SUM_50, SUM_COMPUTE, SUM_COUNT };
@@ -240,7 +240,7 @@ static dao_status_t take_grain(const dao_swap_problem_t *problem, dao_swap_grain
     if (status != DAO_OK) {
         return status;
     }
-    row->plan_s = seconds_since(start_ns);
+    row->plan_s = fmax(row->plan_s, seconds_since(start_ns));
     const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
     double bound_ns = (double)row->bound.step_ns, placed = (double)schedule->step_ns / bound_ns;
     *(grain == DAO_SWAP_GRAIN_PARTS ? &row->parts : &row->whole) = (double)schedule->fluid_step_ns / bound_ns;
