@@ -48,6 +48,7 @@ number() {
 expect 0 "usage: dao COMMAND"
 expect 0 "usage: dao COMMAND" --help
 expect 0 "usage: dao COMMAND" help
+expect 0 "usage: dao COMMAND" help help
 expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
 expect 0 "usage: dao bench plan" help bench plan
@@ -143,6 +144,7 @@ expect 2 "FILE or --generate, one of them" plan "$folder/x.csv" --generate tf:10
 expect 2 "one argument too many" plan a b
 expect 2 '--method: "worst" is no method' plan --generate tf:100 --method worst
 expect 2 '--generate: "xy:100" is not KIND:COUNT' plan --generate xy:100
+expect 2 "-o and --svg are one file" plan --generate tf:100 -o a --svg a
 expect 2 "--batch is for a FILE" plan --generate tf:100 --batch 4
 expect 2 'did you mean "--budget"?' plan --generate tf:100 --budgte 1
 expect 2 'option "-o" needs a value: -o PLAN' plan --generate tf:100 -o

@@ -14,13 +14,10 @@ typedef struct limit {
     double lock_pairs; /* ns_per_pair over lock_ns */
     double capacity_ratio;
     double capacity_ratio_remap;
-    double held_capacity_ratio; /* 0: as above */
-    double held_capacity_ratio_remap;
 } limit_t;
 
 static const limit_t limits[] = {
-#define LIMIT_ROW(trace, lock_pairs, capacity, capacity_remap, held, held_remap)                             \
-    {trace, lock_pairs, capacity, capacity_remap, held, held_remap},
+#define LIMIT_ROW(trace, lock_pairs, capacity, capacity_remap) {trace, lock_pairs, capacity, capacity_remap},
     DAO_BENCH_LIMIT_LIST(LIMIT_ROW)
 #undef LIMIT_ROW
 };
@@ -98,13 +95,11 @@ static void hold_limits(dao_bench_report_t *report, const char *trace, const dao
              limit->lock_pairs);
     }
     if (limit->capacity_ratio > 0) {
-        hold(report, trace, "capacity_ratio", figures->capacity_ratio,
-             limit->held_capacity_ratio > 0 ? limit->held_capacity_ratio : limit->capacity_ratio);
+        hold(report, trace, "capacity_ratio", figures->capacity_ratio, limit->capacity_ratio);
     }
     if (limit->capacity_ratio_remap > 0) {
         hold(report, trace, "capacity_ratio_remap", figures->capacity_ratio_remap,
-             limit->held_capacity_ratio_remap > 0 ? limit->held_capacity_ratio_remap
-                                                  : limit->capacity_ratio_remap);
+             limit->capacity_ratio_remap);
     }
     hold(report, trace, "remapped_pages", figures->remapped_pages, DAO_BENCH_REMAPPED_PAGES_MAX);
     hold(report, trace, "driver_calls", figures->driver_calls,

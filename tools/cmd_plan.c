@@ -205,7 +205,7 @@ static int read_problem(const dao_command_t *command, planning_t *planning)
     return exit_code;
 }
 
-static int read_input_choice(const dao_command_t *command, const char *path, planning_t *planning)
+static int read_files(const dao_command_t *command, const char *path, planning_t *planning)
 {
     const settings_t *settings = planning->settings;
     if ((path == NULL) == (settings->generate == NULL)) {
@@ -215,6 +215,9 @@ static int read_input_choice(const dao_command_t *command, const char *path, pla
     if (settings->generate != NULL && settings->batch != NULL) {
         return dao_usage_error(command->name, "--batch is for a FILE");
     }
+    if (settings->output != NULL && settings->svg != NULL && strcmp(settings->output, settings->svg) == 0) {
+        return dao_usage_error(command->name, "-o and --svg are one file");
+    }
     return settings->generate == NULL ||
                    dao_plan_generate_parse(settings->generate, &planning->generate) == DAO_OK
                ? DAO_EXIT_OK
@@ -223,7 +226,7 @@ static int read_input_choice(const dao_command_t *command, const char *path, pla
 
 static int read_settings(const dao_command_t *command, const char *path, planning_t *planning)
 {
-    int exit_code = read_input_choice(command, path, planning);
+    int exit_code = read_files(command, path, planning);
     if (exit_code == DAO_EXIT_OK) {
         exit_code = read_method(command, planning);
     }

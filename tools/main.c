@@ -52,7 +52,7 @@ static int print_overview(void)
 
 static int print_help(int argc, char **argv)
 {
-    if (argc == 0) {
+    if (argc == 0 || strcmp(argv[0], "help") == 0) {
         return print_overview();
     }
     const dao_command_t *command = find_command(argv[0]);
