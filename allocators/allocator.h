@@ -20,8 +20,9 @@ typedef struct dao_block_request {
     uint32_t
         lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
     bool wants_unheld; /* nothing that other streams hold: `stream` cannot be made to wait for them */
-    bool
-        takes_windows; /* what is idle in windows, too, before the place grows: it is gone before it is in their way */
+    /* What is idle in windows, too, before the place grows: it is gone when the window's next iteration begins, and may be in
+       the way of places until then. */
+    bool takes_windows;
 } dao_block_request_t;
 
 /* Tells whether a request may be given what others than its stream hold. */

@@ -22,8 +22,9 @@
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once
 
-   then an error with the figures. Where little may still be taken, memory is tight: requests without a stream then go by
-   place_tightly(), which looks at more holes, so that small blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks, too.
+   then an error with the figures. Where little may still be taken, as of the last change of pages or of the limit or the
+   last trim, memory is tight: requests without a stream then go by place_tightly(), which looks at more holes, so that small
+   blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks, too.
 
    What holds between calls, with the world's locks:
 
@@ -310,8 +311,8 @@ static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, si
     (void)dao_paged_settle(paged);
     uint32_t free_count = free_pages(paged);
     uint64_t keep_count = keep_bytes / paged->page_bytes;
-    dao_status_t status =
-        free_count > keep_count ? release_pages(paged, free_count - (uint32_t)keep_count) : DAO_OK;
+    uint32_t excess_count = free_count > keep_count ? free_count - (uint32_t)keep_count : 0;
+    dao_status_t status = release_pages(paged, excess_count); /* of none, too: memory may be tight no more */
     *out_released_bytes = (size_t)(before_bytes - paged->ledger.stats.reserved_bytes);
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);

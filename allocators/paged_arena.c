@@ -8,7 +8,7 @@
 /* Times that threads found an arena taken before there is one more. */
 #define WAITS_PER_ARENA 32u
 
-/* Memory is tight where less than this part of the pages that a place may have is still to be taken. */
+/* Memory is tight where at most this part of the pages that a place may have is still to be taken. */
 #define TIGHT_SHARE 8u
 
 /* There a block is placed higher by up to this part of the place where that leaves a page free. Of the recorded training steps

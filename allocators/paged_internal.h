@@ -26,8 +26,9 @@ typedef struct arena {
     uint32_t page_shift;
     const uint64_t *mapped;      /* a bit a page of the window */
     uint64_t mapped_floor_bytes; /* all of the window below this is mapped; 0 where memory is tight */
-    uint64_t
-        tight_page_bytes; /* 0: memory is not tight. Bytes that a block is placed higher for to leave a page free */
+    /* Bytes that a block is placed higher for to leave a page free; 0: memory is not tight. As of the last change of pages or
+       of the limit, and of the last trim: what others take of a budget that is shared is not seen before. */
+    uint64_t tight_page_bytes;
     dao_segment_t segment; /* the window, and the range over it */
     uint32_t window;
     arena_role_t role;            /* changed with the world's locks */

@@ -248,6 +248,7 @@ static bool may_take_windows(paged_t *paged, const search_t *search)
 /* Goes on in windows: what they have free in pages that are used in part cannot go anywhere else. */
 static void search_windows(const paged_t *paged, search_t *search)
 {
+    static_assert(DAO_PAGED_WINDOW_MAX == 1, "the window is the requester's own");
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
         if (paged->arenas[i]->role == ARENA_WINDOW) {
             search_arena(search, paged->arenas[i], HOLE_LOOK_MANY);

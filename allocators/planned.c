@@ -11,7 +11,8 @@
                              +-- beside the arena --------------------------------------------------+
 
    Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
-   the inner allocator has, too, and in pages that are used in part it places what will be gone soon before the place grows.
+   the inner allocator has, too, and before the place grows, what is gone before the iteration ends is put into pages that are
+   used in part.
    Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from what is free there; as
    much more as the place surely had without a plan; from any hole of the arena; and what is left is a segment for the block
    alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit does: then the arena is
@@ -278,7 +279,8 @@ static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uin
 }
 
 /* Serves what has no place from free memory of the arena: where nothing else is planned for as long as it lives; and where there
-   is too much beside the arena already, where it is least in the way. DAO_ERR_LIMIT: it is better off beside. */
+   is too much beside the arena already, where it is least in the way. DAO_ERR_LIMIT: it is better off beside; DAO_ERR_BUSY: so it
+   is, as it would keep memory of a window from others. */
 static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
     const dao_script_entry_t *entry = ask->entry;

@@ -124,7 +124,7 @@ typedef struct dao_planned {
     uint32_t serial;               /* of the latest one: its number */
     dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
     uint32_t now;                  /* where in the script the program is */
-    uint64_t stray_count; /* requests of this iteration that are in no plan, or found their place taken */
+    uint64_t stray_count; /* of this iteration: in no plan, or found their place taken; 0 where bins serve */
     bool is_astray;       /* they were too many for places by the plan: planned.c */
     bool is_draining;     /* the arena is to be empty at the next border */
     uintptr_t lane_threads[DAO_LIFETIME_LANE_COUNT];

@@ -1,4 +1,5 @@
-/* See segmented.h. Calls that only look take the lock alone; the others do as the allocator's ways say. */
+/* See segmented.h. Calls that look at blocks take the lock alone; those that change something, and those that give sums, do as
+   the allocator's ways say: frees that were put off are counted then. */
 #include "allocators/segmented.h"
 
 void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *ops,

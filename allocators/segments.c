@@ -11,8 +11,8 @@
           on; last of all after giving back free segments, which are idle
        4. a request in stream order takes what several streams hold side by side
 
-   Where more than half of all that the place may have is used, memory is tight: the range then looks at more holes for each
-   request, so that large ones are kept (range.c).
+   Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range then looks at more
+   holes for each request, so that large ones are kept (range.c).
 
    A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A segment whose
    blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
