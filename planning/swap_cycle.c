@@ -28,18 +28,6 @@ static void add_bytes(uint64_t *kernel_bytes, uint32_t kernel_count, uint32_t ke
     }
 }
 
-static uint32_t after(const dao_swap_step_t *step, uint32_t kernel, uint32_t count)
-{
-    uint32_t k = kernel + count;
-    return k < step->kernel_count ? k : k - step->kernel_count;
-}
-
-/* Kernels strictly inside of a gap in which the part is not on the device, from the first one on. */
-static uint32_t away_length(const dao_swap_touch_t *one, const dao_swap_gap_t *gap)
-{
-    return gap->is_away ? one->gap_length - 1 - gap->lead : 0;
-}
-
 /* The same for bytes that are summed up later: they change at the first kernel and behind the last one. */
 static void change_bytes(uint64_t *changes, uint32_t kernel_count, uint32_t kernel, uint32_t count,
                          uint64_t size_bytes)
@@ -51,6 +39,18 @@ static void change_bytes(uint64_t *changes, uint32_t kernel_count, uint32_t kern
         end -= kernel_count;
     }
     changes[end] -= size_bytes;
+}
+
+static uint32_t after(const dao_swap_step_t *step, uint32_t kernel, uint32_t count)
+{
+    uint32_t k = kernel + count;
+    return k < step->kernel_count ? k : k - step->kernel_count;
+}
+
+/* Kernels strictly inside of a gap in which the part is not on the device, from the first one on. */
+static uint32_t away_length(const dao_swap_touch_t *one, const dao_swap_gap_t *gap)
+{
+    return gap->is_away ? one->gap_length - 1 - gap->lead : 0;
 }
 
 /* Bytes on the device in each kernel. */

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "planning/quick.h"
+#include "planning/swap_print.h"
 
 #include <string.h>
 

@@ -10,17 +10,6 @@
 #define DAO_SWAP_METHOD_COUNT 5u
 #define DAO_SWAP_CUT_COUNT    8u
 
-/* Fingerprints begin with it. */
-#define DAO_SWAP_PRINT_NONE UINT64_C(0xcbf29ce484222325)
-
-/* Adds a word to a fingerprint: FNV-1a, a word at a time, its upper half folded in. */
-static inline uint64_t dao_swap_print_mix(uint64_t print, uint64_t word)
-{
-    static const uint64_t prime = UINT64_C(0x100000001b3);
-    print = (print ^ word) * prime;
-    return print ^ (print >> 32);
-}
-
 /* What the layouts of a search have taught: which did not fit, as fingerprints, the latest ones; in which order methods are best
    tried; and where the step's time is best cut open. It is for one capacity. */
 typedef struct dao_swap_past {

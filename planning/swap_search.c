@@ -19,6 +19,7 @@
 #include "planning/swap_choose.h"
 #include "planning/swap_cycle.h"
 #include "planning/swap_layout.h"
+#include "planning/swap_print.h"
 #include "planning/swap_split.h"
 #include "planning/swap_spread.h"
 #include "planning/swap_tiers.h"
@@ -179,19 +180,19 @@ static dao_status_t time_tiers(grain_t *grain, uint64_t capacity_bytes, dao_swap
                             : status;
 }
 
-/* Times what was decided, with the best of these orders. */
+/* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the other. */
 static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
 {
     bool has_file = false;
     dao_status_t status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
-    if (status != DAO_OK || !has_file) {
+    if (!has_file || (status != DAO_OK && status != DAO_ERR_HOST_FULL)) {
         return status;
     }
-    uint64_t step_ns = grain->timing.step_ns;
+    bool fits = status == DAO_OK;
+    uint64_t step_ns = fits ? grain->timing.step_ns : UINT64_MAX;
     status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
-    return status == DAO_OK && grain->timing.step_ns > step_ns
-               ? time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file)
-               : status;
+    bool is_worse = status == DAO_ERR_HOST_FULL || (status == DAO_OK && grain->timing.step_ns > step_ns);
+    return fits && is_worse ? time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file) : status;
 }
 
 /* Decides who leaves. */
@@ -274,8 +275,8 @@ static int compare_candidates(const void *left, const void *right)
 static dao_status_t time_variants(search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
+    uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
     for (uint32_t g = 0; g < search->grain_count; g++) {
-        uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
         for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
             status = add_candidate(search, &search->grains[g], v);
             if (status == DAO_ERR_HOST_FULL) {
@@ -554,8 +555,11 @@ static dao_status_t write_serially(const search_t *search, dao_swap_program_t *o
         for (uint32_t t = 0; t < search->step->touch_count; t++) {
             grain.gaps[t] = (dao_swap_gap_t){.is_away = search->step->touches[t].gap_is_live};
         }
-        bool has_file;
+        bool has_file = false;
         status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.gaps, &has_file);
+        if (status == DAO_ERR_HOST_FULL && has_file) {
+            status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_SPREAD, grain.gaps, &has_file);
+        }
         status = status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.gaps, &grain.timing) : status;
         status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
         status =

@@ -222,17 +222,20 @@ static void sum_live(dao_swap_step_t *step)
     }
 }
 
-/* Times of a few steps in a row fit 64 bits, whatever is copied in them. */
+/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: nobody reads them. */
 static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, const dao_swap_tier_t *tier)
 {
-    double bytes = 0;
+    double bytes = 0, copies = 0;
     if (tier->in_bytes_per_second == 0) {
         return DAO_OK;
     }
     for (uint32_t i = 0; i < step->touch_count; i++) {
-        bytes += (double)step->size_bytes[step->touches[i].tensor];
+        if (step->touches[i].tensor < step->problem->tensor_count) {
+            bytes += (double)step->size_bytes[step->touches[i].tensor];
+            copies += 2;
+        }
     }
-    double ns = 2 * (double)step->touch_count * (double)tier->latency_ns +
+    double ns = copies * (double)tier->latency_ns +
                 bytes / (double)dao_swap_speed(tier, true) * (double)DAO_NS_PER_S +
                 bytes / (double)dao_swap_speed(tier, false) * (double)DAO_NS_PER_S;
     return ns <= (double)DAO_SWAP_TIME_MAX

@@ -91,22 +91,30 @@ static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_
     } while (touch != step->first_touch[tensor]);
 }
 
-/* Of travellers from `first` on the smallest one of at least `wanted_bytes` that `room_bytes` hold; `count` if there is none. */
-static uint32_t find_last(const dao_swap_parts_t *parts, const traveller_t *travellers, uint32_t first,
+/* Who goes to the file next where the traveller `first` is more than the `wanted_bytes` that are missing: of those that move as
+   often the smallest one that is enough and that `room_bytes` hold, else the first one that is not enough. All before that one
+   are too large for the room and stay so. Where there is none the same is asked of those that move more often; parts->count if
+   nobody is left. */
+static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *travellers, uint32_t first,
                           uint64_t wanted_bytes, uint64_t room_bytes)
 {
-    uint32_t best = parts->count;
+    uint32_t next = parts->count;
     for (uint32_t i = first; i < parts->count; i++) {
+        if (next < parts->count && travellers[i].copy_count != travellers[next].copy_count) {
+            break;
+        }
         uint64_t size = dao_swap_part_size(parts, travellers[i].part);
         if (size >= wanted_bytes && size <= room_bytes) {
-            best = i;
+            next = i;
             room_bytes = size - 1;
+        } else if (size < wanted_bytes && next == parts->count) {
+            next = i;
         }
     }
-    return best;
+    return next;
 }
 
-/* Sends parts to the file until `wanted_bytes` are there, or it is full. Gives what was sent. */
+/* Sends parts to the file until `wanted_bytes` are there, or no other finds room. Gives what was sent. */
 static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *travellers, uint64_t wanted_bytes,
                      uint64_t room_bytes, dao_swap_gap_t *gaps)
 {
@@ -115,20 +123,27 @@ static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *traveller
     while (i < parts->count && travellers[i].copy_count == 0) { /* what stays comes first */
         i++;
     }
-    for (; i < parts->count && sent_bytes < wanted_bytes; i++) {
-        uint32_t last = parts->count;
-        uint64_t size = dao_swap_part_size(parts, travellers[i].part);
-        if (size > wanted_bytes - sent_bytes) {
-            last = find_last(parts, travellers, i, wanted_bytes - sent_bytes, room_bytes - sent_bytes);
+    while (i < parts->count && sent_bytes < wanted_bytes && !dao_swap_is_cancelled(parts->step->cancel)) {
+        uint64_t missing_bytes = wanted_bytes - sent_bytes;
+        if (dao_swap_part_size(parts, travellers[i].part) > missing_bytes) {
+            i = find_next(parts, travellers, i, missing_bytes, room_bytes - sent_bytes);
         }
-        uint32_t part = travellers[last < parts->count ? last : i].part;
-        size = dao_swap_part_size(parts, part);
-        if (size <= room_bytes - sent_bytes) {
-            send_to_file(parts, part, gaps);
-            sent_bytes += size;
+        if (i < parts->count) {
+            send_to_file(parts, travellers[i].part, gaps);
+            sent_bytes += dao_swap_part_size(parts, travellers[i].part);
+            i++;
         }
     }
     return sent_bytes;
+}
+
+/* Bytes that the file holds; 0: there is none. */
+static uint64_t file_room(const dao_swap_problem_t *problem)
+{
+    if (problem->file.in_bytes_per_second == 0) {
+        return 0;
+    }
+    return problem->file.limit_bytes != 0 ? problem->file.limit_bytes : UINT64_MAX;
 }
 
 static dao_status_t refuse(const dao_swap_problem_t *problem, uint64_t away_bytes)
@@ -155,16 +170,15 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t
         return dao_swap_step_give_up(parts->step);
     }
     uint64_t away_bytes = count_travels(parts, gaps, travellers);
-    bool is_cancelled = dao_swap_is_cancelled(parts->step->cancel);
-    if (!is_cancelled && away_bytes > limit && problem->file.in_bytes_per_second != 0) {
+    uint64_t over_bytes = away_bytes > limit ? away_bytes - limit : 0;
+    if (over_bytes > 0 && over_bytes <= file_room(problem) && !dao_swap_is_cancelled(parts->step->cancel)) {
         sort_travellers(travellers, parts->count, order);
-        sent_bytes = send(parts, travellers, away_bytes - limit,
-                          problem->file.limit_bytes != 0 ? problem->file.limit_bytes : UINT64_MAX, gaps);
+        sent_bytes = send(parts, travellers, over_bytes, file_room(problem), gaps);
     }
     dao_host_free(travellers);
-    if (is_cancelled) {
+    if (dao_swap_is_cancelled(parts->step->cancel)) {
         return dao_swap_step_give_up(parts->step);
     }
     *out_has_file = sent_bytes > 0;
-    return away_bytes - sent_bytes <= limit ? DAO_OK : refuse(problem, away_bytes);
+    return sent_bytes >= over_bytes ? DAO_OK : refuse(problem, away_bytes);
 }

@@ -123,6 +123,7 @@ expect 2 "--figures: \"some\" is none of speed, memory and all" bench alloc --fi
 expect 2 '--rounds: "0" is no number from 1' bench alloc --rounds 0
 expect 2 '--percent: "99" is no number from 100' bench alloc --percent 99
 expect 2 "without --check" bench alloc --percent 120 --check
+expect 2 "--percent is for speed: without --figures memory" bench alloc --percent 120 --figures memory
 expect 0 "good_fit" bench alloc --trace a2 --figures speed --strategy good_fit --rounds 1 --percent 120
 expect 2 "--seed: \"-1\" is no number" bench alloc --seed -1
 expect 2 "--seeds: \"17\" is no number from 1 to 16" bench alloc --seeds 17
@@ -284,6 +285,7 @@ expect 2 "leave --json out" simulate "$gpt" --explain --json
 expect 1 "needs" simulate "$gpt" --capacity 1MB
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
+expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB
 expect 1 "leave --host out" simulate "$small_step" --scheme async --host 1GB
 expect 0 "a tenth faster file by" simulate "$small_step" --scheme plan --explain --host 1KB --file-in 1GB/s
 expect 0 '"online"' simulate "$small_step" --json

@@ -188,6 +188,48 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
+/* Each order packs a file that holds just what has to go: 60 and 40 of tensors of 60, 50 and 40, which are used in turn and
+   never together on the device. */
+static void what_one_order_packs_is_planned(void)
+{
+    enum { TENSORS = 3 };
+    /* By their tensors: the longest first sends 60 and 40. By their first use: every other one does. */
+    static const struct {
+        uint32_t sizes[TENSORS], tensors[TENSORS];
+    } cases[] = {{{60, 40, 50}, {2, 1, 0}}, {{50, 60, 40}, {1, 0, 2}}};
+    uint64_t random = 1;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        swap_step_stream(&box, TENSORS, 1024, 10);
+        for (uint32_t t = 0; t < TENSORS; t++) {
+            box.tensors[t].size_bytes = cases[i].sizes[t];
+            box.uses[t][0].tensor = cases[i].tensors[t];
+        }
+        box.problem.alignment_bytes = 1;
+        box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = 50};
+        box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4, .limit_bytes = 100};
+        box.problem.capacity_bytes = 60;
+        dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRAIN_BEST, 0);
+        check_plan(plan, &random);
+        CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->file_bytes, 100);
+        dao_swap_plan_destroy(plan);
+    }
+    box.problem.file = (dao_swap_tier_t){0};
+}
+
+/* Workspaces take no time on a link: with them the file would need 99 days for the copies of a step. */
+static void workspaces_are_not_copied(void)
+{
+    swap_step_chain(&box, 4, 1024, 10);
+    for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
+        box.kernels[k].workspace_bytes = (uint64_t)1 << 30;
+    }
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.problem.file = (dao_swap_tier_t){.in_bytes_per_second = 2000};
+    box.problem.capacity_bytes = ((uint64_t)1 << 30) + 4096;
+    dao_swap_plan_destroy(plan_of(DAO_SWAP_GRAIN_WHOLE, 0));
+    box.problem.file = (dao_swap_tier_t){0};
+}
+
 /* Three tensors in turn, room for two: many copies of few bytes, which the host holds. The file need not be used. */
 static void the_host_serves_the_same_bytes_again(void)
 {
@@ -498,6 +540,8 @@ static CU_TestInfo tests[] = {
     {"every kernel finds its bytes", every_kernel_finds_its_bytes},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
     {"the file takes what the host cannot", the_file_takes_what_the_host_cannot},
+    {"what one order packs is planned", what_one_order_packs_is_planned},
+    {"workspaces are not copied", workspaces_are_not_copied},
     {"what fits is not moved", what_fits_is_not_moved},
     {"a chain swaps near its bound", a_chain_swaps_near_its_bound},
     {"a stream of weights hides behind its kernels", a_stream_of_weights_hides_behind_its_kernels},

@@ -391,6 +391,9 @@ static int read_settings(const char *command, const settings_t *settings, bench_
     if (settings->percent != NULL && settings->is_checked) {
         return dao_usage_error(command, "--percent: limits are for an ample device, so without --check");
     }
+    if (settings->percent != NULL && !bench->with_speed) {
+        return dao_usage_error(command, "--percent is for speed: without --figures memory");
+    }
     if (!dao_option_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
         return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
     }

@@ -29,17 +29,26 @@ enum { WORST_COUNT = 10 };
 
 /* ---- stalls ---- */
 
-/* Time of [begin, end) in which spans of `first` to `last` - 1 run, up to a kind. They are in the order of their ends, so that what
+/* A span's kind as a bit. */
+#define KIND_BIT(kind) (1u << (unsigned)(kind))
+
+enum {
+    BITS_IN = KIND_BIT(DAO_SIM_SPAN_IN),
+    BITS_LINKS = BITS_IN | KIND_BIT(DAO_SIM_SPAN_OUT),
+    BITS_ALL = BITS_LINKS | KIND_BIT(DAO_SIM_SPAN_DELAY),
+};
+
+/* Time of [begin, end) in which spans of `first` to `last` - 1 run, of these kinds. They are in the order of their ends, so that what
    one leaves uncovered behind it no earlier one covers. */
-static uint64_t covered_ns(const dao_simulation_t *simulation, size_t first, size_t last,
-                           dao_sim_span_kind_t most, uint64_t begin_ns, uint64_t end_ns)
+static uint64_t covered_ns(const dao_simulation_t *simulation, size_t first, size_t last, uint32_t kind_bits,
+                           uint64_t begin_ns, uint64_t end_ns)
 {
     uint64_t ns = 0;
     for (size_t i = last; i-- > first;) {
         const dao_sim_span_t *copy = &simulation->copies[i];
         uint64_t from_ns = dao_larger(copy->begin_ns, begin_ns);
         uint64_t to_ns = copy->end_ns < end_ns ? copy->end_ns : end_ns;
-        if (copy->kind <= most && from_ns < to_ns) {
+        if ((kind_bits & KIND_BIT(copy->kind)) != 0 && from_ns < to_ns) {
             ns += to_ns - from_ns;
             end_ns = from_ns;
         }
@@ -58,9 +67,9 @@ static void cover(const dao_simulation_t *simulation, uint64_t longest_ns, size_
     while (last < simulation->copy_count && simulation->copies[last].end_ns < end_ns + longest_ns) {
         last++;
     }
-    stall->in_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_IN, begin_ns, end_ns);
-    uint64_t links_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_OUT, begin_ns, end_ns);
-    uint64_t all_ns = covered_ns(simulation, *first, last, DAO_SIM_SPAN_DELAY, begin_ns, end_ns);
+    stall->in_ns = covered_ns(simulation, *first, last, BITS_IN, begin_ns, end_ns);
+    uint64_t links_ns = covered_ns(simulation, *first, last, BITS_LINKS, begin_ns, end_ns);
+    uint64_t all_ns = covered_ns(simulation, *first, last, BITS_ALL, begin_ns, end_ns);
     stall->out_ns = links_ns - stall->in_ns;
     stall->file_ns = all_ns - links_ns;
 }
@@ -77,7 +86,9 @@ void dao_find_stalls(const dao_simulation_t *simulation, uint32_t kernel_count, 
     for (uint32_t i = 0; i < kernel_count; i++) {
         out_stalls[i] =
             (dao_stall_t){.kernel = i, .begin_ns = end_ns, .total_ns = kernels[i].begin_ns - end_ns};
-        cover(simulation, longest_ns, &first, &out_stalls[i]);
+        if (out_stalls[i].total_ns > 0) {
+            cover(simulation, longest_ns, &first, &out_stalls[i]);
+        }
         end_ns = kernels[i].end_ns;
     }
 }
@@ -112,7 +123,7 @@ static const char *label(const dao_step_trace_t *trace, uint32_t kernel, char te
 /* The part of a stall in which only the file was busy; nothing where it never was. */
 static const char *file_share(const dao_stall_t *stall, char text[LABEL_BYTES])
 {
-    (void)snprintf(text, LABEL_BYTES, ", %5.1f%% only the file", percent(stall->file_ns, stall->total_ns));
+    (void)snprintf(text, LABEL_BYTES, ", %.1f%% only the file", percent(stall->file_ns, stall->total_ns));
     return stall->file_ns == 0 ? "" : text;
 }
 

@@ -19,8 +19,8 @@ typedef struct dao_stall {
 void dao_find_stalls(const dao_simulation_t *simulation, uint32_t kernel_count, uint32_t step,
                      dao_stall_t *out_stalls);
 
-/* Prints the worst stalls of the last step, the window that decides the bound, and whether memory or the
-   link should be bought. DAO_ERR_NO_HOST_MEMORY. */
+/* Prints the worst stalls of the last step, the window that decides the bound, and whether memory, the link
+   or the file should be bought. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_explain(const dao_step_trace_t *trace, const dao_swap_problem_t *problem,
                                        const dao_swap_bound_t *bound, const dao_simulation_t *simulation);
 

@@ -24,6 +24,7 @@
 
 typedef struct simulator {
     const dao_swap_problem_t *problem;
+    const dao_step_trace_t *trace; /* NULL: kernels have no names */
     uint32_t step_count;
     uint32_t warm_up_count;
     bool learns;
@@ -103,6 +104,7 @@ static dao_status_t push_kernel(simulator_t *simulator, uint32_t index)
         simulator->operands[i] = (dao_operand_t){simulator->tensors[tensor], kernel->uses[i].access};
     }
     dao_kernel_t pushed = {
+        .name = simulator->trace != NULL ? dao_trace_operator_name(simulator->trace, index) : NULL,
         .launch = launch_kernel,
         .user = (void *)(uintptr_t)kernel, /* it is only read */
         .operands = simulator->operands,
@@ -316,6 +318,7 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
     dao_simulation_t result = {.kernels = NULL};
     simulator_t simulator = {
         .problem = problem,
+        .trace = config->trace,
         .step_count = config->step_count,
         .warm_up_count = config->learns ? DAO_SIMULATE_LEARN_COUNT : DAO_SIMULATE_WARM_UP_COUNT,
         .learns = config->learns,

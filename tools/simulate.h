@@ -3,6 +3,7 @@
 #define DAO_TOOLS_SIMULATE_H
 
 #include "backends/sim/sim.h"
+#include "tools/step_trace.h"
 
 #include <dao/dao.h>
 
@@ -20,8 +21,9 @@ typedef struct dao_simulate_config {
     bool on_demand;      /* as in dao_executor_config_t */
     bool learns;         /* steps are marked, so that the executor plans them by itself */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
-    uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
-    uint64_t ahead_ns;       /* as in dao_executor_config_t */
+    uint32_t window_kernels;       /* that the executor knows ahead; 0: two steps */
+    uint64_t ahead_ns;             /* as in dao_executor_config_t */
+    const dao_step_trace_t *trace; /* names the kernels in messages; borrowed; NULL: they have none */
 } dao_simulate_config_t;
 
 /* Times are from the first step's begin. Kernels and copies are in the order of their ends; the kernels of step s are
@@ -29,7 +31,7 @@ typedef struct dao_simulate_config {
 typedef struct dao_simulation {
     dao_sim_span_t *kernels;
     size_t kernel_count, kernel_capacity;
-    dao_sim_span_t *copies;
+    dao_sim_span_t *copies; /* and delays of the file */
     size_t copy_count, copy_capacity;
     uint32_t step_count; /* without the one behind */
     uint64_t first_step_ns;
