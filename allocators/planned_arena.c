@@ -40,6 +40,10 @@
 /* Such an arena is replaced by a larger one where that has this part more. */
 #define ARENA_GAIN_PART 16u
 
+/* The block of an arena of at least so many pages ends with one: nothing else comes to live in the rest of that page, where it
+   would keep the arena's memory when a larger one is to be taken. */
+#define ARENA_WHOLE_PAGES 16u
+
 /* Requests that do not ask again after a refusal, at most. Where few deviate each asks: otherwise up to 7 % fewer of the recorded
    step of lstm were served, and hardly any memory was saved. */
 #define REFUSAL_GAP_MAX 64u
@@ -213,16 +217,18 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
         return window_fit(planned, size_bytes);
     }
     DAO_ASSERT(planned->arena.segment.range == NULL);
+    bool is_whole = size_bytes >= ARENA_WHOLE_PAGES * DAO_PAGE_BYTES;
     uint64_t rounded_bytes = dao_round_up(size_bytes > 0 ? size_bytes : 1, DAO_RANGE_GRANULE);
-    dao_block_request_t request = {.size_bytes = (size_t)rounded_bytes,
-                                   .alignment_bytes = (size_t)alignment_bytes};
+    dao_block_request_t request = {
+        .size_bytes = (size_t)dao_round_up(rounded_bytes, is_whole ? DAO_PAGE_BYTES : DAO_RANGE_GRANULE),
+        .alignment_bytes = (size_t)alignment_bytes};
     dao_block_grant_t grant;
     dao_block_t block;
     dao_range_t *range = NULL;
     usual_note(planned);
-    make_room(planned, rounded_bytes);
+    make_room(planned, request.size_bytes);
     dao_status_t status = block_take(planned, &request, &grant);
-    rounded_bytes = request.size_bytes;
+    rounded_bytes = request.size_bytes < rounded_bytes ? request.size_bytes : rounded_bytes;
     if (status != DAO_OK) {
         return status;
     }

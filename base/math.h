@@ -27,10 +27,15 @@ static inline uint64_t dao_ceil(double value)
     return whole + ((double)whole < value ? 1 : 0);
 }
 
-/* The larger one of two, the later one of two times. */
+/* The larger one of two, the later one of two times; and the smaller one. */
 static inline uint64_t dao_larger(uint64_t left, uint64_t right)
 {
     return left > right ? left : right;
+}
+
+static inline uint64_t dao_smaller(uint64_t left, uint64_t right)
+{
+    return left < right ? left : right;
 }
 
 #define DAO_NS_PER_S UINT64_C(1000000000)

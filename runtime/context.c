@@ -250,49 +250,55 @@ static dao_status_t log_level_find(const dao_config_t *config, dao_log_level_t *
     return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write error, warning, info or debug", text);
 }
 
-/* The settings that are numbers, as messages name them; but for host.numa_node, of which 0 is one like any other. */
+/* The settings that are numbers, as messages name them, and how they are printed; but for host.numa_node, of which 0 is one like
+   any other. */
 #define SETTING_LIST(X)                                                                                      \
-    X(cpu.device_count)                                                                                      \
-    X(cpu.device_bytes)                                                                                      \
-    X(cpu.h2d_bytes_per_second)                                                                              \
-    X(cpu.d2h_bytes_per_second)                                                                              \
-    X(cpu.copy_latency_ns)                                                                                   \
-    X(cpu.half_duplex)                                                                                       \
-    X(cpu.no_page_mapping)                                                                                   \
-    X(host.numa)                                                                                             \
-    X(host.huge_pages)                                                                                       \
-    X(host.prefault)                                                                                         \
-    X(host_limit_bytes)                                                                                      \
-    X(log_level)                                                                                             \
-    X(hardening)                                                                                             \
-    X(quarantine_bytes)                                                                                      \
-    X(device_strategy)
+    X(cpu.device_count, PRId32)                                                                              \
+    X(cpu.device_bytes, PRIu64)                                                                              \
+    X(cpu.h2d_bytes_per_second, PRIu64)                                                                      \
+    X(cpu.d2h_bytes_per_second, PRIu64)                                                                      \
+    X(cpu.copy_latency_ns, PRIu64)                                                                           \
+    X(cpu.half_duplex, "d")                                                                                  \
+    X(cpu.no_page_mapping, "d")                                                                              \
+    X(host.numa, "d")                                                                                        \
+    X(host.huge_pages, "d")                                                                                  \
+    X(host.prefault, "d")                                                                                    \
+    X(host_limit_bytes, PRIu64)                                                                              \
+    X(log_level, "d")                                                                                        \
+    X(hardening, "#" PRIx32)                                                                                 \
+    X(quarantine_bytes, "zu")                                                                                \
+    X(device_strategy, "d")
 
-static dao_status_t other_setting_error(const char *name, uint64_t wanted, uint64_t started)
-{
-    return dao_error(DAO_ERR_BUSY,
-                     "dao_init: %s is %" PRIu64 ", but the library was started with %" PRIu64
-                     " (0: nothing was said); say it in the first dao_init(), before any other call",
-                     name, wanted, started);
-}
+#define SAY_FIRST "; say it in the first dao_init(), before any other call"
 
-/* Checks what a later dao_init() asks for against what the library was started with. */
+/* Checks what a later dao_init() asks for against what the first one's config said. */
 static dao_status_t settings_check(const dao_config_t *wanted, const dao_config_t *started)
 {
-#define SETTING_CHECK(setting)                                                                               \
+#define SETTING_CHECK(setting, format)                                                                       \
+    if (wanted->setting != 0 && started->setting == 0) {                                                     \
+        return dao_error(DAO_ERR_BUSY,                                                                       \
+                         "dao_init: " #setting " is %" format                                                \
+                         ", but the library was started without it" SAY_FIRST,                               \
+                         wanted->setting);                                                                   \
+    }                                                                                                        \
     if (wanted->setting != 0 && wanted->setting != started->setting) {                                       \
-        return other_setting_error(#setting, (uint64_t)wanted->setting, (uint64_t)started->setting);         \
+        return dao_error(DAO_ERR_BUSY,                                                                       \
+                         "dao_init: " #setting " is %" format                                                \
+                         ", but the library was started with %" format SAY_FIRST,                            \
+                         wanted->setting, started->setting);                                                 \
     }
     SETTING_LIST(SETTING_CHECK)
 #undef SETTING_CHECK
     if (wanted->host.numa == DAO_NUMA_NODE && wanted->host.numa_node != started->host.numa_node) {
-        return other_setting_error("host.numa_node", (uint64_t)wanted->host.numa_node,
-                                   (uint64_t)started->host.numa_node);
+        return dao_error(DAO_ERR_BUSY,
+                         "dao_init: host.numa_node is %" PRId32
+                         ", but the library was started with %" PRId32 SAY_FIRST,
+                         wanted->host.numa_node, started->host.numa_node);
     }
     if (wanted->log_callback != NULL &&
         (wanted->log_callback != started->log_callback || wanted->log_user != started->log_user)) {
         return dao_error(DAO_ERR_BUSY, "dao_init: log_callback or log_user is another than the library was "
-                                       "started with; say it in the first dao_init(), before any other call");
+                                       "started with" SAY_FIRST);
     }
     return DAO_OK;
 }

@@ -117,7 +117,7 @@ static void before_any_start_there_is_nothing_to_stop(void) /* the first test of
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_SHUTDOWN);
 }
 
-static void any_call_starts_it_until_it_was_finalized(void) /* the second one */
+static void any_call_starts_it_until_it_was_finalized(void) /* the first that starts it */
 {
     void *block = dao_alloc(dao_cpu_place(), 100);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
@@ -162,8 +162,10 @@ static void a_later_init_asks_for_nothing_else(void)
     later = started;
     later.log_user = &later;
     expect_refused(&later, "log_user");
+    later = (dao_config_t){.cpu.device_count = -1};
+    expect_refused(&later, "cpu.device_count is -1, but the library was started with 2");
     later = (dao_config_t){.hardening = DAO_HARDENING_GUARD};
-    expect_refused(&later, "hardening is 1, but the library was started with 0");
+    expect_refused(&later, "hardening is 0x1, but the library was started without it");
     later = (dao_config_t){.cpu.device_bytes = started.cpu.device_bytes}; /* the rest is left open */
     CU_ASSERT_EQUAL(dao_init(&later), DAO_OK);
     for (int i = 0; i < 3; i++) { /* refused ones are not counted */
@@ -601,6 +603,26 @@ static int in_child(int (*function)(void *), void *user)
     return child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) ? WEXITSTATUS(result) : -1;
 }
 
+/* In a process of its own: only the first start may be another call's. */
+static int start_by_a_call(void *user)
+{
+    const dao_config_t defaults = {.cpu.device_count = 0};
+    dao_config_t asked = defaults;
+    (void)user;
+    bool is_good = dao_device_count(&asked.cpu.device_count) == DAO_OK && asked.cpu.device_count > 0;
+    is_good = is_good && dao_init(&asked) == DAO_ERR_BUSY; /* what is in force, but nobody said it */
+    is_good = is_good && strstr(dao_last_message(), "cpu.device_count is") != NULL;
+    is_good = is_good && strstr(dao_last_message(), "was started without it") != NULL;
+    is_good = is_good && dao_init(NULL) == DAO_OK && dao_init(&defaults) == DAO_OK;
+    is_good = is_good && dao_finalize() == DAO_OK && dao_finalize() == DAO_OK;
+    return is_good && dao_finalize() == DAO_ERR_SHUTDOWN ? 0 : 1;
+}
+
+static void a_start_by_another_call_says_nothing(void)
+{
+    CU_ASSERT_EQUAL(in_child(start_by_a_call, NULL), 0);
+}
+
 static int use_forked_library(void *user)
 {
     int32_t count;
@@ -645,6 +667,7 @@ static void a_child_of_a_stopped_process_may_start(void)
 
 static CU_TestInfo tests[] = {
     {"before any start there is nothing to stop", before_any_start_there_is_nothing_to_stop},
+    {"a start by another call says nothing", a_start_by_another_call_says_nothing},
     {"any call starts it until it was finalized", any_call_starts_it_until_it_was_finalized},
     {"every init is undone by one finalize", every_init_is_undone_by_one_finalize},
     {"a later init asks for nothing else", a_later_init_asks_for_nothing_else},

@@ -515,7 +515,20 @@ static void pieces_grow_with_the_arena(void)
     CU_ASSERT_EQUAL(dao_file_tier_piece_bytes(80 * gib), 64 * mib);
 }
 
+/* In whole granules, and no more than a range has, however large the file system is. */
+static void slots_are_what_a_range_has(void)
+{
+    const uint64_t most_bytes = DAO_RANGE_CAPACITY_MAX;
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(0), 0);
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(DAO_RANGE_GRANULE - 1), 0);
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(2 * DAO_RANGE_GRANULE - 1), DAO_RANGE_GRANULE);
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(most_bytes - 1), most_bytes - DAO_RANGE_GRANULE);
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(most_bytes + DAO_RANGE_GRANULE), most_bytes);
+    CU_ASSERT_EQUAL(dao_file_tier_slot_bytes(UINT64_MAX), most_bytes);
+}
+
 static CU_TestInfo tests[] = {
+    {"slots are what a range has", slots_are_what_a_range_has},
     {"pieces grow with the arena", pieces_grow_with_the_arena},
     {"tensors go on to the file and come back", tensors_go_on_to_the_file_and_come_back},
     {"tensors larger than the host go through pinned pieces",

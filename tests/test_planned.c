@@ -373,6 +373,40 @@ static void less_than_half_of_the_plan_is_no_arena(void)
     give(middle);
 }
 
+/* A step of one large block, and with `extra` a small one more. */
+static void step_of(size_t large_bytes, size_t extra_bytes)
+{
+    step_begin();
+    void *large = take(large_bytes);
+    void *extra = extra_bytes > 0 ? take(extra_bytes) : NULL;
+    if (extra != NULL) {
+        give(extra);
+    }
+    give(large);
+    step_end();
+}
+
+/* What lives on beside an arena does not lie in the rest of the arena's last page, so that a larger one takes its place. */
+static void a_small_block_keeps_no_arena_from_growing(void)
+{
+    enum { LARGE_BYTES = (67 << 20) + (300 << 10), EXTRA_BYTES = 2200 << 10 };
+    size_t released_bytes;
+    step_of(LARGE_BYTES, 0);
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    step_begin();
+    CU_ASSERT_EQUAL(serving_now().arena_bytes, LARGE_BYTES);
+    void *large = take(LARGE_BYTES);
+    void *kept = take(8000);
+    give(large);
+    step_end();
+    step_of(LARGE_BYTES, EXTRA_BYTES);
+    step_of(LARGE_BYTES, EXTRA_BYTES);
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 2);
+    CU_ASSERT_TRUE(serving_now().arena_bytes >= LARGE_BYTES + EXTRA_BYTES);
+    CU_ASSERT_TRUE(page_bytes != 0 || reserved_now() <= LARGE_BYTES + EXTRA_BYTES + 2 * DAO_PAGE_BYTES);
+    give(kept);
+}
+
 /* A plan is replaced while a block of the one before lives, and the next step goes astray, in blocks that nobody knows. */
 static void an_arena_that_is_to_go_is_not_filled_again(void)
 {
@@ -726,6 +760,7 @@ static CU_TestInfo tests[] = {
     {"a step that went astray is forgotten", a_step_that_went_astray_is_forgotten},
     {"an arena may be a part of the plan", an_arena_may_be_a_part_of_the_plan},
     {"less than half of the plan is no arena", less_than_half_of_the_plan_is_no_arena},
+    {"a small block keeps no arena from growing", a_small_block_keeps_no_arena_from_growing},
     {"an arena that is to go is not filled again", an_arena_that_is_to_go_is_not_filled_again},
     {"blocks may outlive a step", blocks_may_outlive_a_step},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},

@@ -56,7 +56,7 @@ typedef enum dao_hardening {
 #define DAO_QUARANTINE_BYTES_DEFAULT ((size_t)64 << 20)
 
 /** Settings of the library. All zero means defaults, each taken from the environment where it names one. */
-typedef struct dao_config {
+typedef struct dao_config { /* a new field goes into SETTING_LIST of runtime/context.c, too */
     dao_cpu_config_t cpu;
     dao_host_memory_config_t host; /**< where the host place's memory lies, in which pages */
     uint64_t host_limit_bytes; /**< DAO_HOST_LIMIT; most bytes of all host memory, see dao_host_limit_set();
@@ -79,13 +79,14 @@ typedef struct dao_config {
 /**
  * Starts the library. Calls after the first one start nothing; those that succeed are counted: each is undone by one
  * dao_finalize(). What their config leaves 0 is as it was started; what it says has to be what the first one's said.
- * Any other call starts it too, with defaults, unless it was finalized.
+ * Compared are the configs as they are written, also in what this backend ignores: what the environment or a default gave counts as
+ * not said. Any other call starts it too, with defaults and nothing said, unless it was finalized.
  * Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none (bytes, bytes per second, nanoseconds).
  *
  * @param config  Borrowed for the call; NULL means all defaults.
- * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that is not valid, which the message names;
- *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_BUSY if it is started with another config: the
- *         message names the setting and both values; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
+ * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that it cannot be started with, which the message names;
+ *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_BUSY if it is started with another config, whether
+ *         this one is valid or not: the message names the setting and both values; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
  *         DAO_ERR_REENTRANT from a segment callback.
  *
  * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first used.

@@ -139,7 +139,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
                                                        dao_executor_t **out_executor);
 
 /**
- * Runs what is queued, stops the thread and gives back all memory. Handles to its tensors stay valid and may only be released.
+ * Runs what is queued, stops the thread and gives back all memory. Handles to its tensors and steps stay valid and may only be
+ * released.
  *
  * @param executor  NULL is allowed.
  * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.

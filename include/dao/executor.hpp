@@ -7,6 +7,9 @@
 
 #include <dao/handle.hpp>
 
+#include <cstddef>
+#include <cstdint>
+
 namespace dao
 {
 
@@ -20,7 +23,8 @@ inline void executor_end(::dao_executor_t *handle) noexcept
 
 } // namespace detail
 
-/** An executor; its end runs what is queued. Its tensors may outlive it, but only to be released. Members throw dao::error. */
+/** An executor; its end runs what is queued. Its tensors and steps may outlive it, but only to
+    be released. Members throw dao::error. */
 class executor : public detail::owned<::dao_executor_t, detail::executor_end>
 {
   public:
@@ -28,7 +32,8 @@ class executor : public detail::owned<::dao_executor_t, detail::executor_end>
 
     /** As dao_executor_create(); all zero means defaults. */
     explicit executor(const dao_executor_config_t &config)
-        : owned(made([&](::dao_executor_t **out) { return ::dao_executor_create(&config, out); }))
+        : owned(
+              detail::made<::dao_executor_t>([&](auto **out) { return ::dao_executor_create(&config, out); }))
     {
     }
 
@@ -65,7 +70,8 @@ class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::
 
     /** As dao_managed_create(). */
     managed(const executor &on, const dao_managed_config_t &config)
-        : counted(made([&](::dao_managed_t **out) { return ::dao_managed_create(on.get(), &config, out); }))
+        : counted(detail::made<::dao_managed_t>(
+              [&](auto **out) { return ::dao_managed_create(on.get(), &config, out); }))
     {
     }
 
@@ -114,7 +120,7 @@ class step : public detail::owned<::dao_step_t, ::dao_step_destroy>
     step() noexcept = default;
 
     explicit step(const executor &on)
-        : owned(made([&](::dao_step_t **out) { return ::dao_step_create(on.get(), out); }))
+        : owned(detail::made<::dao_step_t>([&](auto **out) { return ::dao_step_create(on.get(), out); }))
     {
     }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
@@ -22,6 +23,14 @@ namespace dao
 
 namespace detail
 {
+
+/* Gives the handle that a call of the C headers makes, or throws. */
+template <typename Handle, typename Make> [[nodiscard]] Handle *made(Make make)
+{
+    Handle *handle = nullptr;
+    check(make(&handle));
+    return handle;
+}
 
 /* A handle that is counted: a copy retains, the last one to go frees. */
 template <typename Handle, dao_status_t (*retain)(Handle *), dao_status_t (*release_handle)(Handle *)>
@@ -86,14 +95,6 @@ class counted
         return handle;
     }
 
-    /* Gives the handle that a call of the C headers makes, or throws. */
-    template <typename Make> [[nodiscard]] static Handle *made(Make make)
-    {
-        Handle *handle = nullptr;
-        check(make(&handle));
-        return handle;
-    }
-
   private:
     Handle *handle_ = nullptr;
 };
@@ -148,14 +149,6 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
     {
     }
 
-    /* Gives the handle that a call of the C headers makes, or throws. */
-    template <typename Make> [[nodiscard]] static Handle *made(Make make)
-    {
-        Handle *handle = nullptr;
-        check(make(&handle));
-        return handle;
-    }
-
   private:
     Handle *handle_ = nullptr;
 };
@@ -172,15 +165,16 @@ class stream : public detail::owned<::dao_stream_t, ::dao_stream_destroy>
 
     /** As dao_stream_create(). */
     explicit stream(device_place device)
-        : owned(made([&](::dao_stream_t **out) { return ::dao_stream_create(device.index, out); }))
+        : owned(detail::made<::dao_stream_t>(
+              [&](auto **out) { return ::dao_stream_create(device.index, out); }))
     {
     }
 
     /** As dao_stream_adopt(). */
     [[nodiscard]] static stream from_native(device_place device, void *native)
     {
-        return stream(
-            made([&](::dao_stream_t **out) { return ::dao_stream_adopt(device.index, native, out); }));
+        return stream(detail::made<::dao_stream_t>(
+            [&](auto **out) { return ::dao_stream_adopt(device.index, native, out); }));
     }
 
     /** Takes over a handle of dao_stream_create(). */
@@ -283,7 +277,8 @@ class event : public detail::owned<::dao_event_t, ::dao_event_destroy>
 
     /** As dao_event_create(). */
     explicit event(device_place device)
-        : owned(made([&](::dao_event_t **out) { return ::dao_event_create(device.index, out); }))
+        : owned(
+              detail::made<::dao_event_t>([&](auto **out) { return ::dao_event_create(device.index, out); }))
     {
     }
 
@@ -444,9 +439,8 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     /** As dao_memory_create(); `on` is borrowed, NULL is the device's compute stream. */
     template <typename Place>
     memory(Place where, std::size_t size_bytes, ::dao_stream_t *on = nullptr)
-        : counted(made([&](::dao_memory_t **out) {
-              return ::dao_memory_create(place_of(where), size_bytes, on, out);
-          }))
+        : counted(detail::made<::dao_memory_t>(
+              [&](auto **out) { return ::dao_memory_create(place_of(where), size_bytes, on, out); }))
     {
     }
 
@@ -467,7 +461,7 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     [[nodiscard]] static memory from_pointer(Place where, void *address, std::size_t size_bytes,
                                              ::dao_memory_deleter_t deleter = nullptr, void *user = nullptr)
     {
-        return memory(made([&](::dao_memory_t **out) {
+        return memory(detail::made<::dao_memory_t>([&](auto **out) {
             return ::dao_memory_from_pointer(place_of(where), address, size_bytes, deleter, user, out);
         }));
     }
@@ -475,16 +469,15 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     /** As dao_memory_create_shared(). */
     [[nodiscard]] static memory create_shared(device_place device, std::size_t size_bytes)
     {
-        return memory(made([&](::dao_memory_t **out) {
-            return ::dao_memory_create_shared(place_of(device), size_bytes, out);
-        }));
+        return memory(detail::made<::dao_memory_t>(
+            [&](auto **out) { return ::dao_memory_create_shared(place_of(device), size_bytes, out); }));
     }
 
     /** As dao_memory_import(). */
     [[nodiscard]] static memory import_from(device_place device, const memory_share &share)
     {
-        return memory(made(
-            [&](::dao_memory_t **out) { return ::dao_memory_import(place_of(device), &share.get(), out); }));
+        return memory(detail::made<::dao_memory_t>(
+            [&](auto **out) { return ::dao_memory_import(place_of(device), &share.get(), out); }));
     }
 
     /** As dao_memory_export(). */
@@ -497,9 +490,8 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
 
     [[nodiscard]] memory sub_range(std::size_t offset_bytes, std::size_t size_bytes) const
     {
-        return memory(made([&](::dao_memory_t **out) {
-            return ::dao_memory_sub_range(get(), offset_bytes, size_bytes, out);
-        }));
+        return memory(detail::made<::dao_memory_t>(
+            [&](auto **out) { return ::dao_memory_sub_range(get(), offset_bytes, size_bytes, out); }));
     }
 
     [[nodiscard]] void *address() const noexcept
@@ -592,33 +584,34 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
     /** As dao_tensor_empty(). */
     template <typename Place> [[nodiscard]] static tensor empty(Place where, dao_type_t type, extents shape)
     {
-        return made([&](::dao_tensor_t **out) {
+        return tensor(detail::made<::dao_tensor_t>([&](auto **out) {
             return ::dao_tensor_empty(place_of(where), type, shape.size(), shape.data(), out);
-        });
+        }));
     }
 
     /** As dao_tensor_zeros(). */
     template <typename Place> [[nodiscard]] static tensor zeros(Place where, dao_type_t type, extents shape)
     {
-        return made([&](::dao_tensor_t **out) {
+        return tensor(detail::made<::dao_tensor_t>([&](auto **out) {
             return ::dao_tensor_zeros(place_of(where), type, shape.size(), shape.data(), out);
-        });
+        }));
     }
 
     /** As dao_tensor_from_memory(), contiguous. */
     [[nodiscard]] static tensor from_memory(const dao::memory &memory, std::size_t offset_bytes,
                                             dao_type_t type, extents shape)
     {
-        return made([&](::dao_tensor_t **out) {
+        return tensor(detail::made<::dao_tensor_t>([&](auto **out) {
             return ::dao_tensor_from_memory(memory.get(), offset_bytes, type, shape.size(), shape.data(),
                                             nullptr, out);
-        });
+        }));
     }
 
     /** As dao_tensor_from_dlpack(): takes `managed` over, unless it throws. */
     [[nodiscard]] static tensor from_dlpack(::DLManagedTensorVersioned *managed, std::uint32_t flags = 0)
     {
-        return made([&](::dao_tensor_t **out) { return ::dao_tensor_from_dlpack(managed, flags, out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_from_dlpack(managed, flags, out); }));
     }
 
     /** As dao_tensor_to_dlpack(): the caller owns it, until its deleter is called. */
@@ -631,8 +624,8 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
 
     [[nodiscard]] tensor narrow(std::int32_t dimension, std::int64_t start, std::int64_t length) const
     {
-        return made(
-            [&](::dao_tensor_t **out) { return ::dao_tensor_narrow(get(), dimension, start, length, out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_narrow(get(), dimension, start, length, out); }));
     }
 
     /** Throws dao::error with DAO_ERR_INVALID, too, if `order` has not as many numbers as the tensor has dimensions. */
@@ -641,23 +634,26 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
         if (order.size() != rank()) {
             detail::raise<error>(DAO_ERR_INVALID);
         }
-        return made([&](::dao_tensor_t **out) { return ::dao_tensor_permute(get(), order.data(), out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_permute(get(), order.data(), out); }));
     }
 
     [[nodiscard]] tensor squeeze(std::int32_t dimension) const
     {
-        return made([&](::dao_tensor_t **out) { return ::dao_tensor_squeeze(get(), dimension, out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_squeeze(get(), dimension, out); }));
     }
 
     [[nodiscard]] tensor unsqueeze(std::int32_t dimension) const
     {
-        return made([&](::dao_tensor_t **out) { return ::dao_tensor_unsqueeze(get(), dimension, out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_unsqueeze(get(), dimension, out); }));
     }
 
     [[nodiscard]] tensor view(extents shape) const
     {
-        return made(
-            [&](::dao_tensor_t **out) { return ::dao_tensor_view(get(), shape.size(), shape.data(), out); });
+        return tensor(detail::made<::dao_tensor_t>(
+            [&](auto **out) { return ::dao_tensor_view(get(), shape.size(), shape.data(), out); }));
     }
 
     /** Throws dao::error with DAO_ERR_INVALID, too, if there are not as many strides as lengths. */
@@ -666,10 +662,10 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
         if (shape.size() != strides.size()) {
             detail::raise<error>(DAO_ERR_INVALID);
         }
-        return made([&](::dao_tensor_t **out) {
+        return tensor(detail::made<::dao_tensor_t>([&](auto **out) {
             return ::dao_tensor_as_strided(get(), shape.size(), shape.data(), strides.data(), offset_elements,
                                            out);
-        });
+        }));
     }
 
     [[nodiscard]] void *address() const noexcept
@@ -718,13 +714,6 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
   private:
     explicit tensor(::dao_tensor_t *handle) noexcept : counted(handle)
     {
-    }
-
-    template <typename Make> [[nodiscard]] static tensor made(Make make)
-    {
-        ::dao_tensor_t *handle = nullptr;
-        check(make(&handle));
-        return tensor(handle);
     }
 };
 

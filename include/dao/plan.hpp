@@ -7,6 +7,10 @@
 
 #include <dao/handle.hpp>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
 namespace dao
 {
 
@@ -34,7 +38,8 @@ class plan : public detail::counted<::dao_plan_t, detail::plan_retain, detail::p
 
     /** As dao_plan_make(). */
     explicit plan(const dao_plan_problem_t &problem, const dao_planner_config_t *config = nullptr)
-        : counted(made([&](::dao_plan_t **out) { return ::dao_plan_make(&problem, config, out); }))
+        : counted(
+              detail::made<::dao_plan_t>([&](auto **out) { return ::dao_plan_make(&problem, config, out); }))
     {
     }
 
@@ -83,7 +88,8 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
 
     /** As dao_planner_create(). */
     explicit planner(const dao_plan_problem_t &problem, const dao_planner_config_t *config = nullptr)
-        : owned(made([&](::dao_planner_t **out) { return ::dao_planner_create(&problem, config, out); }))
+        : owned(detail::made<::dao_planner_t>(
+              [&](auto **out) { return ::dao_planner_create(&problem, config, out); }))
     {
     }
 
@@ -120,9 +126,8 @@ class planner : public detail::owned<::dao_planner_t, ::dao_planner_destroy>
     /** Gives the best plan so far. */
     [[nodiscard]] plan best() const
     {
-        ::dao_plan_t *handle = nullptr;
-        check(::dao_planner_best(get(), &handle));
-        return plan::adopt(handle);
+        return plan::adopt(
+            detail::made<::dao_plan_t>([&](auto **out) { return ::dao_planner_best(get(), out); }));
     }
 };
 
@@ -142,7 +147,8 @@ class swap_plan : public detail::owned<::dao_swap_plan_t, ::dao_swap_plan_destro
 
     /** As dao_swap_plan_make(). */
     explicit swap_plan(const dao_swap_problem_t &problem, const dao_swap_plan_config_t *config = nullptr)
-        : owned(made([&](::dao_swap_plan_t **out) { return ::dao_swap_plan_make(&problem, config, out); }))
+        : owned(detail::made<::dao_swap_plan_t>(
+              [&](auto **out) { return ::dao_swap_plan_make(&problem, config, out); }))
     {
     }
 

@@ -9,7 +9,7 @@
 
 DAO_BEGIN_DECLS
 
-/** A list of kernels and releases for one executor. */
+/** A list of kernels and releases for one executor. It may outlive the executor, but only to be destroyed: a run answers DAO_ERR_STOPPED. */
 typedef struct dao_step dao_step_t;
 
 /**

@@ -46,17 +46,17 @@ static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction
 
 /* ---- making the tier ---- */
 
-static uint64_t share_of(uint64_t arena_bytes, uint64_t share, uint64_t most_bytes)
+uint64_t dao_file_tier_slot_bytes(uint64_t room_bytes)
 {
-    uint64_t bytes = arena_bytes / share;
-    return bytes < most_bytes ? bytes : most_bytes;
+    uint64_t bytes = dao_smaller(room_bytes, DAO_RANGE_CAPACITY_MAX);
+    return bytes - bytes % DAO_RANGE_GRANULE;
 }
 
 size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
 {
-    uint64_t bytes = share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
+    uint64_t bytes = dao_smaller(arena_bytes / DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
     uint64_t large_bytes =
-        share_of(arena_bytes, DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
+        dao_smaller(arena_bytes / DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
     bytes = dao_larger(bytes, large_bytes);
     return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
 }
@@ -64,20 +64,19 @@ size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
 static dao_status_t create_file(dao_file_tier_t *tier)
 {
     const dao_file_config_t *config = &tier->config.file;
-    uint64_t most_bytes = DAO_RANGE_CAPACITY_MAX;
+    uint64_t room_bytes = UINT64_MAX;
     if (!tier->config.ops->has_no_bytes) {
         dao_status_t status = dao_file_create(config->directory, config->engine, &tier->file);
         if (status != DAO_OK) {
             return status;
         }
-        most_bytes = config->limit_bytes == 0 ? dao_file_free_bytes(tier->file) : most_bytes;
+        room_bytes = dao_file_free_bytes(tier->file);
     }
-    uint64_t limit_bytes = config->limit_bytes != 0 ? config->limit_bytes : most_bytes;
-    limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes;
-    tier->limit_bytes = limit_bytes - limit_bytes % DAO_RANGE_GRANULE;
+    room_bytes = config->limit_bytes != 0 ? config->limit_bytes : room_bytes;
+    tier->limit_bytes = dao_file_tier_slot_bytes(room_bytes);
     if (tier->limit_bytes == 0) {
         return dao_error(DAO_ERR_IO, "the file tier in \"%.200s\" has no room: %" PRIu64 " bytes",
-                         config->directory, limit_bytes);
+                         config->directory, room_bytes);
     }
     return dao_arena_init(&tier->slots, NULL, tier->limit_bytes);
 }

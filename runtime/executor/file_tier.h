@@ -79,6 +79,9 @@ static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t 
     return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
 }
 
+/* What a tier's slots take of what it may use: whole granules, no more than a range has. */
+uint64_t dao_file_tier_slot_bytes(uint64_t room_bytes);
+
 /* The size of a pinned piece, by that of the device's arena. */
 size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
 

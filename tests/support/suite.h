@@ -16,12 +16,12 @@ uint64_t dao_test_seed(const char *test, uint64_t fallback);
 /* The next number of a splitmix64 sequence, for tests alone. */
 uint64_t dao_test_random(uint64_t *state);
 
-/* Writes a file that a test reads then; a failure ends the test. */
 /* A file in a folder of its own: setup and teardown of the one suite of a program that writes it. */
 extern char dao_test_path[];
 int dao_test_path_begin(void);
 int dao_test_path_end(void);
 
+/* Writes a file that a test reads then; a failure ends the test. */
 void dao_test_write_file(const char *path, const void *bytes, size_t length);
 
 #define KIB ((size_t)1 << 10)
