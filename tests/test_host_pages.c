@@ -58,6 +58,48 @@ static void memory_of_every_size_can_be_written(void)
     destroy(allocator);
 }
 
+static char *take(dao_allocator_t *allocator, size_t size_bytes)
+{
+    void *address = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_allocator_alloc(allocator, size_bytes, &address), DAO_OK);
+    return address;
+}
+
+static void give(dao_allocator_t *allocator, void *address)
+{
+    CU_ASSERT_EQUAL(dao_allocator_free(allocator, address), DAO_OK);
+}
+
+/* Changes the budget as others who share it do, and trims nothing. */
+static void budget_leave(dao_allocator_t *allocator, uint64_t limit_bytes)
+{
+    size_t released_bytes = 1;
+    CU_ASSERT_TRUE(dao_budget_limit_set(&budget, limit_bytes));
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, SIZE_MAX, &released_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(released_bytes, 0);
+}
+
+/* A small block keeps out of free pages where the budget leaves little to be taken. */
+static void a_trim_sees_what_others_left_of_the_budget(void)
+{
+    enum { PLACE_PAGES = 64 };
+    dao_allocator_t *allocator = create_one();
+    char *low = take(allocator, PAGE_BYTES), *wall = take(allocator, PAGE_BYTES + PAGE_BYTES / 2),
+         *high = take(allocator, PAGE_BYTES + PAGE_BYTES / 2),
+         *rest = take(allocator, (size_t)(PLACE_PAGES - 4) * PAGE_BYTES);
+    give(allocator, low);
+    give(allocator, high);
+    budget_leave(allocator, (uint64_t)PLACE_PAGES * PAGE_BYTES);
+    CU_ASSERT_PTR_EQUAL(take(allocator, PAGE_BYTES / 4), high); /* beside what lives in its page */
+    give(allocator, high);
+    budget_leave(allocator, 0);
+    CU_ASSERT_PTR_EQUAL(take(allocator, PAGE_BYTES / 4), low);
+    give(allocator, low);
+    give(allocator, wall);
+    give(allocator, rest);
+    destroy(allocator);
+}
+
 static void the_budget_of_all_host_memory_holds(void)
 {
     dao_allocator_t *allocator = create_one();
@@ -136,6 +178,7 @@ static void what_the_system_refuses_is_answered(void)
 static CU_TestInfo tests[] = {
     {"memory of every size can be written", memory_of_every_size_can_be_written},
     {"the budget of all host memory holds", the_budget_of_all_host_memory_holds},
+    {"a trim sees what others left of the budget", a_trim_sees_what_others_left_of_the_budget},
     {"what is idle in a window others have", what_is_idle_in_a_window_others_have},
     {"explicit huge pages do not suit", explicit_huge_pages_do_not_suit},
 #if defined(DAO_FAULTS)
