@@ -65,7 +65,7 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
     if (reserved_bytes > window->usual_bytes) {
         uint64_t most_bytes = reserved_bytes / LARGE_WASTE_PLACE_PART;
         limit_bytes /= LARGE_WASTE_PART;
-        limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes;
+        limit_bytes = dao_smaller(limit_bytes, most_bytes);
     }
     if (limit_bytes == UINT64_MAX) {
         return false;

@@ -192,7 +192,7 @@ static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *requ
                              "%s: with %zu bytes for a plan the place would be larger than without",
                              planned->name, request->size_bytes);
         }
-        most_bytes = most_bytes < request->size_bytes ? most_bytes : request->size_bytes;
+        most_bytes = dao_smaller(most_bytes, request->size_bytes);
         request->size_bytes = (size_t)(most_bytes & ~(uint64_t)(DAO_RANGE_GRANULE - 1));
         status = inner->ops->alloc_within(inner, request, room_bytes, out_grant);
     }
@@ -228,7 +228,7 @@ dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
     usual_note(planned);
     make_room(planned, request.size_bytes);
     dao_status_t status = block_take(planned, &request, &grant);
-    rounded_bytes = request.size_bytes < rounded_bytes ? request.size_bytes : rounded_bytes;
+    rounded_bytes = dao_smaller(rounded_bytes, request.size_bytes);
     if (status != DAO_OK) {
         return status;
     }
