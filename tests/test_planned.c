@@ -617,6 +617,24 @@ static void what_was_learnt_serves_once_nothing_more_is(void)
     learn_until(0, 7, 7);
 }
 
+/* The first step makes what all others use: there is nothing in it to be planned. */
+static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
+{
+    void *weights[LAYER_COUNT];
+    step_begin();
+    for (uint32_t i = 0; i < LAYER_COUNT; i++) {
+        weights[i] = take(layer_bytes(i, 0));
+    }
+    step_end();
+    CU_ASSERT_EQUAL(serving_now().plan_bytes, 0);
+    whole_step(false);
+    whole_step(false);
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    for (uint32_t i = 0; i < LAYER_COUNT; i++) {
+        give(weights[i]);
+    }
+}
+
 static void frees_are_put_off_to_the_end(void)
 {
     end();
@@ -864,6 +882,8 @@ static CU_TestInfo tests[] = {
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
     {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
+    {"a step without a plan is not the last to be learnt",
+     a_step_without_a_plan_is_not_the_last_to_be_learnt},
     {"frees are put off to the end", frees_are_put_off_to_the_end},
     {"a step larger than its room is learnt the next time",
      a_step_larger_than_its_room_is_learnt_the_next_time},
