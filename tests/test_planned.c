@@ -655,6 +655,25 @@ static void frees_are_put_off_to_the_end(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 2);
 }
 
+static void more_frees_are_put_off_than_there_was_room_for(void)
+{
+    void *blocks[3 * LAYER_COUNT];
+    end();
+    begin_with(&(dao_serving_config_t){
+        .mode = DAO_SERVING_OFFSETS, .allocation_count = LAYER_COUNT, .defers_frees = true});
+    step_begin();
+    for (uint32_t i = 0; i < 3 * LAYER_COUNT; i++) {
+        blocks[i] = take(layer_bytes(i, 0));
+    }
+    uint64_t used_bytes = allocator->ops->used_get(allocator);
+    for (uint32_t i = 0; i < 3 * LAYER_COUNT; i++) {
+        give(blocks[i]);
+    }
+    CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), used_bytes);
+    step_end();
+    CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
+}
+
 static void a_step_larger_than_its_room_is_learnt_the_next_time(void)
 {
     end();
@@ -885,6 +904,7 @@ static CU_TestInfo tests[] = {
     {"a step without a plan is not the last to be learnt",
      a_step_without_a_plan_is_not_the_last_to_be_learnt},
     {"frees are put off to the end", frees_are_put_off_to_the_end},
+    {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
     {"a step larger than its room is learnt the next time",
      a_step_larger_than_its_room_is_learnt_the_next_time},
     {"a saved plan serves the first step", a_saved_plan_serves_the_first_step},
