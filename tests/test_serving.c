@@ -275,20 +275,6 @@ static void bins_at_the_host_serve_as_in_pinned_memory(void)
     CU_ASSERT_TRUE(5 * all[0].hit_count >= 4 * (all[0].request_count - BIN_BLOCK_COUNT));
 }
 
-static void frees_that_were_put_off_are_no_leaks(void)
-{
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        library_stop();
-        library_start();
-        serve_at(places[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .defers_frees = true});
-        must(dao_iteration_begin(places[i]));
-        run_step(places[i]);
-        CU_ASSERT_TRUE(dao_used(places[i]) > 0);
-        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* within the iteration */
-        library_start();
-    }
-}
-
 static void a_place_that_is_not_configured_has_no_plans(void)
 {
     dao_serving_stats_t stats;
@@ -512,7 +498,6 @@ static CU_TestInfo tests[] = {
     {"a log line of the arena does not wait for itself", a_log_line_of_the_arena_does_not_wait_for_itself},
     {"bins serve every order", bins_serve_every_order},
     {"bins at the host serve as in pinned memory", bins_at_the_host_serve_as_in_pinned_memory},
-    {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
     {"a place that is not configured has no plans", a_place_that_is_not_configured_has_no_plans},
     {"wrong settings are refused", wrong_settings_are_refused},
     {"the environment says what a config does not", the_environment_says_what_a_config_does_not},
