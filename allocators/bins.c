@@ -26,7 +26,8 @@ typedef struct block {
 } block_t;
 
 typedef struct stack {
-    uint32_t top; /* a block, or NONE */
+    uint32_t top;    /* a block, or NONE */
+    uint32_t bottom; /* where there is a top */
     uint32_t first_block;
 } stack_t;
 
@@ -56,7 +57,7 @@ static void fill_stacks(dao_bins_t *bins)
     for (uint32_t i = 0; i < bins->plan.bin_count; i++) {
         stack_t *stack = &bins->stacks[i];
         uint32_t count = bins->plan.bins[i].block_count;
-        *stack = (stack_t){.top = NONE, .first_block = next};
+        *stack = (stack_t){.top = NONE, .bottom = next + count - 1, .first_block = next};
         for (uint32_t k = count; k-- > 0;) {
             bins->blocks[next + k] = (block_t){.next = stack->top, .right = NONE};
             stack->top = next + k;
@@ -176,7 +177,21 @@ static block_t *block_find(const dao_bins_t *bins, uint64_t offset_bytes, uint32
     return is_there ? &bins->blocks[bins->stacks[low].first_block + number] : NULL;
 }
 
-bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes)
+/* Puts a block into its stack, which it is not in. */
+static void stack_put(dao_bins_t *bins, stack_t *stack, uint32_t number, bool is_last)
+{
+    bool is_empty = stack->top == NONE;
+    bool goes_below = is_last && !is_empty;
+    bins->blocks[number] = (block_t){.next = goes_below ? NONE : stack->top, .right = NONE};
+    if (goes_below) {
+        bins->blocks[stack->bottom].next = number;
+    } else {
+        stack->top = number;
+    }
+    stack->bottom = goes_below || is_empty ? number : stack->bottom;
+}
+
+bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes, bool is_last)
 {
     uint32_t bin = 0;
     block_t *block = block_find(bins, offset_bytes, &bin);
@@ -186,8 +201,7 @@ bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes)
     if (block->right != NONE) {
         bins->right_is_used[block->right] = false;
     }
-    *block = (block_t){.next = bins->stacks[bin].top, .right = NONE};
-    bins->stacks[bin].top = (uint32_t)(block - bins->blocks);
+    stack_put(bins, &bins->stacks[bin], (uint32_t)(block - bins->blocks), is_last);
     return true;
 }
 
@@ -212,7 +226,8 @@ bool dao_bins_is_valid(const dao_bins_t *bins)
         for (uint32_t k = bins->stacks[i].top; k != NONE && stacked_count <= bins->block_count;
              k = bins->blocks[k].next) {
             stacked_count++;
-            if (bins->blocks[k].is_out || k - first >= count) {
+            bool is_bottom = k == bins->stacks[i].bottom;
+            if (bins->blocks[k].is_out || k - first >= count || is_bottom != (bins->blocks[k].next == NONE)) {
                 return false;
             }
         }

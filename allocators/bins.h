@@ -22,8 +22,9 @@ void dao_bins_destroy(dao_bins_t *bins); /* NULL is allowed */
 /* Takes a block. As dao_bin_plan_find(), and O(rights) where the bin is empty. */
 dao_bins_answer_t dao_bins_take(dao_bins_t *bins, uint64_t size_bytes, uint64_t *out_offset_bytes);
 
-/* Gives a block back that was taken; tells whether one that is out begins there. O(log bins). */
-bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes);
+/* Gives a block back that was taken, to be the first or the last that its bin hands out; tells whether one that is out begins
+   there. O(log bins). */
+bool dao_bins_give(dao_bins_t *bins, uint64_t offset_bytes, bool is_last);
 
 /* Gives the bytes of all blocks. */
 uint64_t dao_bins_total_bytes(const dao_bins_t *bins);

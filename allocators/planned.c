@@ -50,6 +50,9 @@
 #define UNPLANNED_LIFE_PART 16u
 #define UNPLANNED_LIFE_MIN  32u
 
+/* Blocks of bins that a request tries. */
+#define BIN_TRY_COUNT 4u
+
 /* Largest alignment that is planned. */
 #define ALIGNMENT_SHIFT_MAX 30u
 
@@ -242,22 +245,29 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     return status;
 }
 
-/* Serves a block of the request's bin, or of one that it may borrow from. */
+/* Serves a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a stream holds, are the
+   last that their bins hand out. */
 static dao_status_t take_bin(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_bins_t *bins = planned->served.bins;
-    uint64_t offset_bytes;
+    uint64_t offsets[BIN_TRY_COUNT];
+    uint32_t count = 0;
     dao_status_t status = DAO_ERR_LIMIT;
-    dao_bins_answer_t answer = dao_bins_take(bins, ask->request->size_bytes, &offset_bytes);
-    if (answer == DAO_BINS_HIT) {
-        status = dao_planned_take_at(planned, offset_bytes, ask->request, out_grant);
-        if (status != DAO_OK) { /* others lie there, or a stream holds it */
-            (void)dao_bins_give(bins, offset_bytes);
+    dao_bins_answer_t answer = DAO_BINS_HIT;
+    while (status != DAO_OK && count < BIN_TRY_COUNT && answer == DAO_BINS_HIT) {
+        answer = dao_bins_take(bins, ask->request->size_bytes, &offsets[count]);
+        if (answer == DAO_BINS_HIT) {
+            status = dao_planned_take_at(planned, offsets[count], ask->request, out_grant);
+            count += status != DAO_OK;
         }
     }
+    for (uint32_t i = 0; i < count; i++) {
+        (void)dao_bins_give(bins, offsets[i], true);
+    }
+    bool is_null = answer == DAO_BINS_NULL && count == 0;
     planned->counts.hit_count += status == DAO_OK;
-    planned->counts.missed_count += status != DAO_OK && answer != DAO_BINS_NULL;
-    planned->counts.null_bin_count += answer == DAO_BINS_NULL;
+    planned->counts.missed_count += status != DAO_OK && !is_null;
+    planned->counts.null_bin_count += is_null;
     return status;
 }
 
@@ -457,7 +467,7 @@ static void bins_give(dao_planned_t *planned, const void *address)
 {
     if (planned->served.bins != NULL) {
         uint64_t offset_bytes = (uint64_t)((const char *)address - planned->arena.segment.address);
-        (void)dao_bins_give(planned->served.bins, offset_bytes);
+        (void)dao_bins_give(planned->served.bins, offset_bytes, false);
     }
 }
 

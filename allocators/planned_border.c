@@ -264,13 +264,22 @@ static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script
     return DAO_OK;
 }
 
-/* Tells whether what was learnt may serve: at once where nothing else was said, and where something serves already. */
+/* Tells whether nothing is learnt any more so many iterations from now. */
+static bool has_stopped(const dao_planned_t *planned, uint64_t later)
+{
+    uint32_t stop = planned->config.stop_iteration;
+    return stop != 0 && planned->number + later >= stop;
+}
+
+/* Tells whether what was learnt may serve: at once where nothing else was said, where something serves already, and where nothing
+   more will be learnt. */
 static bool is_settled(const dao_planned_t *planned)
 {
     const dao_serving_config_t *config = &planned->config;
     bool waits = config->stable_count != 0 || config->max_count != 0;
     return !waits || planned->served.script != NULL || planned->course.stable_run > config->stable_count ||
-           (config->max_count != 0 && planned->course.learnt_count > config->max_count);
+           (config->max_count != 0 && planned->course.learnt_count > config->max_count) ||
+           has_stopped(planned, 1);
 }
 
 /* Learns what was recorded; a planner is to be started then if planned->learning is there. */
@@ -286,15 +295,15 @@ static void learn_and_ask(dao_planned_t *planned)
     planned->stats.learn_count++;
     course->learnt_count++;
     course->stable_run = script->changed_count == 0 ? course->stable_run + 1 : 0;
-    uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
-    course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
     dao_script_destroy(planned->learnt);
     planned->learnt = NULL;
-    if (!is_settled(planned)) {
+    if (!is_settled(planned)) { /* every iteration counts until it is */
         planned->learnt = script;
-    } else if (learning_create(planned, script) != DAO_OK) {
-        planned->stats.failed_count++;
+        return;
     }
+    uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
+    course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
+    planned->stats.failed_count += learning_create(planned, script) != DAO_OK;
 }
 
 /* Works on what is being learnt, or lets others do so. No lock is held; the caller has a reference. */
@@ -492,10 +501,8 @@ static bool judge(dao_planned_t *planned)
     uint64_t other_count = counts->request_count - counts->hit_count;
     bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
                    course->beside_bytes <= planned->arena.segment.size_bytes / GOOD_PART_BYTES;
-    bool has_stopped =
-        planned->config.stop_iteration != 0 && planned->number >= planned->config.stop_iteration;
     bool lacks_arena = planned->served.script != NULL && !dao_planned_has_arena(planned);
-    return !(is_served && is_good) && !lacks_arena && !has_stopped && is_recorded(planned) &&
+    return !(is_served && is_good) && !lacks_arena && !has_stopped(planned, 0) && is_recorded(planned) &&
            planned->learning == NULL && planned->number >= course->next_learn;
 }
 

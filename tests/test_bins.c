@@ -69,11 +69,11 @@ static void a_bin_lends_to_the_one_that_has_a_right(void)
     uint64_t first = take(40 * KIB);
     uint64_t second = take(48 * KIB);
     CU_ASSERT_NOT_EQUAL(first, second);
-    CU_ASSERT_TRUE(dao_bins_give(bins, first));
-    CU_ASSERT_FALSE(dao_bins_give(bins, first));
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, false));
+    CU_ASSERT_FALSE(dao_bins_give(bins, first, false));
     CU_ASSERT_EQUAL(take(48 * KIB), first);
-    CU_ASSERT_TRUE(dao_bins_give(bins, first));
-    CU_ASSERT_TRUE(dao_bins_give(bins, second));
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, false));
+    CU_ASSERT_TRUE(dao_bins_give(bins, second, false));
 }
 
 static void a_size_without_a_bin_gets_a_block_that_is_not_much_larger(void)
@@ -83,10 +83,23 @@ static void a_size_without_a_bin_gets_a_block_that_is_not_much_larger(void)
     CU_ASSERT_EQUAL(refusal(100 * KIB), DAO_BINS_MISSED);
     CU_ASSERT_EQUAL(refusal(8 * KIB), DAO_BINS_NULL); /* 40 KiB would be five times as much */
     CU_ASSERT_EQUAL(refusal(101 * KIB + 8 * KIB), DAO_BINS_NULL);
-    CU_ASSERT_TRUE(dao_bins_give(bins, first));
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, false));
     CU_ASSERT_EQUAL(take(100 * KIB), first);
-    CU_ASSERT_TRUE(dao_bins_give(bins, first));
-    CU_ASSERT_TRUE(dao_bins_give(bins, second));
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, false));
+    CU_ASSERT_TRUE(dao_bins_give(bins, second, false));
+}
+
+static void what_is_given_to_be_the_last_waits_for_all_others(void)
+{
+    uint64_t first = take(100 * KIB), second = take(100 * KIB);
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, true));
+    CU_ASSERT_TRUE(dao_bins_give(bins, second, true));
+    CU_ASSERT_EQUAL(take(100 * KIB), first);
+    CU_ASSERT_TRUE(dao_bins_give(bins, first, true));
+    CU_ASSERT_EQUAL(take(100 * KIB), second);
+    CU_ASSERT_TRUE(dao_bins_give(bins, second, false));
+    CU_ASSERT_EQUAL(take(100 * KIB), second);
+    CU_ASSERT_TRUE(dao_bins_give(bins, second, false));
 }
 
 static void no_block_is_handed_out_twice(void)
@@ -97,7 +110,7 @@ static void no_block_is_handed_out_twice(void)
         uint64_t offset_bytes, size_bytes = 1 + dao_test_random(&state) % (120 * KIB);
         if (dao_test_random(&state) % 2 == 0 && out_count > 0) {
             size_t index = dao_test_random(&state) % out_count;
-            CU_ASSERT_TRUE(dao_bins_give(bins, out[index]));
+            CU_ASSERT_TRUE(dao_bins_give(bins, out[index], i % 3 == 0));
             out[index] = out[--out_count];
         } else if (dao_bins_take(bins, size_bytes, &offset_bytes) == DAO_BINS_HIT) {
             for (size_t k = 0; k < out_count; k++) {
@@ -115,6 +128,7 @@ static CU_TestInfo tests[] = {
     {"a bin lends to the one that has a right", a_bin_lends_to_the_one_that_has_a_right},
     {"a size without a bin gets a block that is not much larger",
      a_size_without_a_bin_gets_a_block_that_is_not_much_larger},
+    {"what is given to be the last waits for all others", what_is_given_to_be_the_last_waits_for_all_others},
     {"no block is handed out twice", no_block_is_handed_out_twice},
     CU_TEST_INFO_NULL,
 };

@@ -235,6 +235,46 @@ static void bins_serve_every_order(void)
     }
 }
 
+enum { BIN_STEP_COUNT = 6, BIN_BLOCK_COUNT = 200, BIN_LIVE_COUNT = 32 };
+
+/* A step whose sizes differ a little from those of other steps; a tenth of its blocks are of sizes that no other step has. */
+static void changing_step(dao_place_t place, uint64_t *state)
+{
+    void *live[BIN_LIVE_COUNT] = {NULL};
+    DAO_ITERATION(place);
+    for (uint32_t i = 0; i < BIN_BLOCK_COUNT + BIN_LIVE_COUNT; i++) {
+        void **slot = &live[i % BIN_LIVE_COUNT];
+        must(dao_free(place, *slot));
+        uint64_t drawn = dao_test_random(state);
+        size_t strange_bytes = drawn % 10 == 0 ? drawn / 10 % MIB : 0;
+        *slot =
+            i < BIN_BLOCK_COUNT ? dao_alloc(place, block_bytes(i % 40) + drawn % 128 + strange_bytes) : NULL;
+    }
+}
+
+static void bins_at_the_host_serve_as_in_pinned_memory(void)
+{
+    const dao_place_t both[] = {host, pinned};
+    dao_iteration_stats_t all[2];
+    uint64_t seed = dao_test_seed("bins at two places", 11);
+    for (int i = 0; i < 2; i++) {
+        uint64_t state = seed;
+        serve_at(both[i], &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+        void *stays = dao_alloc(both[i], 3 * MIB);
+        for (int step = 0; step < BIN_STEP_COUNT; step++) {
+            changing_step(both[i], &state);
+        }
+        must(dao_free(both[i], stays));
+        all[i] = stats_of(both[i]).all;
+        CU_ASSERT_TRUE(stats_of(both[i]).is_serving);
+    }
+    CU_ASSERT_EQUAL(all[0].request_count, all[1].request_count);
+    CU_ASSERT_EQUAL(all[0].hit_count, all[1].hit_count);
+    CU_ASSERT_EQUAL(all[0].missed_count, all[1].missed_count);
+    CU_ASSERT_EQUAL(all[0].null_bin_count, all[1].null_bin_count);
+    CU_ASSERT_TRUE(5 * all[0].hit_count >= 4 * (all[0].request_count - BIN_BLOCK_COUNT));
+}
+
 static void a_place_that_is_not_configured_has_no_plans(void)
 {
     dao_serving_stats_t stats;
@@ -457,6 +497,7 @@ static CU_TestInfo tests[] = {
      a_plan_is_shown_to_who_may_do_all_but_serve_and_stop},
     {"a log line of the arena does not wait for itself", a_log_line_of_the_arena_does_not_wait_for_itself},
     {"bins serve every order", bins_serve_every_order},
+    {"bins at the host serve as in pinned memory", bins_at_the_host_serve_as_in_pinned_memory},
     {"a place that is not configured has no plans", a_place_that_is_not_configured_has_no_plans},
     {"wrong settings are refused", wrong_settings_are_refused},
     {"the environment says what a config does not", the_environment_says_what_a_config_does_not},

@@ -53,8 +53,8 @@ typedef struct dao_serving_config {
     void *submit_user;
     uint32_t
         start_iteration; /**< iterations that go by before the first is recorded; else DAO_SERVING_START */
-    uint32_t
-        stop_iteration; /**< from this one on nothing is learnt any more; 0: DAO_SERVING_STOP, else never */
+    uint32_t stop_iteration; /**< from this one on nothing is learnt any more, and what was learnt serves; 0:
+                             DAO_SERVING_STOP, else never */
     uint32_t
         stable_count; /**< the plan serves once more than this many iterations in a row have left it unchanged;
                                0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
