@@ -68,8 +68,10 @@ static void cut(const cutter_t *cutter, const dao_plan_buffer_t *buffer, uint32_
     for (size_t i = 0; i < gap_count; i++) {
         const dao_plan_gap_t *gap = &gaps[i];
         bool is_first = gap->begin_time == buffer->begin_time; /* nothing was used before it in this life */
-        uint64_t from = add_ticks(gap->begin_time, is_first ? overrun : cutter->extra);
-        uint64_t to = gap->end_time == buffer->end_time ? end : gap->end_time;
+        bool is_last = gap->end_time == buffer->end_time;
+        uint64_t delay = !is_first ? cutter->extra : is_last ? 0 : overrun; /* the whole life: never used */
+        uint64_t from = add_ticks(gap->begin_time, delay);
+        uint64_t to = is_last ? end : gap->end_time;
         if (from < to) {
             uint64_t high = gap->high_byte == 0 ? buffer->size_bytes : gap->high_byte;
             emit(cutter, source, 0, buffer->size_bytes, at, from);
@@ -151,6 +153,9 @@ dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *
     }
     cutter_t cutter = {.rows = rows, .period = problem->period, .is_counting = true};
     cutter.extra = add_ticks(problem->margin, problem->is_closed ? 1 : 0);
+    if (cutter.period > 0 && cutter.extra > cutter.period) {
+        cutter.extra = cutter.period; /* longer than the whole step is no different, and nothing overflows */
+    }
     dao_status_t status = cut_all(&cutter, problem, meter);
     if (status == DAO_OK && rows->count > DAO_PLAN_BUFFER_COUNT_MAX) {
         status = dao_error(DAO_ERR_INVALID, "gaps and the period make %u pieces, the most is %u", rows->count,

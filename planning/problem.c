@@ -49,6 +49,10 @@ static dao_status_t check_shape(const dao_plan_problem_t *problem)
         return dao_error(DAO_ERR_INVALID, "the alignment %" PRIu32 " is no power of two",
                          problem->alignment_bytes);
     }
+    if (problem->period > DAO_PLAN_PERIOD_MAX) {
+        return dao_error(DAO_ERR_INVALID, "a period of %" PRIu64 ", the most is %" PRIu64, problem->period,
+                         DAO_PLAN_PERIOD_MAX);
+    }
     for (uint32_t i = 0; i < problem->pool_count; i++) {
         if (problem->pools[i].capacity_bytes > DAO_PLAN_TOTAL_MAX) {
             return dao_error(DAO_ERR_OVERFLOW,

@@ -63,6 +63,10 @@ static void a_problem_that_is_wrong_is_refused_with_its_buffer(void)
     plan.buffers[0].end_time = 26;
     CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "period of 15"));
     make_pair();
+    plan.problem.period =
+        DAO_PLAN_PERIOD_MAX + 1; /* a life may reach beyond it, and its margin beyond 2^64 */
+    CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "a period of 4611686018427387905"));
+    make_pair();
     plan.problem.buffers = NULL;
     CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "NULL"));
     make_pair();
@@ -98,6 +102,25 @@ static void a_gap_that_is_wrong_is_refused(void)
     plan.gaps[0] = (dao_plan_gap_t){.buffer = 1, .begin_time = 11, .end_time = 20};
     plan.problem.gap_count = 1;
     CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "buffer 1 is never used"));
+    plan.problem.period = 20;
+    plan.problem.margin = 15; /* would reach into the next life, but nothing ends: nothing was used */
+    CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "buffer 1 is never used"));
+}
+
+static void a_margin_goes_round_the_longest_step(void)
+{
+    make_pair();
+    plan.problem.period = DAO_PLAN_PERIOD_MAX;
+    plan.problem.margin = 10;
+    plan.buffers[0].begin_time = DAO_PLAN_PERIOD_MAX - 1;
+    plan.buffers[0].end_time = DAO_PLAN_PERIOD_MAX;
+    plan.buffers[1].begin_time = 9;
+    const uint64_t offsets[DAO_TEST_PLAN_BUFFERS_MAX] = {0, 0};
+    CU_ASSERT_EQUAL(dao_plan_check(&plan.problem, offsets, NULL), DAO_ERR_INVALID);
+    plan.buffers[1].begin_time = 10;
+    CU_ASSERT_EQUAL(dao_plan_check(&plan.problem, offsets, NULL), DAO_OK);
+    plan.problem.margin = UINT64_MAX;
+    CU_ASSERT_EQUAL(dao_plan_check(&plan.problem, offsets, NULL), DAO_ERR_INVALID);
 }
 
 static void clocks_that_are_wrong_are_refused(void)
@@ -245,6 +268,7 @@ static CU_TestInfo tests[] = {
     {"a problem that is wrong is refused with its buffer",
      a_problem_that_is_wrong_is_refused_with_its_buffer},
     {"a gap that is wrong is refused", a_gap_that_is_wrong_is_refused},
+    {"a margin goes round the longest step", a_margin_goes_round_the_longest_step},
     {"clocks that are wrong are refused", clocks_that_are_wrong_are_refused},
     {"sizes that are too large together are told", sizes_that_are_too_large_together_are_told},
     {"what shares bytes is named", what_shares_bytes_is_named},

@@ -252,6 +252,35 @@ static void lives_by_clocks_are_placed(void)
     dao_plan_input_finish(&input);
 }
 
+/* Strategies put what is fixed where they like, and know no segment of more than a tebibyte: they prove nothing then, and the
+   others go on. The plan is read back, however high its offsets. */
+static void the_largest_buffers_are_placed(void)
+{
+    dao_plan_input_t input, again;
+    dao_plan_contest_t contest;
+    dao_plan_row_t row;
+    read_text("id,lower,upper,size\na,0,3,281474976710656\nb,0,3,281474976710656\nc,0,3,8\n", &input);
+    begin(&contest, &input);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("good_fit"), &row), DAO_OK);
+    CU_ASSERT_FALSE(row.has_peak);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("start_first_fit"), &row), DAO_OK);
+    CU_ASSERT_EQUAL(row.peak_bytes, 2 * DAO_PLAN_SIZE_MAX + 8);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_write(dao_test_path, &input, row.plan), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_read_lifetimes(dao_test_path, NULL, &again), DAO_OK);
+    CU_ASSERT_EQUAL(again.buffers[2].fixed_offset, dao_plan_offset(row.plan, 2));
+    dao_plan_row_finish(&row);
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&again);
+    dao_plan_input_finish(&input);
+    read_text("id,lower,upper,size,offset\na,0,3,64,64\n", &input);
+    begin(&contest, &input);
+    CU_ASSERT_EQUAL_FATAL(dao_plan_contest_run(&contest, way_of("oracle"), &row), DAO_OK);
+    CU_ASSERT(row.peak_bytes < row.bound_bytes && !row.is_proved);
+    dao_plan_row_finish(&row);
+    dao_plan_contest_finish(&contest);
+    dao_plan_input_finish(&input);
+}
+
 static void wrong_problems_are_refused(void)
 {
     dao_plan_input_t input;
@@ -566,6 +595,7 @@ static CU_TestInfo tests[] = {
     {"plans are verified in their pools", plans_are_verified_in_their_pools},
     {"closed lives overlap where they touch", closed_lives_overlap_where_they_touch},
     {"lives by clocks are placed", lives_by_clocks_are_placed},
+    {"the largest buffers are placed", the_largest_buffers_are_placed},
     {"wrong problems are refused", wrong_problems_are_refused},
     {"ways without memory are refused", ways_without_memory_are_refused},
     {"a written plan is read back", a_written_plan_is_read_back},

@@ -249,8 +249,8 @@ static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
         return DAO_OK;
     }
     dao_status_t status = read_number(reader, COLUMN_OFFSET, out_offset);
-    return status == DAO_OK && *out_offset > DAO_PLAN_SIZE_MAX
-               ? dao_csv_error(&reader->csv, field, "offset is more than %" PRIu64, DAO_PLAN_SIZE_MAX)
+    return status == DAO_OK && *out_offset > DAO_PLAN_TOTAL_MAX
+               ? dao_csv_error(&reader->csv, field, "offset is more than %" PRIu64, DAO_PLAN_TOTAL_MAX)
                : status;
 }
 

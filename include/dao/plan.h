@@ -37,6 +37,9 @@ DAO_BEGIN_DECLS
 /** Most buffers, and most pieces that gaps and a period cut their lives into. */
 #define DAO_PLAN_BUFFER_COUNT_MAX ((uint32_t)1 << 28)
 
+/** Longest period: times beyond it, of lives that go over its end, stay countable. */
+#define DAO_PLAN_PERIOD_MAX ((uint64_t)1 << 62)
+
 #define DAO_PLAN_POOL_COUNT_MAX  64u
 #define DAO_PLAN_CLOCK_COUNT_MAX 256u
 
@@ -85,7 +88,9 @@ typedef struct dao_plan_problem {
     bool is_closed;       /**< lives include their end_time: one that ends when another begins overlaps it */
     uint64_t
         period; /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
-    uint64_t margin; /**< every use ends so much later than it says: frees of threads in no fixed order */
+    uint64_t
+        margin; /**< every use ends so much later than it says: frees of threads in no fixed order; right before a
+                          gap that does not begin the life all bytes count as used */
     uint32_t alignment_bytes; /**< of every offset, a power of two; 0: 1 */
 } dao_plan_problem_t;
 

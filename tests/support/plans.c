@@ -146,8 +146,10 @@ static bool is_in_gap(const dao_plan_problem_t *problem, size_t buffer, uint64_t
     for (size_t i = 0; i < problem->gap_count; i++) {
         const dao_plan_gap_t *gap = &problem->gaps[i];
         bool is_first = gap->begin_time == life->begin_time;
-        uint64_t begin = gap->begin_time + (is_first ? overrun_of(problem, buffer) : extra_of(problem));
-        uint64_t end = gap->end_time == life->end_time ? UINT64_MAX : gap->end_time;
+        bool is_last = gap->end_time == life->end_time;
+        uint64_t delay = is_first ? overrun_of(problem, buffer) : extra_of(problem);
+        uint64_t begin = gap->begin_time + (is_first && is_last ? 0 : delay);
+        uint64_t end = is_last ? UINT64_MAX : gap->end_time;
         bool is_its_byte = gap->high_byte == 0 || (byte >= gap->low_byte && byte < gap->high_byte);
         if (gap->buffer == buffer && is_its_byte && time >= begin && time < end) {
             return true;
