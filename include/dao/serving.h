@@ -123,19 +123,35 @@ DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
 DAO_API dao_status_t dao_iteration_end(dao_place_t place);
 
 #if !defined(__cplusplus) && defined(__GNUC__)
-static inline void dao_iteration_scope_end(const dao_place_t *place)
+/** What DAO_ITERATION() leaves to the end of its block: the iteration's place, and whether it has begun. */
+typedef struct dao_iteration_scope {
+    dao_place_t place;
+    dao_status_t status;
+} dao_iteration_scope_t;
+
+static inline dao_iteration_scope_t dao_iteration_scope_begin(dao_place_t place)
 {
-    (void)dao_iteration_end(*place); /* what can be wrong was answered when it began */
+    dao_iteration_scope_t scope = {place, dao_iteration_begin(place)};
+    return scope;
 }
+
+static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
+{
+    if (scope->status == DAO_OK) {
+        (void)dao_iteration_end(scope->place); /* what can be wrong was answered when it began */
+    }
+}
+
+#define DAO_ITERATION_NAME_OF(line) dao_iteration_scope_##line
+#define DAO_ITERATION_NAME(line)    DAO_ITERATION_NAME_OF(line)
 
 /**
  * Makes what is left of the enclosing block of code an iteration, however it is left: `DAO_ITERATION(place);`, at a place of any
- * type. In C++: `dao::iteration scope(place);`.
+ * type; a line for each place, where there are several. In C++: `dao::iteration scope(place);`.
  */
 #define DAO_ITERATION(place)                                                                                 \
-    __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_place_t dao_iteration_scope =        \
-        dao_place_of(place);                                                                                 \
-    (void)dao_iteration_begin(dao_iteration_scope)
+    __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_iteration_scope_t                    \
+    DAO_ITERATION_NAME(__LINE__) = dao_iteration_scope_begin(dao_place_of(place))
 #endif
 
 /**
