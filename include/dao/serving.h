@@ -260,8 +260,9 @@ typedef struct dao_serving_stats {
     uint64_t
         total_bytes; /**< latest iteration: the arena, and most bytes of its requests beside it; what earlier ones left
                                alive is in neither. With mapped pages: most bytes of its blocks, as others have what is idle */
-    dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
-    dao_iteration_stats_t all;    /**< of all iterations since the start */
+    dao_iteration_stats_t
+        latest; /**< of the latest iteration that has ended; all zero where it was neither recorded nor served */
+    dao_iteration_stats_t all; /**< of all iterations since the start */
 } dao_serving_stats_t;
 
 /**
