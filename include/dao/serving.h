@@ -68,8 +68,10 @@ typedef struct dao_serving_config {
     size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
     dao_plan_method_t method; /**< of the planner, for offsets */
     uint64_t work_limit;      /**< of the planner; 0 is DAO_SERVING_WORK_DEFAULT */
-    bool uses_tags;           /**< the tag of a block is its key, where no other one is set */
-    bool records_time;        /**< wall times, too, for dao_serving_walk() */
+    bool
+        uses_tags; /**< the tag of a block is its key, where no other one is set. Tags are numbers of a process: a plan
+                                   is loaded by one that makes its tags in the same order */
+    bool records_time; /**< wall times, too, for dao_serving_walk() */
     bool defers_frees; /**< frees in an iteration, of blocks of iterations, are carried out at its end */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
