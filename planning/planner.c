@@ -133,6 +133,11 @@ static dao_status_t work(dao_planner_t *planner, uint64_t limit)
     return status == DAO_ERR_STOPPED ? DAO_OK : status;
 }
 
+static dao_status_t was_cancelled(void)
+{
+    return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
+}
+
 dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_is_done)
 {
     if (planner == NULL) {
@@ -146,7 +151,7 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
     }
     dao_status_t status = work(planner, limit);
     if (status == DAO_OK && atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
+        return was_cancelled();
     }
     if (status == DAO_OK && out_is_done != NULL) {
         *out_is_done = is_done(planner);
@@ -160,7 +165,11 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
 static bool do_slice(dao_planner_t *planner)
 {
     dao_status_t status = work(planner, SLICE_WORK);
-    bool has_more = status == DAO_OK && !is_done(planner) && !atomic_load(&planner->is_cancelled);
+    bool is_over = is_done(planner);
+    if (status == DAO_OK && !is_over && atomic_load(&planner->is_cancelled)) {
+        status = was_cancelled();
+    }
+    bool has_more = status == DAO_OK && !is_over;
     if (!has_more) {
         dao_mutex_lock(&planner->lock);
         planner->is_finished = true;
@@ -239,7 +248,7 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
         return dao_error(DAO_ERR_INVALID, "a planner is NULL");
     }
     if (atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
+        return was_cancelled();
     }
     dao_mutex_lock(&planner->lock);
     bool was_started = planner->is_started;
@@ -282,19 +291,12 @@ dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns)
         }
     }
     bool has_ended = has_ended_locked(planner);
-    bool was_started = planner->is_started;
     dao_error_record_t failure = planner->failure;
     dao_mutex_unlock(&planner->lock);
     if (!has_ended) {
         return dao_error(DAO_ERR_NOT_READY, "the planner still works");
     }
-    if (failure.status != DAO_OK) {
-        return dao_error_restore(&failure);
-    }
-    if (was_started && atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
-    }
-    return DAO_OK;
+    return failure.status == DAO_OK ? DAO_OK : dao_error_restore(&failure);
 }
 
 dao_status_t dao_planner_cancel(dao_planner_t *planner)

@@ -336,7 +336,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
  * Waits until work in the background has ended.
  *
  * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
- * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled;
+ * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled before;
  *         DAO_ERR_INVALID for NULL; what ended the work, such as DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any, but for a run of the executor. Waits: yes. Cost: O(1).
