@@ -12,6 +12,9 @@
 
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
+/* A table of starts of this many bytes is of few blocks beside its offsets: most of its pages are never touched. */
+#define SPARSE_BYTES ((size_t)1 << 20)
+
 /* Makes room for more nodes, and chains them as unused ones. */
 static bool nodes_grow(dao_range_t *range)
 {
@@ -49,6 +52,27 @@ dao_status_t dao_range_reserve(dao_range_t *range)
     return DAO_OK;
 }
 
+static size_t starts_bytes(const dao_range_t *range)
+{
+    return (((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1) * sizeof(*range->starts);
+}
+
+static bool starts_create(dao_range_t *range)
+{
+    size_t bytes = starts_bytes(range);
+    range->starts = bytes >= SPARSE_BYTES ? dao_host_map_pages(bytes) : dao_host_calloc(1, bytes);
+    return range->starts != NULL;
+}
+
+static void starts_destroy(dao_range_t *range)
+{
+    if (range->starts == NULL || starts_bytes(range) < SPARSE_BYTES) {
+        dao_host_free(range->starts);
+    } else {
+        dao_host_unmap(range->starts, starts_bytes(range));
+    }
+}
+
 static bool index_create(dao_range_t *range)
 {
     if (!range->config.is_indexed) {
@@ -74,9 +98,7 @@ dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **ou
     range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
     range->base_units = config->base >> UNIT_SHIFT;
     range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
-    range->starts =
-        dao_host_calloc(((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1, sizeof(*range->starts));
-    if (range->starts == NULL || !nodes_grow(range) || !index_create(range)) {
+    if (!starts_create(range) || !nodes_grow(range) || !index_create(range)) {
         dao_range_destroy(range);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
     }
@@ -102,7 +124,7 @@ void dao_range_destroy(dao_range_t *range)
     if (range == NULL) {
         return;
     }
-    dao_host_free(range->starts);
+    starts_destroy(range);
     dao_host_free(range->holds);
     dao_host_free(range->table);
     dao_host_free(range->page_words);
