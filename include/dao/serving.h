@@ -144,6 +144,8 @@ static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
     }
 }
 
+#define dao_iteration_scope_begin(place) dao_iteration_scope_begin(dao_place_of(place))
+
 #define DAO_ITERATION_NAME_OF(line) dao_iteration_scope_##line
 #define DAO_ITERATION_NAME(line)    DAO_ITERATION_NAME_OF(line)
 
@@ -153,7 +155,7 @@ static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
  */
 #define DAO_ITERATION(place)                                                                                 \
     __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_iteration_scope_t                    \
-    DAO_ITERATION_NAME(__LINE__) = dao_iteration_scope_begin(dao_place_of(place))
+    DAO_ITERATION_NAME(__LINE__) = dao_iteration_scope_begin(place)
 #endif
 
 /**
