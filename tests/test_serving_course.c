@@ -141,6 +141,27 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
     }
 }
 
+/* As where a large workspace is tried before a small one. */
+static void a_request_that_fails_is_not_planned(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        must(dao_limit_set(place, 128 * MIB));
+        whole_step();
+        for (int step = 0; step < 6; step++) {
+            void *blocks[BLOCK_COUNT];
+            must(dao_iteration_begin(place));
+            take_all(blocks, MIB);
+            CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
+            give_from(blocks, 0);
+            must(dao_iteration_end(place));
+            CU_ASSERT_TRUE(serving_now().plan_bytes <= (BLOCK_COUNT + 1) * MIB);
+            CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        }
+        end();
+    }
+}
+
 typedef struct text {
     char bytes[TEXT_BYTES];
     size_t length;
@@ -213,6 +234,7 @@ static CU_TestInfo tests[] = {
     {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
     {"a step without a plan is not the last to be learnt",
      a_step_without_a_plan_is_not_the_last_to_be_learnt},
+    {"a request that fails is not planned", a_request_that_fails_is_not_planned},
     {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
     {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
     {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
