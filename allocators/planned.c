@@ -505,14 +505,30 @@ dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hol
                                 : dao_ledger_check_free(&planned->arena.ledger, status, address);
 }
 
+/* Makes room for one more free that is put off; without memory for it, it is carried out at once. */
+static bool put_off_reserve(dao_planned_t *planned)
+{
+    if (planned->put_off_count < planned->put_off_capacity) {
+        return true;
+    }
+    size_t capacity = 2 * planned->put_off_capacity;
+    dao_put_off_t *larger = dao_host_realloc(planned->put_off, capacity, sizeof(*larger));
+    if (larger != NULL) {
+        planned->put_off = larger;
+        planned->put_off_capacity = capacity;
+    }
+    return larger != NULL;
+}
+
 /* Puts a free off to the end of the iteration; tells whether it did, or has refused it. */
 static bool puts_off(dao_planned_t *planned, void *address, const dao_hold_t *hold, dao_status_t *out_status)
 {
     dao_spin_lock(&planned->lock);
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     bool is_double = entry != NULL && (entry->word & ITEM_PUT_OFF) != 0;
-    bool is_put_off = entry != NULL && !is_double && planned->put_off_count < planned->put_off_capacity &&
-                      atomic_load_explicit(&planned->is_open, memory_order_relaxed);
+    bool is_put_off = entry != NULL && !is_double &&
+                      atomic_load_explicit(&planned->is_open, memory_order_relaxed) &&
+                      put_off_reserve(planned);
     if (is_put_off) {
         entry->word |= ITEM_PUT_OFF;
         planned->put_off[planned->put_off_count++] =

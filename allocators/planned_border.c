@@ -501,7 +501,7 @@ static bool judge(dao_planned_t *planned)
     uint64_t other_count = counts->request_count - counts->hit_count;
     bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
                    course->beside_bytes <= planned->arena.segment.size_bytes / GOOD_PART_BYTES;
-    bool lacks_arena = planned->served.script != NULL && !dao_planned_has_arena(planned);
+    bool lacks_arena = planned->served.arena_bytes > 0 && !dao_planned_has_arena(planned);
     return !(is_served && is_good) && !lacks_arena && !has_stopped(planned, 0) && is_recorded(planned) &&
            planned->learning == NULL && planned->number >= course->next_learn;
 }

@@ -21,11 +21,15 @@
 /* Work of a slice in the background: about a millisecond. */
 #define SLICE_WORK 20000u
 
+/* Methods work in stretches of so many steps, whoever asks for how many: what is begun and taken up again costs steps, too, so
+   that stretches at the same places are what makes the same plans of all slices. */
+#define STRETCH_WORK 4096u
+
 struct dao_planner {
     dao_planner_config_t config;
     dao_plan_portfolio_t *portfolio; /* whoever works */
-    uint64_t work;                   /* so far, of whoever works */
-    bool has_plan;                   /* whoever works has published one */
+    dao_plan_meter_t meter; /* whoever works: all work so far, up to the end of the stretch at hand */
+    bool has_plan;          /* whoever works has published one */
     _Atomic bool is_cancelled;
     dao_thread_t thread;
     dao_mutex_t lock;
@@ -86,16 +90,15 @@ static bool is_limited(const dao_planner_t *planner)
 
 static bool is_limit_reached(const dao_planner_t *planner)
 {
-    return is_limited(planner) && planner->work >= planner->config.work_limit;
+    return is_limited(planner) && planner->meter.used >= planner->config.work_limit;
 }
 
-/* Of a slice that is to take so much, or 0: until there is a plan. */
-static uint64_t slice_limit(const dao_planner_t *planner, uint64_t asked)
+/* Ends the stretch at hand where the limit is. */
+static void limit_stretch(dao_planner_t *planner)
 {
-    uint64_t most = asked == 0 ? UINT64_MAX : asked;
-    uint64_t left =
-        planner->config.work_limit > planner->work ? planner->config.work_limit - planner->work : 0;
-    return is_limited(planner) && left < most ? left : most;
+    if (is_limited(planner) && planner->config.work_limit < planner->meter.limit) {
+        planner->meter.limit = planner->config.work_limit;
+    }
 }
 
 static bool is_done(const dao_planner_t *planner)
@@ -112,25 +115,35 @@ static void publish(dao_planner_t *planner, dao_plan_t *plan)
     dao_plan_release(before);
 }
 
-/* Works so much, or for 0 until there is a plan, publishing what is found. That it was cancelled is no failure. */
-static dao_status_t work(dao_planner_t *planner, uint64_t limit)
+/* Works for so many steps and to the end of a stretch, or for 0 until there is a plan, publishing what is found. That it was
+   cancelled is no failure. */
+static dao_status_t work(dao_planner_t *planner, uint64_t asked)
 {
-    dao_plan_meter_t meter = {.limit = slice_limit(planner, limit), .is_cancelled = &planner->is_cancelled};
-    bool is_enough = limit == 0 && planner->has_plan;
+    dao_plan_meter_t *meter = &planner->meter;
+    uint64_t used_before = meter->used;
+    bool is_enough = asked == 0 && planner->has_plan;
     dao_status_t status = DAO_OK;
-    while (status == DAO_OK && !is_enough && dao_plan_meter_has(&meter) &&
-           !dao_plan_portfolio_is_done(planner->portfolio)) {
+    while (status == DAO_OK && !is_enough && !is_done(planner) && !dao_plan_meter_is_cancelled(meter)) {
         dao_plan_t *plan = NULL;
-        status = dao_plan_portfolio_step(planner->portfolio, &meter, &plan);
+        if (meter->used >= meter->limit) {
+            meter->limit = meter->used + STRETCH_WORK;
+            limit_stretch(planner);
+        }
+        status = dao_plan_portfolio_step(planner->portfolio, meter, &plan);
         if (plan != NULL) {
             publish(planner, plan);
             planner->has_plan = true;
-            meter.limit = slice_limit(planner, limit);
-            is_enough = limit == 0;
+            limit_stretch(planner);
         }
+        is_enough = asked == 0 ? planner->has_plan
+                               : meter->used >= meter->limit && meter->used - used_before >= asked;
     }
-    planner->work += meter.used;
     return status == DAO_ERR_STOPPED ? DAO_OK : status;
+}
+
+static dao_status_t was_cancelled(void)
+{
+    return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
 }
 
 dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_is_done)
@@ -146,7 +159,7 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
     }
     dao_status_t status = work(planner, limit);
     if (status == DAO_OK && atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
+        return was_cancelled();
     }
     if (status == DAO_OK && out_is_done != NULL) {
         *out_is_done = is_done(planner);
@@ -160,7 +173,11 @@ dao_status_t dao_planner_work(dao_planner_t *planner, uint64_t limit, bool *out_
 static bool do_slice(dao_planner_t *planner)
 {
     dao_status_t status = work(planner, SLICE_WORK);
-    bool has_more = status == DAO_OK && !is_done(planner) && !atomic_load(&planner->is_cancelled);
+    bool is_over = is_done(planner);
+    if (status == DAO_OK && !is_over && atomic_load(&planner->is_cancelled)) {
+        status = was_cancelled();
+    }
+    bool has_more = status == DAO_OK && !is_over;
     if (!has_more) {
         dao_mutex_lock(&planner->lock);
         planner->is_finished = true;
@@ -239,7 +256,7 @@ dao_status_t dao_planner_start(dao_planner_t *planner)
         return dao_error(DAO_ERR_INVALID, "a planner is NULL");
     }
     if (atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
+        return was_cancelled();
     }
     dao_mutex_lock(&planner->lock);
     bool was_started = planner->is_started;
@@ -282,19 +299,12 @@ dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns)
         }
     }
     bool has_ended = has_ended_locked(planner);
-    bool was_started = planner->is_started;
     dao_error_record_t failure = planner->failure;
     dao_mutex_unlock(&planner->lock);
     if (!has_ended) {
         return dao_error(DAO_ERR_NOT_READY, "the planner still works");
     }
-    if (failure.status != DAO_OK) {
-        return dao_error_restore(&failure);
-    }
-    if (was_started && atomic_load(&planner->is_cancelled)) {
-        return dao_error(DAO_ERR_STOPPED, "the planner was cancelled");
-    }
-    return DAO_OK;
+    return failure.status == DAO_OK ? DAO_OK : dao_error_restore(&failure);
 }
 
 dao_status_t dao_planner_cancel(dao_planner_t *planner)
@@ -339,6 +349,7 @@ dao_status_t dao_planner_create(const dao_plan_problem_t *problem, const dao_pla
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a planner");
     }
     planner->config = *config;
+    planner->meter.is_cancelled = &planner->is_cancelled;
     dao_mutex_init(&planner->lock, DAO_RANK_LEAF);
     dao_cond_init(&planner->has_ended);
     dao_status_t status = dao_plan_portfolio_create(problem, config, &planner->portfolio);

@@ -486,6 +486,8 @@ static void runtime_settle(dao_runtime_t *runtime)
         dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 " at shutdown: %s", runtime->device_index,
                 dao_last_message());
     }
+    dao_serving_settle(runtime->device_memory);
+    dao_serving_settle(runtime->pinned_memory);
     dao_runtime_drain_all(runtime);
     dao_pinned_drain(runtime->pinned_memory);
 }
@@ -494,6 +496,7 @@ static void runtime_settle(dao_runtime_t *runtime)
 static uint64_t stop(void)
 {
     dao_core_t *core = atomic_load(&dao_started.core);
+    dao_allocator_t *host_memory = atomic_load(&core->host_memory);
     dao_runtime_t *runtimes[DAO_DEVICE_COUNT_MAX];
     int32_t runtime_count = 0;
     for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
@@ -504,6 +507,9 @@ static uint64_t stop(void)
     }
     started_clear(); /* before anything is logged: the callback may call the library */
     dao_pressure_clear();
+    if (host_memory != NULL) {
+        dao_serving_settle(host_memory);
+    }
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
     }

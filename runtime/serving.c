@@ -144,6 +144,22 @@ dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *con
                                                    : dao_planned_create(&planned, *allocator, allocator);
 }
 
+/* Gives the allocator that serves from plans in front of a place's own, or NULL. */
+static dao_allocator_t *planned_of(dao_allocator_t *allocator)
+{
+    allocator = dao_ordered_behind(allocator);
+    allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
+    return dao_is_planned(allocator) ? allocator : NULL;
+}
+
+void dao_serving_settle(dao_allocator_t *allocator)
+{
+    dao_allocator_t *planned = planned_of(allocator);
+    if (planned != NULL) {
+        dao_planned_enable(planned, false);
+    }
+}
+
 /* ---- calls ---- */
 
 /* Gives the allocator that serves a place from plans, starting the place if need be; NULL where there is none. */
@@ -160,9 +176,7 @@ static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
     if (status != DAO_OK) {
         return status;
     }
-    allocator = dao_ordered_behind(allocator);
-    allocator = dao_is_hardened(allocator) ? dao_hardened_inner(allocator) : allocator;
-    *out_planned = dao_is_planned(allocator) ? allocator : NULL;
+    *out_planned = planned_of(allocator);
     return DAO_OK;
 }
 

@@ -19,4 +19,7 @@ DAO_NODISCARD dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving
                                             const dao_serving_config_t *defaults, dao_holds_t *holds,
                                             dao_allocator_t **allocator);
 
+/* Ends what is under way at a place that is about to stop: frees that were put off are carried out. */
+void dao_serving_settle(dao_allocator_t *allocator);
+
 #endif

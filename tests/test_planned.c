@@ -587,36 +587,6 @@ static void counts_of_steps_rule_when_a_plan_serves(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
-/* Learns equal steps, which are stable only after 20; they serve from step `first_served` on. */
-static void learn_until(uint32_t max_count, uint32_t stop_iteration, uint32_t first_served)
-{
-    end();
-    begin_with(&(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
-                                       .allocation_count = 1000,
-                                       .stable_count = 20,
-                                       .max_count = max_count,
-                                       .stop_iteration = stop_iteration});
-    for (uint32_t step = 1; step < first_served; step++) {
-        whole_step(false);
-        CU_ASSERT_EQUAL(serving_now().learn_count, step);
-        CU_ASSERT_FALSE(serving_now().is_serving);
-    }
-    whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().learn_count, first_served - 1);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
-}
-
-static void every_step_counts_until_a_plan_serves(void)
-{
-    learn_until(9, 0, 11);
-    learn_until(0, 0, 23); /* the first is new, and more than 20 change nothing */
-}
-
-static void what_was_learnt_serves_once_nothing_more_is(void)
-{
-    learn_until(0, 7, 7);
-}
-
 static void frees_are_put_off_to_the_end(void)
 {
     end();
@@ -678,34 +648,6 @@ static void a_saved_plan_serves_the_first_step(void)
     CU_ASSERT_EQUAL(dao_planned_save(allocator, text_add, &again), DAO_OK);
     CU_ASSERT_EQUAL(text.length, again.length);
     CU_ASSERT_EQUAL(memcmp(text.bytes, again.bytes, text.length), 0);
-}
-
-/* Steps of layers, of which the first block of the second stays: its place is handed out first by bins that are new. */
-static void a_block_that_stays_costs_its_bin_no_other_place(void)
-{
-    static text_t text;
-    void *kept[LAYER_COUNT], *front = NULL;
-    text.length = 0;
-    end();
-    begin_with(&(dao_serving_config_t){.mode = DAO_SERVING_BINS, .allocation_count = 1000});
-    for (int step = 0; step < 3; step++) {
-        step_begin();
-        for (uint32_t i = 0; i < LAYER_COUNT; i++) {
-            kept[i] = take(MIB);
-        }
-        for (uint32_t i = step == 1; i < LAYER_COUNT; i++) {
-            give(kept[i]);
-        }
-        step_end();
-        if (step == 1) {
-            CU_ASSERT_EQUAL(dao_planned_save(allocator, text_add, &text), DAO_OK);
-            CU_ASSERT_EQUAL(dao_planned_load(allocator, text.bytes, text.length), DAO_OK);
-            front = kept[0];
-        }
-    }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, LAYER_COUNT - 1);
-    CU_ASSERT_EQUAL(serving_now().latest.missed_count, 1);
-    give(front);
 }
 
 static void a_damaged_plan_is_refused(void)
@@ -862,13 +804,10 @@ static CU_TestInfo tests[] = {
     {"requests pass by while it is disabled", requests_pass_by_while_it_is_disabled},
     {"a plan that nobody keeps to is given up", a_plan_that_nobody_keeps_to_is_given_up},
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
-    {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
-    {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
     {"frees are put off to the end", frees_are_put_off_to_the_end},
     {"a step larger than its room is learnt the next time",
      a_step_larger_than_its_room_is_learnt_the_next_time},
     {"a saved plan serves the first step", a_saved_plan_serves_the_first_step},
-    {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
     {"a damaged plan is refused", a_damaged_plan_is_refused},
     {"random deviations never overlap", random_deviations_never_overlap},
     {"every failing allocation is survived", every_failing_allocation_is_survived},

@@ -249,9 +249,11 @@ static dao_plan_t *plan_after(uint64_t work, uint64_t slice)
 
 static void the_same_work_gives_the_same_plan(void)
 {
+    static const uint64_t slices[] = {60000, 1, 5000, 777, 100};
     for (uint64_t seed = 1; seed <= 5; seed++) {
         make_hard(seed);
-        dao_plan_t *left = plan_after(60000, 60000), *right = plan_after(60000, 60000);
+        uint64_t work = 20000 * seed;
+        dao_plan_t *left = plan_after(work, UINT64_MAX), *right = plan_after(work, slices[seed - 1]);
         CU_ASSERT_EQUAL(memcmp(dao_plan_offsets(left), dao_plan_offsets(right),
                                plan.problem.buffer_count * sizeof(uint64_t)),
                         0);

@@ -132,6 +132,9 @@ static void a_thread_works_to_the_limit(void)
     }
     CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_OK);
     CU_ASSERT(peak_of(planner) <= peak_bytes);
+    CU_ASSERT_EQUAL(peak_of(planner), peak_in_the_foreground(&config));
+    CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK); /* too late: it was done */
+    CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_OK);
     dao_planner_destroy(planner);
 }
 
@@ -145,7 +148,7 @@ static void the_programs_executor_works(void)
     CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
     CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_OK);
-    CU_ASSERT(peak_of(planner) <= peak_in_the_foreground(&(dao_planner_config_t){.work_limit = 1000}));
+    CU_ASSERT_EQUAL(peak_of(planner), peak_in_the_foreground(&(dao_planner_config_t){.work_limit = 100000}));
     dao_planner_destroy(planner);
     pool_end(&pool);
 }
@@ -186,7 +189,8 @@ static void a_cancel_ends_the_work_at_any_moment(void)
         CU_ASSERT(early == DAO_ERR_NOT_READY || early == DAO_OK);
         if (round % 4 < 2) { /* else the end cancels */
             CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
-            CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_ERR_STOPPED);
+            dao_status_t status = dao_planner_wait(planner, UINT64_MAX); /* it may have been done before */
+            CU_ASSERT(status == DAO_OK || (early == DAO_ERR_NOT_READY && status == DAO_ERR_STOPPED));
         }
         if (round % 8 < 4) {
             (void)peak_of(planner);

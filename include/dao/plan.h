@@ -11,8 +11,8 @@
  *     dao_planner_best(planner, &plan);                 at any moment: the best plan so far
  *     dao_planner_destroy(planner);                     plans that were handed out stay
  *
- * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem, settings and work
- * give the same plans. Nothing here needs dao_init().
+ * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem and settings, which
+ * may limit it, give the same plans, after the same work, in whatever slices and on whatever thread. Nothing here needs dao_init().
  */
 #ifndef DAO_PLAN_H
 #define DAO_PLAN_H
@@ -309,8 +309,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_create(const dao_plan_problem_t *
 /**
  * Works in the calling thread.
  *
- * @param work         Steps; 0: until there is a plan. A step takes some 5 to 50 ns. What cannot be taken up again halfway, such as
- *                     sorting all buffers once, may exceed it; a cancellation ends that, too.
+ * @param work         Steps, at least some 4096 at a time; 0: until there is a plan. A step takes some 5 to 50 ns. What cannot be
+ *                     taken up again halfway, such as sorting all buffers once, may exceed it; a cancellation ends that, too.
  * @param out_is_done  May be NULL. True: the bound is met, the limit of work is reached, or nothing helps any more.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is seen only when lives are laid side by side: fixed buffers that share
  *         bytes, one that gaps leave nothing of, too many pieces; DAO_ERR_BUSY for a planner that was started;
@@ -336,7 +336,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
  * Waits until work in the background has ended.
  *
  * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
- * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled;
+ * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled before;
  *         DAO_ERR_INVALID for NULL; what ended the work, such as DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any, but for a run of the executor. Waits: yes. Cost: O(1).

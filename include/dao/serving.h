@@ -70,7 +70,7 @@ typedef struct dao_serving_config {
     uint64_t work_limit;      /**< of the planner; 0 is DAO_SERVING_WORK_DEFAULT */
     bool uses_tags;           /**< the tag of a block is its key, where no other one is set */
     bool records_time;        /**< wall times, too, for dao_serving_walk() */
-    bool defers_frees;        /**< frees in an iteration are carried out at its end */
+    bool defers_frees; /**< frees in an iteration, of blocks of iterations, are carried out at its end */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
 } dao_serving_config_t;

@@ -1,0 +1,199 @@
+/* When a plan is made and when it serves, at each kind of place: settings of iterations, first ones in which there is nothing to be
+   planned, blocks that outlive the plan that they came from, frees that are put off. */
+#include <dao/dao.h>
+
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+enum { BLOCK_COUNT = 20, TEXT_BYTES = 1 << 14 };
+
+static const dao_place_t places[] = {
+    {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
+
+#define PLACE_COUNT (sizeof(places) / sizeof(places[0]))
+
+static dao_place_t place;
+
+static void must(dao_status_t status)
+{
+    CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
+}
+
+static void begin_at(size_t index, const dao_serving_config_t *serving)
+{
+    dao_place_config_t config = {.serving = *serving};
+    place = places[index];
+    must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 256 * MIB}}));
+    must(dao_place_configure(place, &config));
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(dao_used(place), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static dao_serving_stats_t serving_now(void)
+{
+    dao_serving_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_serving_stats_get(place, &stats), DAO_OK);
+    return stats;
+}
+
+static void take_all(void *blocks[BLOCK_COUNT], size_t size_bytes)
+{
+    for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
+        blocks[i] = dao_alloc(place, size_bytes);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(blocks[i]);
+    }
+}
+
+static void give_from(void *blocks[BLOCK_COUNT], uint32_t first)
+{
+    for (uint32_t i = first; i < BLOCK_COUNT; i++) {
+        must(dao_free(place, blocks[i]));
+    }
+}
+
+static void whole_step(void)
+{
+    void *blocks[BLOCK_COUNT];
+    DAO_ITERATION(place);
+    take_all(blocks, MIB);
+    give_from(blocks, 0);
+}
+
+/* ---- sentences ---- */
+
+/* Learns equal steps, which are stable only after 20; they serve from step `first_served` on. */
+static void learn_until(uint32_t max_count, uint32_t stop_iteration, uint32_t first_served)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
+                                            .stable_count = 20,
+                                            .max_count = max_count,
+                                            .stop_iteration = stop_iteration});
+        for (uint32_t step = 1; step < first_served; step++) {
+            whole_step();
+            CU_ASSERT_EQUAL(serving_now().learn_count, step);
+            CU_ASSERT_FALSE(serving_now().is_serving);
+        }
+        whole_step();
+        CU_ASSERT_EQUAL(serving_now().learn_count, first_served - 1);
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        end();
+    }
+}
+
+static void every_step_counts_until_a_plan_serves(void)
+{
+    learn_until(9, 0, 11);
+    learn_until(0, 0, 23); /* the first is new, and more than 20 change nothing */
+}
+
+static void what_was_learnt_serves_once_nothing_more_is(void)
+{
+    learn_until(0, 7, 7);
+}
+
+/* The first step makes what all others use: nothing of it can be planned. */
+static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        void *weights[BLOCK_COUNT];
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        must(dao_iteration_begin(place));
+        take_all(weights, MIB);
+        must(dao_iteration_end(place));
+        whole_step();
+        CU_ASSERT_EQUAL(serving_now().plan_bytes, 0);
+        whole_step();
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        give_from(weights, 0);
+        end();
+    }
+}
+
+typedef struct text {
+    char bytes[TEXT_BYTES];
+    size_t length;
+} text_t;
+
+static dao_status_t text_add(const char *line, size_t length, void *user)
+{
+    text_t *text = user;
+    CU_ASSERT_FATAL(text->length + length <= sizeof(text->bytes));
+    memcpy(text->bytes + text->length, line, length);
+    text->length += length;
+    return DAO_OK;
+}
+
+/* Its place is the first that bins which are new hand out. */
+static void a_block_that_stays_costs_its_bin_no_other_place(void)
+{
+    static text_t text;
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        void *blocks[BLOCK_COUNT];
+        text.length = 0;
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+        whole_step();
+        must(dao_iteration_begin(place));
+        take_all(blocks, MIB);
+        give_from(blocks, 1);
+        must(dao_iteration_end(place));
+        must(dao_serving_save(place, text_add, &text));
+        must(dao_serving_load(place, text.bytes, text.length));
+        whole_step();
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT - 1);
+        CU_ASSERT_EQUAL(serving_now().latest.missed_count, 1);
+        must(dao_free(place, blocks[0]));
+        end();
+    }
+}
+
+static void more_frees_are_put_off_than_there_was_room_for(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        void *blocks[BLOCK_COUNT];
+        begin_at(i, &(dao_serving_config_t){
+                        .mode = DAO_SERVING_OFFSETS, .allocation_count = 1, .defers_frees = true});
+        must(dao_iteration_begin(place));
+        take_all(blocks, MIB);
+        size_t used_bytes = dao_used(place);
+        give_from(blocks, 0);
+        CU_ASSERT_EQUAL(dao_used(place), used_bytes);
+        must(dao_iteration_end(place));
+        end();
+    }
+}
+
+static void frees_that_were_put_off_are_no_leaks(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        void *blocks[BLOCK_COUNT];
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .defers_frees = true});
+        must(dao_iteration_begin(place));
+        take_all(blocks, MIB);
+        give_from(blocks, 0);
+        CU_ASSERT_TRUE(dao_used(place) > 0);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* within the iteration */
+    }
+}
+
+static CU_TestInfo tests[] = {
+    {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
+    {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
+    {"a step without a plan is not the last to be learnt",
+     a_step_without_a_plan_is_not_the_last_to_be_learnt},
+    {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
+    {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
+    {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"the course of serving", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
