@@ -548,6 +548,7 @@ static void requests_pass_by_while_it_is_disabled(void)
     step_end();
     whole_step(false);
     CU_ASSERT_EQUAL(serving_now().all.hit_count, 0);
+    CU_ASSERT_EQUAL(serving_now().latest.request_count, 0); /* not those of the step before */
     dao_planned_enable(allocator, true);
     whole_step(false);
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
