@@ -541,6 +541,9 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
         planned->stats.iteration_count++;
         if (atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
             learning = iteration_close(planned);
+        } else { /* it passed by, or does since its middle */
+            planned->stats.latest = (dao_iteration_stats_t){0};
+            planned->stats.bound_bytes = planned->stats.total_bytes = 0;
         }
     }
     dao_planned_border_unlock(planned);

@@ -124,12 +124,12 @@ expect 2 '--rounds: "0" is no number from 1' bench alloc --rounds 0
 expect 2 '--percent: "99" is no number from 100' bench alloc --percent 99
 expect 2 "without --check" bench alloc --percent 120 --check
 expect 2 "--percent is for speed: without --figures memory" bench alloc --percent 120 --figures memory
-expect 0 "good_fit" bench alloc --trace a2 --figures speed --strategy good_fit --rounds 1 --percent 120
+expect 0 "good_fit" bench alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --percent 120
 expect 2 "--seed: \"-1\" is no number" bench alloc --seed -1
 expect 2 "--seeds: \"17\" is no number from 1 to 16" bench alloc --seeds 17
 expect 2 "--threads: \"1\" is no number from 2" bench alloc --threads 1
 expect 2 "--threads takes figures of its own" bench alloc --threads 2 --check
-expect 0 '"threads_scaling"' bench alloc --trace a1 --strategy glibc --threads 2 --json
+expect 0 '"threads_scaling"' bench alloc --trace a1 --strategy good_fit --threads 2 --json
 expect 1 "No such file" bench alloc --trace torch:none --torch-steps "$folder"
 expect 0 "glibc" bench alloc --trace a1 --figures speed --strategy glibc --rounds 1
 expect 0 '"good_fit"' bench alloc --trace a1 --figures speed --strategy good_fit --rounds 1 --json
@@ -282,7 +282,7 @@ expect 2 "is no range of capacities" simulate "$gpt" --sweep 90..20
 expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
 expect 2 "leave --json out" simulate "$gpt" --explain --json
-expect 1 "needs" simulate "$gpt" --capacity 1MB
+expect 1 "needs" simulate "$small_step" --capacity 1MB
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
 expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB

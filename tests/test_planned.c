@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "tests/contract/allocator_contract.h"
 #include "tests/support/heap_backend.h"
+#include "tests/support/sanitizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -547,6 +548,7 @@ static void requests_pass_by_while_it_is_disabled(void)
     step_end();
     whole_step(false);
     CU_ASSERT_EQUAL(serving_now().all.hit_count, 0);
+    CU_ASSERT_EQUAL(serving_now().latest.request_count, 0); /* not those of the step before */
     dao_planned_enable(allocator, true);
     whole_step(false);
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
@@ -673,7 +675,7 @@ static void a_damaged_plan_is_refused(void)
 
 /* ---- random deviations, against a model ---- */
 
-enum { MODEL_LIVE_MAX = 64 };
+enum { MODEL_LIVE_MAX = 64, MODEL_STEP_COUNT = 15 + TEST_ROUNDS(45) };
 
 typedef struct model_block {
     char *address;
@@ -740,7 +742,7 @@ static void random_deviations_never_overlap(void)
 {
     uint64_t seed = dao_test_seed("deviations", 41);
     model_t model = {0};
-    for (int step = 0; step < 60; step++) {
+    for (int step = 0; step < MODEL_STEP_COUNT; step++) {
         model_step(&model, &seed, step % 3 == 0 ? 0 : step % 3 == 1 ? 5 : 50);
         bool is_recorded = serving_now().given_up_count == 0; /* else it rests, and knows of fewer */
         CU_ASSERT_TRUE(!is_recorded || dao_planned_of(allocator)->live_bytes == model.live_bytes);

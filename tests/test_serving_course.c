@@ -66,6 +66,32 @@ static void whole_step(void)
 
 /* ---- sentences ---- */
 
+static void a_block_of_code_is_an_iteration_at_several_places(void)
+{
+    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
+    begin_at(0, &config.serving);
+    must(dao_place_configure(dao_device_place(0), &config));
+    for (uint64_t step = 1; step <= 3; step++) {
+        dao_serving_stats_t stats;
+        {
+            DAO_ITERATION(place);
+            DAO_ITERATION(dao_device_place(0));
+            {
+                DAO_ITERATION(place); /* a part of it */
+            }
+            CU_ASSERT_EQUAL(dao_serving_reset(place), DAO_ERR_BUSY);
+        }
+        must(dao_serving_stats_get(dao_device_place(0), &stats));
+        CU_ASSERT_EQUAL(stats.iteration_count, step);
+        CU_ASSERT_EQUAL(serving_now().iteration_count, step);
+    }
+    {
+        DAO_ITERATION(dao_device_place(99)); /* never begins, and ends none */
+    }
+    CU_ASSERT_EQUAL(serving_now().iteration_count, 3);
+    end();
+}
+
 /* Learns equal steps, which are stable only after 20; they serve from step `first_served` on. */
 static void learn_until(uint32_t max_count, uint32_t stop_iteration, uint32_t first_served)
 {
@@ -182,6 +208,7 @@ static void frees_that_were_put_off_are_no_leaks(void)
 }
 
 static CU_TestInfo tests[] = {
+    {"a block of code is an iteration at several places", a_block_of_code_is_an_iteration_at_several_places},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
     {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
     {"a step without a plan is not the last to be learnt",

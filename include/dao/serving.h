@@ -68,8 +68,10 @@ typedef struct dao_serving_config {
     size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
     dao_plan_method_t method; /**< of the planner, for offsets */
     uint64_t work_limit;      /**< of the planner; 0 is DAO_SERVING_WORK_DEFAULT */
-    bool uses_tags;           /**< the tag of a block is its key, where no other one is set */
-    bool records_time;        /**< wall times, too, for dao_serving_walk() */
+    bool
+        uses_tags; /**< the tag of a block is its key, where no other one is set. Tags are numbers of a process: a plan
+                                   is loaded by one that makes its tags in the same order */
+    bool records_time; /**< wall times, too, for dao_serving_walk() */
     bool defers_frees; /**< frees in an iteration, of blocks of iterations, are carried out at its end */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
@@ -123,19 +125,37 @@ DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
 DAO_API dao_status_t dao_iteration_end(dao_place_t place);
 
 #if !defined(__cplusplus) && defined(__GNUC__)
-static inline void dao_iteration_scope_end(const dao_place_t *place)
+/** What DAO_ITERATION() leaves to the end of its block: the iteration's place, and whether it has begun. */
+typedef struct dao_iteration_scope {
+    dao_place_t place;
+    dao_status_t status;
+} dao_iteration_scope_t;
+
+static inline dao_iteration_scope_t dao_iteration_scope_begin(dao_place_t place)
 {
-    (void)dao_iteration_end(*place); /* what can be wrong was answered when it began */
+    dao_iteration_scope_t scope = {place, dao_iteration_begin(place)};
+    return scope;
 }
+
+static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
+{
+    if (scope->status == DAO_OK) {
+        (void)dao_iteration_end(scope->place); /* what can be wrong was answered when it began */
+    }
+}
+
+#define dao_iteration_scope_begin(place) dao_iteration_scope_begin(dao_place_of(place))
+
+#define DAO_ITERATION_NAME_OF(line) dao_iteration_scope_##line
+#define DAO_ITERATION_NAME(line)    DAO_ITERATION_NAME_OF(line)
 
 /**
  * Makes what is left of the enclosing block of code an iteration, however it is left: `DAO_ITERATION(place);`, at a place of any
- * type. In C++: `dao::iteration scope(place);`.
+ * type; a line for each place, where there are several. In C++: `dao::iteration scope(place);`.
  */
 #define DAO_ITERATION(place)                                                                                 \
-    __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_place_t dao_iteration_scope =        \
-        dao_place_of(place);                                                                                 \
-    (void)dao_iteration_begin(dao_iteration_scope)
+    __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_iteration_scope_t                    \
+    DAO_ITERATION_NAME(__LINE__) = dao_iteration_scope_begin(place)
 #endif
 
 /**
@@ -244,8 +264,9 @@ typedef struct dao_serving_stats {
     uint64_t
         total_bytes; /**< latest iteration: the arena, and most bytes of its requests beside it; what earlier ones left
                                alive is in neither. With mapped pages: most bytes of its blocks, as others have what is idle */
-    dao_iteration_stats_t latest; /**< of the latest iteration that has ended */
-    dao_iteration_stats_t all;    /**< of all iterations since the start */
+    dao_iteration_stats_t
+        latest; /**< of the latest iteration that has ended; all zero where it was neither recorded nor served */
+    dao_iteration_stats_t all; /**< of all iterations since the start */
 } dao_serving_stats_t;
 
 /**

@@ -10,6 +10,7 @@
 #include "tests/support/device_bytes.h"
 #include "tests/support/gate.h"
 #include "tests/support/portion.h"
+#include "tests/support/sanitizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -699,7 +700,7 @@ static void any_call_may_fail_and_the_device_be_lost(void)
 
 #define THREAD_COUNT 3
 #define LIVE_COUNT   8
-#define ROUND_COUNT  250
+#define ROUND_COUNT  TEST_ROUNDS(250)
 
 typedef struct live {
     unsigned char *block;
