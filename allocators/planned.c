@@ -77,6 +77,7 @@ typedef struct ask {
     bool is_astray;      /* so is its iteration */
     bool is_guest;       /* it may lie in the arena for as long as it lives */
     bool is_passing;     /* it is known to be gone before its iteration ends */
+    bool has_grown;      /* the place has grown for it */
 } ask_t;
 
 /* ---- who a tracked block is ---- */
@@ -390,7 +391,11 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
 /* Serves from the arena: DAO_ERR_LIMIT or DAO_ERR_BUSY where it does not. */
 static dao_status_t take_in_arena(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
-    if (planned->served.script == NULL || !dao_planned_has_arena(planned)) {
+    if (!dao_planned_has_arena(planned)) {
+        return DAO_ERR_LIMIT;
+    }
+    if (planned->served.script == NULL) { /* the plan was given up: what it leaves is for all */
+        ask->is_beside_block = ask->is_astray = ask->is_guest = planned->arena.segment.range != NULL;
         return DAO_ERR_LIMIT;
     }
     dao_status_t status = planned->served.bins != NULL ? take_bin(planned, ask, out_grant)
@@ -419,7 +424,7 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
 
 /* Serves a request beside an arena that is a block so that the place grows late, and by no more than the block needs. What must
    not keep a draining arena from being empty is never in it. */
-static dao_status_t take_sparingly(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+static dao_status_t take_sparingly(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_allocator_t *inner = planned->inner;
     dao_status_t status =
@@ -432,11 +437,15 @@ static dao_status_t take_sparingly(dao_planned_t *planned, const ask_t *ask, dao
         status = inner->ops->alloc_within(inner, ask->request, room_bytes, out_grant);
         status = status == DAO_OK || !ask->is_guest ? status : take_rest(planned, ask, out_grant);
     }
-    return status == DAO_OK ? DAO_OK : inner->ops->alloc_within(inner, ask->request, UINT64_MAX, out_grant);
+    if (status != DAO_OK) {
+        status = inner->ops->alloc_within(inner, ask->request, UINT64_MAX, out_grant);
+        ask->has_grown = status == DAO_OK;
+    }
+    return status;
 }
 
 /* Serves what got no place in the arena; where there is nothing else, from what is free in it. */
-static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+static dao_status_t take_beside(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     bool is_sparing = ask->is_beside_block && planned->inner->ops->alloc_within != NULL;
     dao_status_t status = is_sparing ? take_sparingly(planned, ask, out_grant) : DAO_ERR_LIMIT;
@@ -452,6 +461,7 @@ static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_bl
     if (status == DAO_OK) {
         dao_spin_lock(&planned->lock);
         track(planned, ask, out_grant->address);
+        planned->has_grown |= ask->has_grown;
         dao_spin_unlock(&planned->lock);
     } else {
         ask_drop(planned, ask);

@@ -211,6 +211,16 @@ static void usual_note(dao_planned_t *planned)
     }
 }
 
+bool dao_planned_arena_is_safe(dao_planned_t *planned, uint64_t size_bytes, uint64_t largest_bytes)
+{
+    uint64_t reserved_bytes;
+    usual_note(planned);
+    uint64_t needed_bytes =
+        dao_round_up(size_bytes, DAO_PAGE_BYTES) + /* and a page for what is small beside them */
+        dao_round_up(largest_bytes, DAO_PAGE_BYTES) + DAO_PAGE_BYTES;
+    return needed_bytes <= growth_most(planned, &reserved_bytes);
+}
+
 dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     if (planned->inner->ops->window_begin != NULL) {

@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "base/measure.h"
 
 #include <string.h>
@@ -32,6 +33,11 @@
    this part of it. */
 #define GOOD_PART_REQUESTS 200u
 #define GOOD_PART_BYTES    1024u
+
+/* A program keeps to what was learnt if an iteration changes at most this part of it; and surely if PROOF_RUN in a row change
+   nothing. */
+#define KEPT_PART 1000u
+#define PROOF_RUN 2u
 
 /* Iterations in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
@@ -168,7 +174,7 @@ static void arena_fit(dao_planned_t *planned)
         }
     }
     dao_spin_lock(&planned->lock);
-    planned->is_draining = is_draining;
+    planned->is_draining = is_draining && wanted_bytes > 0;
     dao_spin_unlock(&planned->lock);
 }
 
@@ -271,15 +277,34 @@ static bool has_stopped(const dao_planned_t *planned, uint64_t later)
     return stop != 0 && planned->number + later >= stop;
 }
 
-/* Tells whether what was learnt may serve: at once where nothing else was said, where something serves already, and where nothing
-   more will be learnt. */
+/* Tells whether plans serve only while the program keeps to them: from a block, as what is idle in one nobody else can have, and what
+   finds its place taken there makes the place larger. Bins take what they take. */
+static bool needs_proof(const dao_planned_t *planned)
+{
+    return planned->inner->ops->window_begin == NULL && planned->config.mode == DAO_SERVING_OFFSETS &&
+           !planned->config.trusts_program;
+}
+
+/* Tells whether a program keeps so well to what was learnt that a plan of it may serve. */
+static bool is_proved(dao_planned_t *planned, const dao_script_t *script)
+{
+    if (!needs_proof(planned) || planned->course.stable_run >= PROOF_RUN) {
+        return true;
+    }
+    uint64_t largest_bytes = 0;
+    for (uint32_t i = 0; i < script->count; i++) {
+        largest_bytes = dao_larger(largest_bytes, script->entries[i].most_bytes);
+    }
+    return planned->course.is_kept && dao_planned_arena_is_safe(planned, script->alive_bytes, largest_bytes);
+}
+
+/* Tells whether what was learnt may serve, as far as the config says. */
 static bool is_settled(const dao_planned_t *planned)
 {
     const dao_serving_config_t *config = &planned->config;
     bool waits = config->stable_count != 0 || config->max_count != 0;
-    return !waits || planned->served.script != NULL || planned->course.stable_run > config->stable_count ||
-           (config->max_count != 0 && planned->course.learnt_count > config->max_count) ||
-           has_stopped(planned, 1);
+    return !waits || planned->course.stable_run > config->stable_count ||
+           (config->max_count != 0 && planned->course.learnt_count > config->max_count);
 }
 
 /* Learns what was recorded; a planner is to be started then if planned->learning is there. */
@@ -295,14 +320,19 @@ static void learn_and_ask(dao_planned_t *planned)
     planned->stats.learn_count++;
     course->learnt_count++;
     course->stable_run = script->changed_count == 0 ? course->stable_run + 1 : 0;
+    course->is_kept = script->changed_count <= script->count / KEPT_PART;
     dao_script_destroy(planned->learnt);
     planned->learnt = NULL;
-    if (!is_settled(planned)) { /* every iteration counts until it is */
+    bool is_last = planned->served.script != NULL || has_stopped(planned, 1); /* it has to do */
+    bool serves = is_last || is_settled(planned);
+    if (serves) { /* until it does every iteration counts */
+        uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
+        course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
+    }
+    if (!serves || (!is_last && !is_proved(planned, script))) {
         planned->learnt = script;
         return;
     }
-    uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
-    course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
     planned->stats.failed_count += learning_create(planned, script) != DAO_OK;
 }
 
@@ -367,7 +397,7 @@ static void iteration_open(dao_planned_t *planned)
     planned->number++;
     learning_adopt(planned);
     arena_fit(planned);
-    if (!is_recorded(planned) && planned->served.script == NULL) {
+    if (!is_recorded(planned) && planned->served.script == NULL && !dao_planned_has_arena(planned)) {
         return;
     }
     planned->fault_count = dao_measure_minor_faults();
@@ -379,6 +409,7 @@ static void iteration_open(dao_planned_t *planned)
     planned->now = 0;
     planned->stray_count = 0;
     planned->is_astray = false;
+    planned->has_grown = false;
     planned->counts = (dao_iteration_stats_t){0};
     planned->own = (dao_planned_own_t){0};
     planned->refusals = (dao_planned_refusals_t){0};
@@ -463,16 +494,6 @@ static void room_make(dao_planned_t *planned)
     dao_lifetimes_finish(&larger[1]);
 }
 
-/* Tells whether nothing is left of the arena once the plan is given up: what is idle in a block beside others nobody has then. */
-static bool arena_is_free(dao_planned_t *planned)
-{
-    dao_spin_lock(&planned->lock);
-    const dao_range_t *range = planned->arena.segment.range;
-    bool is_free = range == NULL || dao_range_used(range) == 0;
-    dao_spin_unlock(&planned->lock);
-    return is_free;
-}
-
 /* Gives the plan up: the program keeps away from it. */
 static void give_up(dao_planned_t *planned)
 {
@@ -494,7 +515,8 @@ static bool judge(dao_planned_t *planned)
     }
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
-    if (course->poor_run >= POOR_RUN && arena_is_free(planned)) {
+    bool is_left = is_served && needs_proof(planned) && (planned->is_astray || planned->has_grown);
+    if (course->poor_run >= POOR_RUN || is_left) {
         give_up(planned);
         return false;
     }

@@ -56,6 +56,7 @@ typedef struct dao_learning {
 typedef struct dao_course {
     uint32_t learnt_count; /* iterations that the script was learnt from */
     uint32_t stable_run;   /* of these, how many in a row changed nothing */
+    bool is_kept;          /* the latest of these changed hardly anything */
     uint64_t next_learn;   /* not before this iteration */
     uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
     uint32_t poor_run;     /* iterations in a row of which the arena served little */
@@ -126,6 +127,7 @@ typedef struct dao_planned {
     uint32_t now;                  /* where in the script the program is */
     uint64_t stray_count; /* of this iteration: in no plan, or found their place taken; 0 where bins serve */
     bool is_astray;       /* they were too many for places by the plan: planned.c */
+    bool has_grown;       /* in this iteration, for a block beside an arena that is a block */
     bool is_draining;     /* the arena is to be empty at the next border */
     uintptr_t lane_threads[DAO_LIFETIME_LANE_COUNT];
     uint32_t lane_count;
@@ -179,6 +181,10 @@ DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64
 /* Tells whether the arena is to be given back for one of so many bytes: not where it is a part of what the plan asks for, and a
    new one would be hardly larger. The border is held, the lock is not. */
 bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes);
+
+/* Tells whether the place would have hardly more than it surely had without a plan even if the largest buffer of a plan lay beside
+   an arena of so many bytes. The border is held, the lock is not. */
+bool dao_planned_arena_is_safe(dao_planned_t *planned, uint64_t size_bytes, uint64_t largest_bytes);
 
 /* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the lock is not. */
 bool dao_planned_arena_give(dao_planned_t *planned);

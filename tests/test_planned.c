@@ -63,7 +63,8 @@ static void device_destroy(dao_allocator_t *planned)
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
 }
 
-static const dao_serving_config_t small_offsets = {.mode = DAO_SERVING_OFFSETS, .allocation_count = 1000};
+static const dao_serving_config_t small_offsets = {
+    .mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .trusts_program = true};
 
 /* 0: the arena is a block; else a window. */
 static uint64_t page_bytes = DAO_PAGE_BYTES;
@@ -612,7 +613,8 @@ static void frees_are_put_off_to_the_end(void)
 static void a_step_larger_than_its_room_is_learnt_the_next_time(void)
 {
     end();
-    begin_with(&(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .allocation_count = 3 * LAYER_COUNT});
+    begin_with(&(dao_serving_config_t){
+        .mode = DAO_SERVING_OFFSETS, .allocation_count = 3 * LAYER_COUNT, .trusts_program = true});
     whole_step(false);
     CU_ASSERT_EQUAL(serving_now().latest.dropped_count, LAYER_COUNT);
     whole_step(false);

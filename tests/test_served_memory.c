@@ -1,6 +1,7 @@
 /* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes for the same
-   requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block, two of the largest blocks more. No two live blocks
-   share a byte meanwhile: on the host each one's bytes are written and looked at. */
+   requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block and the program was
+   trusted, two of the largest blocks more. No two live blocks share a byte meanwhile: on the host each one's bytes are
+   written and looked at. */
 #include <dao/dao.h>
 
 #include "base/host.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCALE = 4, LAYER_COUNT = 12, BATCH_COUNT = 2, STEP_COUNT = 4, STAMP_BYTES = 64 };
+enum { SCALE = 4, LAYER_COUNT = 12, BATCH_COUNT = 2, STEP_COUNT = 4, STEADY_COUNT = 4, STAMP_BYTES = 64 };
 
 /* At most this share above the place without plans. */
 #define LIMIT_PART 20u
@@ -19,7 +20,7 @@ enum { SCALE = 4, LAYER_COUNT = 12, BATCH_COUNT = 2, STEP_COUNT = 4, STAMP_BYTES
 /* Of segments that are taken for a block. */
 #define SEGMENT_UNIT_BYTES (2 * MIB)
 
-/* Where the arena is a block the place may have so many of the largest blocks more. */
+/* Where the arena is a block a place that trusts its program may have so many of the largest blocks more. */
 #define BLOCKS_MORE 2u
 
 #define SHARE_COUNT (sizeof(shares) / sizeof(shares[0]))
@@ -108,7 +109,9 @@ static void check_stamp(const char *block, uint64_t size_bytes, uint32_t tensor)
 /* Where it runs. */
 typedef struct site {
     dao_place_t place;
-    bool has_segments; /* of a device: no pages are mapped */
+    bool has_segments;   /* of a device: no pages are mapped */
+    bool trusts_program; /* steps are served before they were seen to repeat */
+    bool is_steady;      /* at first they do repeat */
 } site_t;
 
 static void do_record(dao_place_t place, const dao_event_file_t *file, const dao_event_record_t *record,
@@ -132,17 +135,11 @@ static void do_record(dao_place_t place, const dao_event_file_t *file, const dao
     *block = NULL;
 }
 
-/* Runs all steps; gives the most that the place has taken. */
-static uint64_t run(const site_t *site, const dao_event_file_t *file, dao_serving_mode_t mode)
+/* Runs all steps of a file, and gives back what is left. */
+static void run_steps(dao_place_t place, const dao_event_file_t *file)
 {
-    dao_place_t place = site->place;
-    dao_place_config_t config = {.serving = {.mode = mode}, .no_page_mapping = site->has_segments};
-    dao_stats_t stats;
     char **blocks = dao_host_calloc(file->tensor_count, sizeof(*blocks));
     CU_ASSERT_PTR_NOT_NULL_FATAL(blocks);
-    must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 2 * GIB},
-                                  .host = {.huge_pages = DAO_HUGE_PAGES_NEVER}}));
-    must(dao_place_configure(place, &config));
     for (size_t step = 0; step < file->step_count; step++) {
         size_t end = step + 1 < file->step_count ? file->steps[step + 1] : file->record_count;
         must(dao_iteration_begin(place));
@@ -151,39 +148,60 @@ static uint64_t run(const site_t *site, const dao_event_file_t *file, dao_servin
         }
         must(dao_iteration_end(place));
     }
-    must(dao_stats_get(place, &stats));
     for (size_t i = 0; i < file->tensor_count; i++) {
         must(dao_free(place, blocks[i]));
     }
-    must(dao_finalize());
     dao_host_free(blocks);
+}
+
+/* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken. */
+static uint64_t run(const site_t *site, const dao_event_file_t *steady, const dao_event_file_t *file,
+                    dao_serving_mode_t mode)
+{
+    dao_place_t place = site->place;
+    dao_place_config_t config = {.serving = {.mode = mode, .trusts_program = site->trusts_program},
+                                 .no_page_mapping = site->has_segments};
+    dao_serving_stats_t serving = {0};
+    dao_stats_t stats;
+    must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 2 * GIB},
+                                  .host = {.huge_pages = DAO_HUGE_PAGES_NEVER}}));
+    must(dao_place_configure(place, &config));
+    if (site->is_steady) {
+        run_steps(place, steady);
+        must(mode != DAO_SERVING_OFF ? dao_serving_stats_get(place, &serving) : DAO_OK);
+        CU_ASSERT(mode == DAO_SERVING_OFF || serving.latest.hit_count == serving.latest.request_count);
+    }
+    run_steps(place, file);
+    must(dao_stats_get(place, &stats));
+    must(dao_finalize());
     return stats.peak_reserved_bytes;
 }
 
-/* Gives what a place may have more than without plans; where the arena is a block, that and BLOCKS_MORE: which of the two
-   has to grow for it first is chance. */
+/* Gives what a place may have more than without plans: where it serves from a block, that and BLOCKS_MORE, as which of the two has
+   to grow for one first is chance. */
 static uint64_t most_more(const site_t *site, const dao_event_file_t *file, uint64_t alone_bytes)
 {
-    bool is_block = site->has_segments || site->place.kind == DAO_PLACE_KIND_PINNED;
     uint64_t largest_bytes = 0;
-    for (size_t i = 0; i < file->tensor_count && is_block; i++) {
-        uint64_t size_bytes = dao_round_up(file->tensors[i].size_bytes, SEGMENT_UNIT_BYTES);
-        largest_bytes = size_bytes > largest_bytes ? size_bytes : largest_bytes;
+    for (size_t i = 0; i < file->tensor_count; i++) {
+        largest_bytes =
+            dao_larger(largest_bytes, dao_round_up(file->tensors[i].size_bytes, SEGMENT_UNIT_BYTES));
     }
-    return alone_bytes / LIMIT_PART + BLOCKS_MORE * largest_bytes;
+    uint32_t block_count = site->trusts_program || site->is_steady ? BLOCKS_MORE : 0;
+    return alone_bytes / LIMIT_PART + block_count * largest_bytes;
 }
 
 /* For the first `share_count` shares. */
 static void check_kinds(const site_t *site, uint32_t kinds, size_t share_count)
 {
     uint64_t seed = dao_test_seed("served memory", 1);
-    dao_event_file_t step = make_step(seed);
+    dao_event_file_t step = make_step(seed), steady;
+    must(dao_event_file_deviate(&step, &(dao_deviation_t){.repeats = STEADY_COUNT}, &steady));
     for (size_t i = 0; i < share_count; i++) {
         dao_deviation_t deviation = {.share = shares[i], .kinds = kinds, .repeats = STEP_COUNT, .seed = seed};
         dao_event_file_t file;
         must(dao_event_file_deviate(&step, &deviation, &file));
-        uint64_t alone_bytes = run(site, &file, DAO_SERVING_OFF);
-        uint64_t served_bytes = run(site, &file, DAO_SERVING_OFFSETS);
+        uint64_t alone_bytes = run(site, &steady, &file, DAO_SERVING_OFF);
+        uint64_t served_bytes = run(site, &steady, &file, DAO_SERVING_OFFSETS);
         uint64_t most_bytes = alone_bytes + most_more(site, &file, alone_bytes);
         if (served_bytes > most_bytes) {
             (void)printf("place %d, segments %d, share %.2f, kinds %x: %zu bytes, alone %zu\n",
@@ -193,13 +211,12 @@ static void check_kinds(const site_t *site, uint32_t kinds, size_t share_count)
         CU_ASSERT(served_bytes <= most_bytes);
         dao_event_file_finish(&file);
     }
+    dao_event_file_finish(&steady);
     dao_event_file_finish(&step);
 }
 
 static const site_t host = {.place = {DAO_PLACE_KIND_CPU, 0}};
 static const site_t device = {.place = {DAO_PLACE_KIND_DEVICE, 0}};
-static const site_t segments = {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true};
-static const site_t pinned = {.place = {DAO_PLACE_KIND_PINNED, 0}};
 
 /* ---- sentences ---- */
 
@@ -220,9 +237,17 @@ static void all_of_them_take_no_more(void)
 
 static void all_of_them_take_no_more_where_the_arena_is_a_block(void)
 {
-    uint32_t kinds = (1u << DAO_DEVIATION_KIND_COUNT) - 1;
-    check_kinds(&segments, kinds, SHARE_COUNT);
-    check_kinds(&pinned, kinds, SHARE_COUNT);
+    static const site_t sites[] = {
+        {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true},
+        {.place = {DAO_PLACE_KIND_PINNED, 0}},
+        {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true, .trusts_program = true},
+        {.place = {DAO_PLACE_KIND_PINNED, 0}, .trusts_program = true},
+        {.place = {DAO_PLACE_KIND_DEVICE, 0}, .has_segments = true, .is_steady = true},
+        {.place = {DAO_PLACE_KIND_PINNED, 0}, .is_steady = true},
+    };
+    for (size_t i = 0; i < sizeof(sites) / sizeof(sites[0]); i++) {
+        check_kinds(&sites[i], (1u << DAO_DEVIATION_KIND_COUNT) - 1, SHARE_COUNT);
+    }
 }
 
 static CU_TestInfo tests[] = {

@@ -1,5 +1,5 @@
 /* When a plan is made and when it serves, at each kind of place: settings of iterations, first ones in which there is nothing to be
-   planned, blocks that outlive the plan that they came from, frees that are put off. */
+   planned, blocks that outlive the plan that they came from, frees that are put off; arenas of one block, and who is served from them. */
 #include <dao/dao.h>
 
 #include "tests/support/suite.h"
@@ -128,7 +128,7 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *weights[BLOCK_COUNT];
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
         must(dao_iteration_begin(place));
         take_all(weights, MIB);
         must(dao_iteration_end(place));
@@ -145,7 +145,7 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
 static void a_request_that_fails_is_not_planned(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
         must(dao_limit_set(place, 128 * MIB));
         whole_step();
         for (int step = 0; step < 6; step++) {
@@ -228,6 +228,83 @@ static void frees_that_were_put_off_are_no_leaks(void)
     }
 }
 
+/* ---- arenas of one block ---- */
+
+enum { PINNED = 1 };
+
+/* Runs equal steps in pinned memory until they are served. */
+static void earn_an_arena(void)
+{
+    enum { NOT_SERVED = 2, SERVED = 4 };
+    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    for (uint32_t step = 1; step <= SERVED && serving_now().latest.hit_count == 0; step++) {
+        CU_ASSERT(step > NOT_SERVED || serving_now().arena_bytes == 0);
+        whole_step();
+    }
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+}
+
+static void a_block_serves_who_keeps_to_the_plan(void)
+{
+    earn_an_arena();
+    for (uint32_t step = 0; step < 4; step++) {
+        void *one_more = dao_alloc(place, KIB);
+        whole_step();
+        must(dao_free(place, one_more));
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+    }
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    end();
+}
+
+static void a_block_does_not_serve_who_never_repeats(void)
+{
+    enum { STEP_COUNT = 12 };
+    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    for (uint32_t step = 0; step < STEP_COUNT; step++) {
+        void *blocks[BLOCK_COUNT];
+        must(dao_iteration_begin(place));
+        take_all(blocks, (1 + step) * MIB);
+        give_from(blocks, 0);
+        must(dao_iteration_end(place));
+        CU_ASSERT_FALSE(serving_now().is_serving);
+        CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    }
+    CU_ASSERT_TRUE(serving_now().learn_count < STEP_COUNT); /* it is looked at less and less */
+    end();
+}
+
+static uint64_t reserved_now(void)
+{
+    dao_stats_t stats;
+    must(dao_stats_get(place, &stats));
+    return stats.reserved_bytes;
+}
+
+/* What a plan that is given up leaves of its arena is for all, until it is empty. */
+static void who_departs_loses_the_plan(void)
+{
+    enum { LARGE_BYTES = 100 << 20 };
+    earn_an_arena();
+    must(dao_iteration_begin(place));
+    void *large = dao_alloc(place, LARGE_BYTES); /* nobody has room for it */
+    void *left = dao_alloc(place, MIB);
+    must(dao_free(place, large));
+    must(dao_iteration_end(place));
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
+    CU_ASSERT_FALSE(serving_now().is_serving);
+    CU_ASSERT_TRUE(serving_now().arena_bytes > 0);
+    uint64_t before_bytes = reserved_now();
+    whole_step();
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
+    CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
+    CU_ASSERT_EQUAL(reserved_now(), before_bytes);
+    must(dao_free(place, left));
+    whole_step();
+    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    end();
+}
+
 static CU_TestInfo tests[] = {
     {"a block of code is an iteration at several places", a_block_of_code_is_an_iteration_at_several_places},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
@@ -238,6 +315,9 @@ static CU_TestInfo tests[] = {
     {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
     {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
     {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
+    {"a block serves who keeps to the plan", a_block_serves_who_keeps_to_the_plan},
+    {"a block does not serve who never repeats", a_block_does_not_serve_who_never_repeats},
+    {"who departs loses the plan", who_departs_loses_the_plan},
     CU_TEST_INFO_NULL,
 };
 

@@ -49,6 +49,7 @@ typedef struct settings {
     const char *seed;
     bool has_keys;
     bool has_segments;
+    bool is_trusted;
     bool is_touched;
     bool is_prefaulted;
     bool is_json;
@@ -62,6 +63,8 @@ static const dao_option_t options[] = {
     {"place", "P", offsetof(settings_t, place), "where: cpu (the default), pinned:N or device:N"},
     {"segments", NULL, offsetof(settings_t, has_segments),
      "a device's memory is taken in segments, as where no pages can be mapped"},
+    {"trust", NULL, offsetof(settings_t, is_trusted),
+     "where the arena is one block a plan serves at once, too, and whatever departs from it"},
     {"keys", NULL, offsetof(settings_t, has_keys),
      "requests have their operator's number in the step as a key"},
     {"deviate", "PERCENT", offsetof(settings_t, deviate),
@@ -183,6 +186,7 @@ static dao_status_t configure(const settings_t *settings, replay_t *replay)
         status = dao_error(DAO_ERR_INVALID, "--prefault: a device's memory is not touched from here");
     }
     config.serving.prefault = settings->is_prefaulted;
+    config.serving.trusts_program = settings->is_trusted;
     config.serving.max_count = (uint32_t)(replay->recorded.last - replay->recorded.first);
     if (replay->is_alone) {
         config.serving = (dao_serving_config_t){.mode = DAO_SERVING_OFF};

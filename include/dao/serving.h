@@ -73,6 +73,9 @@ typedef struct dao_serving_config {
                                    is loaded by one that makes its tags in the same order */
     bool records_time; /**< wall times, too, for dao_serving_walk() */
     bool defers_frees; /**< frees in an iteration, of blocks of iterations, are carried out at its end */
+    bool
+        trusts_program; /**< where the arena is one block, too, a plan serves after the first iteration, and whatever the
+                              program departs from it; else once an iteration has kept to it, as long as the program does */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
 } dao_serving_config_t;

@@ -269,7 +269,8 @@ static void run_program(fuzz_input_t *input)
                                                .allocation_count = 2 * STEP_COUNT_MAX,
                                                .smallest_bytes = 1,
                                                .work_limit = 1000,
-                                               .defers_frees = kind / 8 % 4 == 0}};
+                                               .defers_frees = kind / 8 % 4 == 0,
+                                               .trusts_program = kind / 32 % 2 == 0}};
     program = (program_t){.input = input, .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1)};
     program.alone = create_caching(alone_heap);
     FUZZ_REQUIRE(dao_planned_create(&config, create_caching(heap), &program.allocator) == DAO_OK);
