@@ -10,6 +10,10 @@
    longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
    row found no use for a plan it is given up, and nothing is recorded for a while.
 
+   From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
+   idle in a block nobody else can have, and what finds its place taken there makes the place larger. The block is for all then, until
+   it is empty.
+
    Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
 
    A window is as large as the plan asks for. An arena that is a block is replaced only while nothing lives in it. Where it does not fit the plan any more and something does live in it,
@@ -277,8 +281,7 @@ static bool has_stopped(const dao_planned_t *planned, uint64_t later)
     return stop != 0 && planned->number + later >= stop;
 }
 
-/* Tells whether plans serve only while the program keeps to them: from a block, as what is idle in one nobody else can have, and what
-   finds its place taken there makes the place larger. Bins take what they take. */
+/* Tells whether plans serve only while the program is seen to keep to them. Bins take what they take. */
 static bool needs_proof(const dao_planned_t *planned)
 {
     return planned->inner->ops->window_begin == NULL && planned->config.mode == DAO_SERVING_OFFSETS &&
