@@ -116,25 +116,43 @@ static bool is_looked_at(const sweep_t *sweep, uint32_t item)
            (!sweep->is_fixed_alone || sweep->instance->items[item].is_fixed);
 }
 
-/* Lists the pieces in the order of pool and lowest byte: both sorts are stable. */
-static void rank_pieces(sweep_t *sweep)
+/* Lists the pieces by their ends, or by their lowest bytes. */
+static void sort_pieces(sweep_t *sweep, bool is_by_end)
 {
-    const dao_plan_instance_t *instance = sweep->instance;
-    dao_plan_pass_t list = {.count = instance->piece_count};
+    sweep->count = 0;
+    dao_plan_pass_t list = {.count = sweep->instance->piece_count};
     while (dao_plan_pass_next(&list, sweep->meter)) {
         for (size_t i = list.begin; i < list.end; i++) {
-            dao_plan_piece_t piece = dao_plan_instance_piece(instance, (uint32_t)i);
+            dao_plan_piece_t piece = dao_plan_instance_piece(sweep->instance, (uint32_t)i);
             if (is_looked_at(sweep, piece.item)) {
-                sweep->keys[sweep->count++] = (dao_plan_key_t){
-                    .key = sweep->layout->offsets[piece.item] + piece.low, .value = (uint32_t)i};
+                uint64_t low = sweep->layout->offsets[piece.item] + piece.low;
+                sweep->keys[sweep->count++] =
+                    (dao_plan_key_t){.key = is_by_end ? piece.end : low, .value = (uint32_t)i};
             }
         }
     }
     dao_plan_sort_keys(sweep->keys, sweep->scratch, sweep->count, sweep->meter);
+}
+
+static void list_ends(sweep_t *sweep)
+{
+    sort_pieces(sweep, true);
+    dao_plan_pass_t fill = {.count = sweep->count};
+    while (dao_plan_pass_next(&fill, sweep->meter)) {
+        for (size_t i = fill.begin; i < fill.end; i++) {
+            sweep->ends[i] = sweep->keys[i].value;
+        }
+    }
+}
+
+/* Leaves the pieces in the order of pool and lowest byte: both sorts are stable. */
+static void rank_pieces(sweep_t *sweep)
+{
+    sort_pieces(sweep, false);
     dao_plan_pass_t pools = {.count = sweep->count};
     while (dao_plan_pass_next(&pools, sweep->meter)) {
         for (size_t i = pools.begin; i < pools.end; i++) {
-            uint32_t item = dao_plan_instance_piece(instance, sweep->keys[i].value).item;
+            uint32_t item = dao_plan_instance_piece(sweep->instance, sweep->keys[i].value).item;
             sweep->keys[i].key = dao_plan_layout_pool(sweep->layout, item);
         }
     }
@@ -143,28 +161,6 @@ static void rank_pieces(sweep_t *sweep)
     while (dao_plan_pass_next(&ranks, sweep->meter)) {
         for (size_t i = ranks.begin; i < ranks.end; i++) {
             sweep->ranks[sweep->keys[i].value] = (uint32_t)i;
-        }
-    }
-}
-
-/* Lists the pieces by their ends. */
-static void list_ends(sweep_t *sweep)
-{
-    dao_plan_key_t *by_end = sweep->scratch;
-    dao_plan_key_t *ends = by_end + sweep->count;
-    dao_plan_pass_t list = {.count = sweep->count};
-    while (dao_plan_pass_next(&list, sweep->meter)) {
-        for (size_t i = list.begin; i < list.end; i++) {
-            uint32_t piece = sweep->keys[i].value;
-            by_end[i] =
-                (dao_plan_key_t){.key = dao_plan_instance_piece(sweep->instance, piece).end, .value = piece};
-        }
-    }
-    dao_plan_sort_keys(by_end, ends, sweep->count, sweep->meter);
-    dao_plan_pass_t fill = {.count = sweep->count};
-    while (dao_plan_pass_next(&fill, sweep->meter)) {
-        for (size_t i = fill.begin; i < fill.end; i++) {
-            sweep->ends[i] = by_end[i].value;
         }
     }
 }
@@ -255,15 +251,15 @@ dao_status_t dao_plan_layout_check(dao_plan_instance_t *instance, const dao_plan
     sweep_t sweep = {
         .instance = instance, .layout = layout, .meter = meter, .is_fixed_alone = is_fixed_alone};
     sweep.keys = dao_plan_take(memory, count, sizeof(*sweep.keys));
-    sweep.scratch = dao_plan_take(memory, 2 * count, sizeof(*sweep.scratch));
+    sweep.scratch = dao_plan_take(memory, count, sizeof(*sweep.scratch));
     sweep.ranks = dao_plan_take(memory, count, sizeof(*sweep.ranks));
     sweep.ends = dao_plan_take(memory, count, sizeof(*sweep.ends));
     bool is_complete = bits_init(&sweep.alive, memory, instance->piece_count) && sweep.keys != NULL &&
                        sweep.scratch != NULL && sweep.ranks != NULL && sweep.ends != NULL;
     dao_status_t status = DAO_OK;
     if (is_complete) {
-        rank_pieces(&sweep);
         list_ends(&sweep);
+        rank_pieces(&sweep);
         status = dao_plan_meter_is_cancelled(meter) ? DAO_OK : sweep_pieces(&sweep);
     } else {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to check %zu lives", count);

@@ -176,8 +176,8 @@ grep -q "</svg>" "$folder/plan.svg" || fail "no picture"
 expect 0 '"ratio":1.00000' plan "$folder/plan.csv" --verify --method start_first_fit --json
 expect 0 "bound 10 bytes" plan "$folder/x.csv" --closed
 expect 0 "bound 66 bytes" plan "$folder/x.csv" --align 64
-expect 2 '--period: "1.5" is no time above 0' plan "$folder/x.csv" --period 1.5
-expect 2 '--margin: "0" is no time above 0' plan "$folder/x.csv" --margin 0
+expect 2 '--period: "1.5" is no time from 1 to 2^64 - 1' plan "$folder/x.csv" --period 1.5
+expect 2 '--margin: "0" is no time from 1 to 2^64 - 1' plan "$folder/x.csv" --margin 0
 printf 'id,lower,upper,size\na,0,2,4\nb,2,4,4\nc,3,5,2\n' >"$folder/y.csv"
 expect 0 "bound 6 bytes" plan "$folder/y.csv"
 expect 0 "bound 10 bytes" plan "$folder/y.csv" --margin 2 --verify
@@ -345,6 +345,10 @@ expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --r
 [ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] || fail "equal seeds deviate differently"
 expect 0 '"reserved_ratio"' replay "$events" --place device:0 --deviate 0 --json
 expect 2 "no number from 0 to 100" replay "$events" --deviate 101
+expect 2 "no number from 0 to 100" replay "$events" --deviate 1x
+expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 2.5
+expect 2 "no number" replay "$events" --deviate 1 --seed q
+expect 0 "   12    1.0000" replay "$events" --deviate 0 --repeats 11 --record 1..9
 expect 2 "no kind of deviation" replay "$events" --deviate 1 --kinds some
 expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 0
 expect 2 "are for --deviate" replay "$events" --seed 3

@@ -266,6 +266,30 @@ static void the_same_work_gives_the_same_plan(void)
     }
 }
 
+/* Each alive with its two neighbours, one above the other: where they are fixed, or anywhere. */
+static void memory_is_bounded(void)
+{
+    enum { COUNT = 20000 };
+    static dao_plan_buffer_t buffers[COUNT];
+    const dao_plan_problem_t problem = {.buffers = buffers, .buffer_count = COUNT};
+    for (int is_fixed = 0; is_fixed < 2; is_fixed++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            buffers[i] = (dao_plan_buffer_t){.begin_time = i,
+                                             .end_time = i + 2,
+                                             .size_bytes = 1 + i % 1000,
+                                             .fixed_offset = is_fixed != 0 ? i % 2 * 1000 : DAO_PLAN_NOWHERE,
+                                             .pool = DAO_PLAN_ANY_POOL};
+        }
+        dao_plan_t *made = NULL;
+        dao_plan_report_t report;
+        CU_ASSERT_EQUAL_FATAL(dao_plan_make(&problem, &(dao_planner_config_t){.work_limit = 100000}, &made),
+                              DAO_OK);
+        CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
+        CU_ASSERT(report.memory_bytes <= (uint64_t)150 * COUNT);
+        dao_plan_release(made);
+    }
+}
+
 static void a_cancelled_planner_keeps_its_plan(void)
 {
     dao_planner_t *planner = NULL;
@@ -376,6 +400,7 @@ static CU_TestInfo tests[] = {
     {"wrong arguments are refused", wrong_arguments_are_refused},
     {"plans get better alone", plans_get_better_alone},
     {"the same work gives the same plan", the_same_work_gives_the_same_plan},
+    {"memory is bounded", memory_is_bounded},
     {"a cancelled planner keeps its plan", a_cancelled_planner_keeps_its_plan},
     {"every failed allocation is told and survived", every_failed_allocation_is_told_and_survived},
     {"a planner goes on after a failed allocation", a_planner_goes_on_after_a_failed_allocation},

@@ -137,7 +137,8 @@ static int read_time(const dao_command_t *command, const char *option, const cha
     bool is_read = text == NULL || (strspn(text, "0123456789") == strlen(text) &&
                                     dao_decimal_scale(text, 0, out_time) && *out_time > 0);
     return is_read ? DAO_EXIT_OK
-                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time above 0", option, text);
+                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time from 1 to 2^64 - 1", option,
+                                     text);
 }
 
 /* Reads what a pool of --pools may hold, from the beginning of `text`. */

@@ -108,6 +108,13 @@ static dao_status_t read_number(const reader_t *reader, column_t column, uint64_
     return field == COLUMN_NONE ? DAO_OK : dao_csv_u64(&reader->csv, field, column_texts[column], out_value);
 }
 
+/* Tells whether a column is there, and not empty in this line. */
+static bool is_given(const reader_t *reader, column_t column)
+{
+    size_t field = reader->column_of[column];
+    return field != COLUMN_NONE && reader->csv.fields[field][0] != '\0';
+}
+
 static dao_status_t check_id(reader_t *reader)
 {
     size_t field = reader->column_of[COLUMN_ID];
@@ -244,13 +251,13 @@ static dao_status_t check_buffer(const reader_t *reader, const dao_plan_buffer_t
 /* Where there is none, or an empty one, the buffer may lie anywhere. */
 static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
 {
-    size_t field = reader->column_of[COLUMN_OFFSET];
-    if (field == COLUMN_NONE || reader->csv.fields[field][0] == '\0') {
+    if (!is_given(reader, COLUMN_OFFSET)) {
         return DAO_OK;
     }
     dao_status_t status = read_number(reader, COLUMN_OFFSET, out_offset);
     return status == DAO_OK && *out_offset > DAO_PLAN_TOTAL_MAX
-               ? dao_csv_error(&reader->csv, field, "offset is more than %" PRIu64, DAO_PLAN_TOTAL_MAX)
+               ? dao_csv_error(&reader->csv, reader->column_of[COLUMN_OFFSET], "offset is more than %" PRIu64,
+                               DAO_PLAN_TOTAL_MAX)
                : status;
 }
 
@@ -258,13 +265,12 @@ static dao_status_t read_offset(const reader_t *reader, uint64_t *out_offset)
 static dao_status_t read_pool(const reader_t *reader, uint32_t *out_pool)
 {
     uint64_t pool = 0;
-    size_t field = reader->column_of[COLUMN_POOL];
-    if (field == COLUMN_NONE || reader->csv.fields[field][0] == '\0') {
+    if (!is_given(reader, COLUMN_POOL)) {
         return DAO_OK;
     }
     dao_status_t status = read_number(reader, COLUMN_POOL, &pool);
     if (status == DAO_OK && pool >= DAO_PLAN_POOL_COUNT_MAX) {
-        return dao_csv_error(&reader->csv, field, "pools have numbers from 0 to %u",
+        return dao_csv_error(&reader->csv, reader->column_of[COLUMN_POOL], "pools have numbers from 0 to %u",
                              DAO_PLAN_POOL_COUNT_MAX - 1);
     }
     *out_pool = (uint32_t)pool;
@@ -282,7 +288,7 @@ static dao_status_t read_buffer(reader_t *reader, dao_plan_buffer_t *out_buffer)
     if (status == DAO_OK) {
         status = read_number(reader, COLUMN_SIZE, &out_buffer->size_bytes);
     }
-    if (status == DAO_OK) {
+    if (status == DAO_OK && is_given(reader, COLUMN_ALIGNMENT)) {
         status = read_number(reader, COLUMN_ALIGNMENT, &alignment);
     }
     if (status == DAO_OK) {

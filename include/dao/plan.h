@@ -228,8 +228,8 @@ DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
 #define DAO_PLAN_BIN_POLICY_COUNT 3u
 
 /**
- * Gives the bytes that a policy of the method `bins` needs; the least of them is the plan's peak, where nothing is fixed and
- * nothing is limited.
+ * Gives the bytes that a policy of the method `bins` needs: all its blocks, to the end of each. The plan is that of the least, where
+ * nothing is fixed and nothing is limited; its peak may be lower, by what the last block's buffers leave of it.
  *
  * @return 0 for NULL, a plan of another method or a policy that is none.
  *
