@@ -68,8 +68,9 @@ uint64_t dao_planned_key_set(uint64_t key)
 /* A request, as it is recorded. */
 typedef struct ask {
     const dao_block_request_t *request;
-    uint32_t serial;                 /* of its iteration, which may be over before it is served */
-    uint32_t index;                  /* of its item */
+    dao_lifetime_t item;   /* that it has in the recording once it is served */
+    uint32_t serial;       /* of its iteration, which may be over before it is served */
+    uint64_t *other_count; /* of the iteration's counts, the one that says why it is no hit; or NULL */
     const dao_script_entry_t *entry; /* of the script; NULL: it is in none */
     bool
         is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
@@ -107,15 +108,33 @@ static void item_end(dao_planned_t *planned, uint64_t word)
     recording->items[index].end_ticks = planned->config.records_time ? dao_ticks() : 0;
 }
 
+/* Tells whether the iteration of a request is under way. */
+static bool is_of_now(const dao_planned_t *planned, const ask_t *ask)
+{
+    return ask->serial == planned->serial && atomic_load_explicit(&planned->is_open, memory_order_relaxed);
+}
+
+/* Records a request that is served; gives the index of its item. */
+static uint32_t record(dao_planned_t *planned, const ask_t *ask)
+{
+    if (!is_of_now(planned, ask)) {
+        return DAO_LIFETIME_NONE;
+    }
+    uint32_t index = dao_lifetimes_add(&planned->recordings[ask->serial & 1], &ask->item);
+    planned->counts.dropped_count += index == DAO_LIFETIME_NONE;
+    return index;
+}
+
 /* Adds a block to those of iterations. Without memory for it, it is a block like any other, whose end nobody learns. */
 static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
     size_t size_bytes = ask->request->size_bytes;
+    uint32_t index = record(planned, ask);
     if (!dao_block_map_reserve(&planned->tracked, 1)) {
         return;
     }
     dao_block_entry_t entry = {.address = address,
-                               .word = item_word(ask->serial, ask->index),
+                               .word = item_word(ask->serial, index),
                                .piece = {.address = address, .size_bytes = size_bytes}};
     uint64_t beside_bytes = dao_planned_in_arena(planned, address) ? 0 : dao_planned_rounded(size_bytes);
     dao_block_map_insert(&planned->tracked, &entry);
@@ -169,7 +188,7 @@ static uint32_t lane_of_thread(dao_planned_t *planned)
     return planned->lane_count++;
 }
 
-/* Records a request and finds it in the script. */
+/* Counts a request and finds it in the script. */
 static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request)
 {
     dao_lifetime_t item = {.size_bytes = request->size_bytes,
@@ -182,17 +201,36 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     if (request->alignment_bytes > 1) {
         item.alignment_shift = (uint8_t)__builtin_ctzll(request->alignment_bytes);
     }
-    dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
-    ask_t ask = {.request = request, .serial = planned->serial, .index = dao_lifetimes_add(recording, &item)};
+    ask_t ask = {.request = request, .item = item, .serial = planned->serial};
     planned->counts.request_count++;
     planned->counts.requested_bytes += request->size_bytes;
-    planned->counts.dropped_count += ask.index == DAO_LIFETIME_NONE;
     uint32_t place = dao_follow_next(&planned->served.follow, item.lane, item.key, item.size_bytes);
     if (place != DAO_SCRIPT_NONE) {
         ask.entry = &planned->served.script->entries[place];
         planned->now = place + 1;
     }
     return ask;
+}
+
+/* Takes back what was counted of a request that nobody could serve, such as a large buffer that is tried before a small one. */
+static void ask_drop(dao_planned_t *planned, const ask_t *ask)
+{
+    dao_spin_lock(&planned->lock);
+    if (is_of_now(planned, ask)) {
+        planned->counts.request_count--;
+        planned->counts.requested_bytes -= ask->request->size_bytes;
+        if (ask->other_count != NULL) {
+            (*ask->other_count)--;
+        }
+    }
+    dao_spin_unlock(&planned->lock);
+}
+
+/* Counts a request that is no hit. */
+static void ask_miss(ask_t *ask, uint64_t *count)
+{
+    ask->other_count = count;
+    (*count)++;
 }
 
 /* Tells whether a block of an entry outlives its iteration, or may. */
@@ -225,11 +263,11 @@ static bool is_inside(const dao_planned_t *planned, const dao_script_entry_t *en
 }
 
 /* Serves an entry's own offset. */
-static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+static dao_status_t take_offset(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     const dao_script_entry_t *entry = ask->entry;
     if (entry == NULL || !dao_script_is_placed(entry)) {
-        planned->counts.unplanned_count++;
+        ask_miss(ask, &planned->counts.unplanned_count);
         stray_note(planned);
         return DAO_ERR_LIMIT;
     }
@@ -240,14 +278,17 @@ static dao_status_t take_offset(dao_planned_t *planned, const ask_t *ask, dao_bl
     if (is_due && status == DAO_ERR_LIMIT && is_inside(planned, entry)) {
         stray_note(planned);
     }
-    planned->counts.hit_count += status == DAO_OK;
-    planned->counts.missed_count += status != DAO_OK;
+    if (status == DAO_OK) {
+        planned->counts.hit_count++;
+    } else {
+        ask_miss(ask, &planned->counts.missed_count);
+    }
     return status;
 }
 
 /* Serves a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a stream holds, are the
    last that their bins hand out. */
-static dao_status_t take_bin(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
+static dao_status_t take_bin(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_bins_t *bins = planned->served.bins;
     uint64_t offsets[BIN_TRY_COUNT];
@@ -265,9 +306,11 @@ static dao_status_t take_bin(dao_planned_t *planned, const ask_t *ask, dao_block
         (void)dao_bins_give(bins, offsets[i], true);
     }
     bool is_null = answer == DAO_BINS_NULL && count == 0;
-    planned->counts.hit_count += status == DAO_OK;
-    planned->counts.missed_count += status != DAO_OK && !is_null;
-    planned->counts.null_bin_count += is_null;
+    if (status == DAO_OK) {
+        planned->counts.hit_count++;
+    } else {
+        ask_miss(ask, is_null ? &planned->counts.null_bin_count : &planned->counts.missed_count);
+    }
     return status;
 }
 
@@ -327,8 +370,7 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
     bool is_astray = planned->is_astray; /* it may be so from the next request on */
     if (is_astray) {
         bool is_placed = ask->entry != NULL && dao_script_is_placed(ask->entry);
-        planned->counts.missed_count += is_placed;
-        planned->counts.unplanned_count += !is_placed;
+        ask_miss(ask, is_placed ? &planned->counts.missed_count : &planned->counts.unplanned_count);
     } else {
         status = take_offset(planned, ask, out_grant);
         if (status != DAO_OK && !is_better_beside(planned, ask)) {
@@ -411,6 +453,8 @@ static dao_status_t take_beside(dao_planned_t *planned, const ask_t *ask, dao_bl
         dao_spin_lock(&planned->lock);
         track(planned, ask, out_grant->address);
         dao_spin_unlock(&planned->lock);
+    } else {
+        ask_drop(planned, ask);
     }
     return status;
 }

@@ -2,11 +2,13 @@
    planned, blocks that outlive the plan that they came from, frees that are put off. */
 #include <dao/dao.h>
 
+#include "base/sync.h"
 #include "tests/support/suite.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-enum { BLOCK_COUNT = 20, TEXT_BYTES = 1 << 14 };
+enum { BLOCK_COUNT = 20, FREE_STEP_COUNT = 60, TEXT_BYTES = 1 << 14 };
 
 static const dao_place_t places[] = {
     {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
@@ -141,6 +143,27 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
     }
 }
 
+/* As where a large workspace is tried before a small one. */
+static void a_request_that_fails_is_not_planned(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        must(dao_limit_set(place, 128 * MIB));
+        whole_step();
+        for (int step = 0; step < 6; step++) {
+            void *blocks[BLOCK_COUNT];
+            must(dao_iteration_begin(place));
+            take_all(blocks, MIB);
+            CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
+            give_from(blocks, 0);
+            must(dao_iteration_end(place));
+            CU_ASSERT_TRUE(serving_now().plan_bytes <= (BLOCK_COUNT + 1) * MIB);
+            CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        }
+        end();
+    }
+}
+
 typedef struct text {
     char bytes[TEXT_BYTES];
     size_t length;
@@ -207,15 +230,68 @@ static void frees_that_were_put_off_are_no_leaks(void)
     }
 }
 
+/* Blocks of two steps that another thread frees, whenever it comes to it. */
+typedef struct handover {
+    _Atomic(void *) blocks[2 * BLOCK_COUNT];
+    atomic_bool is_over;
+    bool is_wrong; /* a free was refused */
+} handover_t;
+
+static void *free_what_comes(void *user)
+{
+    handover_t *handover = user;
+    bool is_over = false;
+    while (!is_over) {
+        is_over = atomic_load(&handover->is_over);
+        for (uint32_t i = 0; i < 2 * BLOCK_COUNT; i++) {
+            void *block = atomic_exchange(&handover->blocks[i], NULL);
+            handover->is_wrong |= dao_free(place, block) != DAO_OK;
+        }
+        dao_thread_yield();
+    }
+    return NULL;
+}
+
+/* Each step asks for other sizes, so that there is something to be learnt at each border, while blocks of the step before are
+   freed. */
+static void another_thread_frees_across_borders(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        handover_t handover = {.is_over = false};
+        dao_thread_t thread;
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        must(dao_free(place, dao_alloc(place, 1)));
+        must(dao_thread_start(&thread, "frees", free_what_comes, &handover));
+        for (size_t step = 0; step < FREE_STEP_COUNT; step++) {
+            DAO_ITERATION(place);
+            for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
+                _Atomic(void *) *slot = &handover.blocks[step % 2 * BLOCK_COUNT + k];
+                while (atomic_load(slot) != NULL) {
+                    dao_thread_yield();
+                }
+                void *block = dao_alloc(place, (1 + (step + k) % 7 * 3 + step) * 4 * KIB);
+                CU_ASSERT_PTR_NOT_NULL(block);
+                atomic_store(slot, block);
+            }
+        }
+        atomic_store(&handover.is_over, true);
+        dao_thread_join(&thread);
+        CU_ASSERT_FALSE(handover.is_wrong);
+        end();
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"a block of code is an iteration at several places", a_block_of_code_is_an_iteration_at_several_places},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
     {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
     {"a step without a plan is not the last to be learnt",
      a_step_without_a_plan_is_not_the_last_to_be_learnt},
+    {"a request that fails is not planned", a_request_that_fails_is_not_planned},
     {"a block that stays costs its bin no other place", a_block_that_stays_costs_its_bin_no_other_place},
     {"more frees are put off than there was room for", more_frees_are_put_off_than_there_was_room_for},
     {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
+    {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,
 };
 

@@ -228,7 +228,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_load(dao_place_t place, const cha
 /* ---- figures ---- */
 
 /** What is counted in iterations. Each request of at least smallest_bytes in a served iteration is a hit, missed, unplanned
-    or null_bin. Text and JSON forms come from this list. */
+    or null_bin; one that fails is not counted. Text and JSON forms come from this list. */
 #define DAO_ITERATION_STATS_LIST(X)                                                                          \
     X(request_count, "requests")                                                                             \
     X(hit_count, "requests that got the place planned for them")                                             \
