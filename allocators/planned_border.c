@@ -215,6 +215,15 @@ static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_
     return status;
 }
 
+/* Tells whether blocks of an iteration were freed in the next one: they may be freed meanwhile. */
+static bool goes_over(dao_planned_t *planned, uint32_t serial)
+{
+    dao_spin_lock(&planned->lock);
+    bool goes = planned->recordings[serial & 1].carried_count > 0;
+    dao_spin_unlock(&planned->lock);
+    return goes;
+}
+
 /* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its place. */
 static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording,
                               dao_script_t **script)
@@ -237,7 +246,7 @@ static dao_status_t learn(dao_planned_t *planned, dao_script_t **out_script)
     dao_status_t status = DAO_OK;
     for (int i = 0; i < 2 && status == DAO_OK; i++) {
         dao_lifetimes_t copy;
-        bool is_wanted = i == 1 || (base != NULL && planned->recordings[serials[i] & 1].carried_count > 0);
+        bool is_wanted = i == 1 || (base != NULL && goes_over(planned, serials[i]));
         status = is_wanted ? recording_copy(planned, serials[i], &copy) : DAO_OK;
         if (is_wanted && status == DAO_OK && copy.count > 0) {
             status = learn_one(base, &copy, out_script);

@@ -21,8 +21,8 @@
 
 #include <string.h>
 
-/* Scores forget an eighth with each request and grow by SCORE_EQUAL where the size is right: a guess that always is comes to
-   eight times that. Sizes that an entry was seen with in a whole range say less. */
+/* Scores forget a sixteenth with each request and grow by SCORE_EQUAL where the size is right: a guess that always is comes to
+   sixteen times that. Sizes that an entry was seen with in a whole range say less. */
 #define SCORE_FORGET_SHIFT 4
 #define SCORE_EQUAL        256
 #define SCORE_IN_RANGE     128

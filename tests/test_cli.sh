@@ -345,6 +345,10 @@ expect 0 "reserved/alone" replay "$events" --deviate 2.5 --kinds sizes,extra --r
 [ "$(cut -c 1-50 "$folder/first")" = "$(cut -c 1-50 "$folder/out")" ] || fail "equal seeds deviate differently"
 expect 0 '"reserved_ratio"' replay "$events" --place device:0 --deviate 0 --json
 expect 2 "no number from 0 to 100" replay "$events" --deviate 101
+expect 2 "no number from 0 to 100" replay "$events" --deviate 1x
+expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 2.5
+expect 2 "no number" replay "$events" --deviate 1 --seed q
+expect 0 "   12    1.0000" replay "$events" --deviate 0 --repeats 11 --record 1..9
 expect 2 "no kind of deviation" replay "$events" --deviate 1 --kinds some
 expect 2 "no number from 1 to" replay "$events" --deviate 1 --repeats 0
 expect 2 "are for --deviate" replay "$events" --seed 3

@@ -203,7 +203,7 @@ static void what_is_wrong_is_told_with_line_and_column(void)
         {EVENTS "1,alloc,8,1,0\n1,alloc,8,1,0\n", "f:3:9: this id was allocated before"},
         {"time_ns,event\n", "f:1:14: the first line is not time_ns"},
         {EVENTS "1,alloc,,1,0\n", "f:2:9: the id is empty"},
-        {EVENTS "1,alloc,8,281474976710657,0\n", "\"8\" has more than 2^48 bytes"},
+        {EVENTS "1,alloc,8,281474976710657,0\n", "f: \"8\" has more than 2^48 bytes"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         dao_plan_input_t lifetimes;

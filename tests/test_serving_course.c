@@ -2,11 +2,13 @@
    planned, blocks that outlive the plan that they came from, frees that are put off; arenas of one block, and who is served from them. */
 #include <dao/dao.h>
 
+#include "base/sync.h"
 #include "tests/support/suite.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-enum { BLOCK_COUNT = 20, TEXT_BYTES = 1 << 14 };
+enum { BLOCK_COUNT = 20, FREE_STEP_COUNT = 60, TEXT_BYTES = 1 << 14 };
 
 static const dao_place_t places[] = {
     {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
@@ -305,6 +307,57 @@ static void who_departs_loses_the_plan(void)
     end();
 }
 
+/* Blocks of two steps that another thread frees, whenever it comes to it. */
+typedef struct handover {
+    _Atomic(void *) blocks[2 * BLOCK_COUNT];
+    atomic_bool is_over;
+    bool is_wrong; /* a free was refused */
+} handover_t;
+
+static void *free_what_comes(void *user)
+{
+    handover_t *handover = user;
+    bool is_over = false;
+    while (!is_over) {
+        is_over = atomic_load(&handover->is_over);
+        for (uint32_t i = 0; i < 2 * BLOCK_COUNT; i++) {
+            void *block = atomic_exchange(&handover->blocks[i], NULL);
+            handover->is_wrong |= dao_free(place, block) != DAO_OK;
+        }
+        dao_thread_yield();
+    }
+    return NULL;
+}
+
+/* Each step asks for other sizes, so that there is something to be learnt at each border, while blocks of the step before are
+   freed. */
+static void another_thread_frees_across_borders(void)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        handover_t handover = {.is_over = false};
+        dao_thread_t thread;
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        must(dao_free(place, dao_alloc(place, 1)));
+        must(dao_thread_start(&thread, "frees", free_what_comes, &handover));
+        for (size_t step = 0; step < FREE_STEP_COUNT; step++) {
+            DAO_ITERATION(place);
+            for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
+                _Atomic(void *) *slot = &handover.blocks[step % 2 * BLOCK_COUNT + k];
+                while (atomic_load(slot) != NULL) {
+                    dao_thread_yield();
+                }
+                void *block = dao_alloc(place, (1 + (step + k) % 7 * 3 + step) * 4 * KIB);
+                CU_ASSERT_PTR_NOT_NULL(block);
+                atomic_store(slot, block);
+            }
+        }
+        atomic_store(&handover.is_over, true);
+        dao_thread_join(&thread);
+        CU_ASSERT_FALSE(handover.is_wrong);
+        end();
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"a block of code is an iteration at several places", a_block_of_code_is_an_iteration_at_several_places},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
@@ -318,6 +371,7 @@ static CU_TestInfo tests[] = {
     {"a block serves who keeps to the plan", a_block_serves_who_keeps_to_the_plan},
     {"a block does not serve who never repeats", a_block_does_not_serve_who_never_repeats},
     {"who departs loses the plan", who_departs_loses_the_plan},
+    {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,
 };
 

@@ -133,6 +133,13 @@ static int read_spans(const char *command, const settings_t *settings, replay_t 
     return DAO_EXIT_OK;
 }
 
+/* Reads a number, rounded to so many decimal places; 0: a whole one. */
+static bool read_number(const char *text, int places, uint64_t *out_value)
+{
+    return dao_decimal_is_plain(text) && (places > 0 || strchr(text, '.') == NULL) &&
+           dao_decimal_scale(text, places, out_value);
+}
+
 static int read_deviation(const char *command, const settings_t *settings, replay_t *replay)
 {
     dao_deviation_t *deviation = &replay->deviation;
@@ -142,17 +149,17 @@ static int read_deviation(const char *command, const settings_t *settings, repla
                    ? DAO_EXIT_OK
                    : dao_usage_error(command, "--kinds, --repeats and --seed are for --deviate");
     }
-    if (!dao_decimal_scale(settings->deviate, SHARE_PLACES, &share) || share > 100 * (uint64_t)SHARE_UNITS) {
+    if (!read_number(settings->deviate, SHARE_PLACES, &share) || share > 100 * (uint64_t)SHARE_UNITS) {
         return dao_usage_error(command, "--deviate: \"%.40s\" is no number from 0 to 100", settings->deviate);
     }
     if (settings->repeats != NULL &&
-        (!dao_decimal_scale(settings->repeats, 0, &repeats) || repeats == 0 || repeats > REPEATS_MAX)) {
+        (!read_number(settings->repeats, 0, &repeats) || repeats == 0 || repeats > REPEATS_MAX)) {
         return dao_usage_error(command, "--repeats: \"%.40s\" is no number from 1 to %u", settings->repeats,
                                REPEATS_MAX);
     }
     *deviation = (dao_deviation_t){
         .share = (double)share / (100 * SHARE_UNITS), .repeats = (uint32_t)repeats, .seed = 1};
-    if (settings->seed != NULL && !dao_decimal_scale(settings->seed, 0, &deviation->seed)) {
+    if (settings->seed != NULL && !read_number(settings->seed, 0, &deviation->seed)) {
         return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
     }
     return dao_deviation_kinds_parse(settings->kinds != NULL ? settings->kinds : "all", &deviation->kinds) ==

@@ -38,6 +38,14 @@ static dao_status_t add_life(dao_plan_input_t *lifetimes, const char *id, const 
     return dao_plan_input_add(lifetimes, id, &buffer, NULL);
 }
 
+/* Of a whole life, which is not of one line. */
+static void prefix_path(const char *path, dao_status_t status)
+{
+    if (status != DAO_OK) {
+        dao_error_prefix("%.200s: ", path);
+    }
+}
+
 static life_t *make_lives(size_t count)
 {
     life_t *lives = dao_host_calloc(count + 1, sizeof(*lives));
@@ -77,6 +85,7 @@ static dao_status_t read_event_lives(const char *path, dao_plan_input_t *lifetim
     }
     if (status == DAO_OK) {
         status = add_tensors(&file, lives, lifetimes);
+        prefix_path(path, status);
     }
     dao_host_free(lives);
     dao_event_file_finish(&file);
@@ -156,6 +165,7 @@ static dao_status_t read_step(const char *path, const char *batch, dao_plan_inpu
     dao_status_t status = dao_read_step(path, batch, &trace);
     if (status == DAO_OK) {
         status = dao_plan_input_of_step(&trace, lifetimes);
+        prefix_path(path, status);
         dao_step_trace_finish(&trace);
     }
     return status;

@@ -22,25 +22,34 @@ typedef struct job {
 
 static_assert(PROGRAM_OPERAND_COUNT_MAX + 1 <= DEVICE_OPERAND_COUNT_MAX, "the workspace is one more");
 
-static unsigned char content(uint32_t tensor, uint32_t version, size_t i)
+/* The row of a tensor's content that begins at an offset, a multiple of a row: each begins one further in the ramp. */
+static const unsigned char *row_at(const program_t *program, uint32_t tensor, uint32_t version, size_t offset)
 {
-    return (unsigned char)(tensor * 151u + version * 29u + (uint32_t)(i * 7u) + (uint32_t)(i >> 8));
+    return &program->ramp[(tensor * 151u + version * 29u + offset / PROGRAM_ROW_BYTES) % PROGRAM_ROW_BYTES];
 }
 
-static void fill(unsigned char *bytes, size_t size_bytes, uint32_t tensor, uint32_t version)
+static size_t row_bytes(size_t size_bytes, size_t offset)
 {
-    for (size_t i = 0; i < size_bytes; i++) {
-        bytes[i] = content(tensor, version, i);
+    return size_bytes - offset < PROGRAM_ROW_BYTES ? size_bytes - offset : PROGRAM_ROW_BYTES;
+}
+
+static void fill(const program_t *program, unsigned char *bytes, size_t size_bytes, uint32_t tensor,
+                 uint32_t version)
+{
+    for (size_t i = 0; i < size_bytes; i += PROGRAM_ROW_BYTES) {
+        memcpy(bytes + i, row_at(program, tensor, version, i), row_bytes(size_bytes, i));
     }
 }
 
-static bool holds(const unsigned char *bytes, size_t size_bytes, uint32_t tensor, uint32_t version)
+static bool holds(const program_t *program, const unsigned char *bytes, size_t size_bytes, uint32_t tensor,
+                  uint32_t version)
 {
-    unsigned char difference = 0;
-    for (size_t i = 0; i < size_bytes; i++) {
-        difference |= bytes[i] ^ content(tensor, version, i);
+    bool is_right = true;
+    for (size_t i = 0; i < size_bytes; i += PROGRAM_ROW_BYTES) {
+        is_right =
+            memcmp(bytes + i, row_at(program, tensor, version, i), row_bytes(size_bytes, i)) == 0 && is_right;
     }
-    return difference == 0;
+    return is_right;
 }
 
 static void check(program_t *program, bool is_right)
@@ -56,23 +65,24 @@ static void run_job(unsigned char *const *bytes, void *user)
     const program_kernel_t *kernel = &job->kernel;
     unsigned char *workspace = bytes[kernel->operand_count];
     if (kernel->workspace_bytes > 0) {
-        fill(workspace, kernel->workspace_bytes, UINT32_MAX, 1);
+        fill(job->program, workspace, kernel->workspace_bytes, UINT32_MAX, 1);
     }
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         uint32_t tensor = kernel->tensors[i];
         if (kernel->accesses[i] != DAO_ACCESS_WRITE) {
-            check(job->program,
-                  holds(bytes[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i]));
+            check(job->program, holds(job->program, bytes[i], job->program->tensors[tensor].size_bytes,
+                                      tensor, job->versions[i]));
         }
     }
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         uint32_t tensor = kernel->tensors[i];
         if (kernel->accesses[i] != DAO_ACCESS_READ) {
-            fill(bytes[i], job->program->tensors[tensor].size_bytes, tensor, job->versions[i] + 1);
+            fill(job->program, bytes[i], job->program->tensors[tensor].size_bytes, tensor,
+                 job->versions[i] + 1);
         }
     }
     if (kernel->workspace_bytes > 0) {
-        check(job->program, holds(workspace, kernel->workspace_bytes, UINT32_MAX, 1));
+        check(job->program, holds(job->program, workspace, kernel->workspace_bytes, UINT32_MAX, 1));
     }
     free(job);
 }
@@ -128,6 +138,9 @@ void program_init(program_t *program, dao_executor_t *executor)
 {
     memset(program, 0, sizeof(*program));
     program->executor = executor;
+    for (size_t i = 0; i < sizeof(program->ramp); i++) {
+        program->ramp[i] = (unsigned char)(i * 7);
+    }
 }
 
 uint32_t program_tensor(program_t *program, size_t size_bytes)
@@ -159,7 +172,7 @@ dao_status_t program_write(program_t *program, uint32_t number)
     if (bytes == NULL) {
         return DAO_ERR_NO_HOST_MEMORY;
     }
-    fill(bytes, tensor->size_bytes, number, tensor->version + 1);
+    fill(program, bytes, tensor->size_bytes, number, tensor->version + 1);
     dao_status_t status = dao_managed_write(tensor->handle, bytes, tensor->size_bytes);
     tensor->version += status == DAO_OK ? 1 : 0;
     free(bytes);
@@ -176,7 +189,7 @@ static dao_status_t read_and_compare(program_t *program, uint32_t number, const 
     }
     dao_status_t status = dao_managed_read(tensor->handle, bytes, tensor->size_bytes);
     if (status == DAO_OK &&
-        !holds(bytes, tensor->size_bytes, number, version != NULL ? *version : tensor->version)) {
+        !holds(program, bytes, tensor->size_bytes, number, version != NULL ? *version : tensor->version)) {
         status = DAO_ERR_CORRUPT;
     }
     free(bytes);

@@ -11,6 +11,9 @@
 #define PROGRAM_TENSOR_COUNT_MAX  64
 #define PROGRAM_OPERAND_COUNT_MAX 8
 
+/* Content is compared by rows, not by bytes, each of which costs a sanitizer a call. */
+#define PROGRAM_ROW_BYTES 256u
+
 typedef struct program_tensor {
     dao_managed_t *handle; /* NULL: dropped */
     size_t size_bytes;
@@ -23,6 +26,8 @@ typedef struct program {
     dao_launch_func_t work; /* queued in front of every kernel, with user NULL; NULL: nothing is */
     program_tensor_t tensors[PROGRAM_TENSOR_COUNT_MAX];
     uint32_t tensor_count;
+    unsigned char
+        ramp[2 * PROGRAM_ROW_BYTES]; /* content is made of it: a row begins anywhere in the first half */
     _Atomic uint64_t read_count;     /* operands checked on the device */
     _Atomic uint64_t mismatch_count; /* of these, with a wrong byte */
     _Atomic int64_t open_count;      /* kernels whose drop was not called yet */
