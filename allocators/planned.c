@@ -77,6 +77,7 @@ typedef struct ask {
     bool is_astray;      /* so is its iteration */
     bool is_guest;       /* it may lie in the arena for as long as it lives */
     bool is_passing;     /* it is known to be gone before its iteration ends */
+    bool is_stray;       /* it was counted as one */
     bool has_grown;      /* the place has grown for it */
 } ask_t;
 
@@ -220,6 +221,7 @@ static void ask_drop(dao_planned_t *planned, const ask_t *ask)
     if (is_of_now(planned, ask)) {
         planned->counts.request_count--;
         planned->counts.requested_bytes -= ask->request->size_bytes;
+        planned->stray_count -= ask->is_stray;
         if (ask->other_count != NULL) {
             (*ask->other_count)--;
         }
@@ -249,9 +251,10 @@ static bool is_guest(const dao_planned_t *planned, const ask_t *ask)
 
 /* Counts a request that is in no plan or found its place taken. An iteration that keeps so little to its plan has places no more:
    each would be in the way of others, and waste a block. */
-static void stray_note(dao_planned_t *planned)
+static void stray_note(dao_planned_t *planned, ask_t *ask)
 {
     uint64_t request_count = planned->counts.request_count + STRAY_FREE_COUNT;
+    ask->is_stray = true;
     planned->stray_count++;
     planned->is_astray |=
         planned->arena.segment.range != NULL && planned->stray_count > request_count / STRAY_PART;
@@ -269,7 +272,7 @@ static dao_status_t take_offset(dao_planned_t *planned, ask_t *ask, dao_block_gr
     const dao_script_entry_t *entry = ask->entry;
     if (entry == NULL || !dao_script_is_placed(entry)) {
         ask_miss(ask, &planned->counts.unplanned_count);
-        stray_note(planned);
+        stray_note(planned, ask);
         return DAO_ERR_LIMIT;
     }
     bool fits = dao_lifetime_units(ask->request->size_bytes) <= dao_lifetime_units(entry->most_bytes);
@@ -277,7 +280,7 @@ static dao_status_t take_offset(dao_planned_t *planned, ask_t *ask, dao_block_gr
     dao_status_t status =
         is_due ? dao_planned_take_at(planned, entry->offset_bytes, ask->request, out_grant) : DAO_ERR_LIMIT;
     if (is_due && status == DAO_ERR_LIMIT && is_inside(planned, entry)) {
-        stray_note(planned);
+        stray_note(planned, ask);
     }
     if (status == DAO_OK) {
         planned->counts.hit_count++;
@@ -414,7 +417,7 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
     dao_status_t status = planned->arena.segment.range != NULL
                               ? dao_planned_take_any(planned, ask->request, out_grant)
                               : DAO_ERR_LIMIT;
-    if (status == DAO_OK) {
+    if (status == DAO_OK && is_of_now(planned, ask)) {
         planned->counts.borrowed_count++;
         planned->counts.served_bytes += ask->request->size_bytes;
     }
@@ -461,7 +464,7 @@ static dao_status_t take_beside(dao_planned_t *planned, ask_t *ask, dao_block_gr
     if (status == DAO_OK) {
         dao_spin_lock(&planned->lock);
         track(planned, ask, out_grant->address);
-        planned->has_grown |= ask->has_grown;
+        planned->has_grown |= ask->has_grown && is_of_now(planned, ask);
         dao_spin_unlock(&planned->lock);
     } else {
         ask_drop(planned, ask);

@@ -215,9 +215,9 @@ bool dao_planned_arena_is_safe(dao_planned_t *planned, uint64_t size_bytes, uint
 {
     uint64_t reserved_bytes;
     usual_note(planned);
-    uint64_t needed_bytes =
-        dao_round_up(size_bytes, DAO_PAGE_BYTES) + /* and a page for what is small beside them */
-        dao_round_up(largest_bytes, DAO_PAGE_BYTES) + DAO_PAGE_BYTES;
+    uint64_t needed_bytes = dao_planned_used_get(&planned->base) + dao_round_up(size_bytes, DAO_PAGE_BYTES) +
+                            dao_round_up(largest_bytes, DAO_PAGE_BYTES) +
+                            DAO_PAGE_BYTES; /* for what is small beside them */
     return needed_bytes <= growth_most(planned, &reserved_bytes);
 }
 

@@ -231,6 +231,7 @@ static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *r
     dao_script_t *next;
     dao_status_t status = dao_script_learn(*script != NULL ? *script : base, recording, &next);
     if (status == DAO_OK) {
+        next->changed_count += *script != NULL ? (*script)->changed_count : 0;
         dao_script_destroy(*script);
         *script = next;
     }
@@ -335,9 +336,9 @@ static void learn_and_ask(dao_planned_t *planned)
     course->is_kept = script->changed_count <= script->count / KEPT_PART;
     dao_script_destroy(planned->learnt);
     planned->learnt = NULL;
-    bool is_last = planned->served.script != NULL || has_stopped(planned, 1); /* it has to do */
+    bool is_last = planned->served.arena_bytes > 0 || has_stopped(planned, 1); /* it has to do */
     bool serves = is_last || is_settled(planned);
-    if (serves) { /* until it does every iteration counts */
+    if (serves) { /* until it may, as far as the config says, every iteration counts */
         uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
         course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
     }
@@ -378,7 +379,9 @@ static void learning_adopt(dao_planned_t *planned)
     dao_script_t *script = learning->script;
     learning->script = NULL;
     planned->learning = NULL;
-    if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
+    if (planned->number <= planned->course.rest_until) { /* the plan before it was given up meanwhile */
+        dao_script_destroy(script);
+    } else if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
         planned->stats.failed_count++;
         dao_script_destroy(script);
     } else {
@@ -512,6 +515,8 @@ static void give_up(dao_planned_t *planned)
     dao_course_t *course = &planned->course;
     uint64_t rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
     *course = (dao_course_t){.rest = rest, .rest_until = planned->number + rest};
+    planned->arena_retry = 0; /* what is left of the arena goes as soon as it can */
+    planned->arena_gap = 1;
     planned->stats.given_up_count++;
     (void)serve(planned, NULL); /* needs no memory */
 }
@@ -550,6 +555,10 @@ static dao_learning_t *iteration_close(dao_planned_t *planned)
     figures_take(planned);
     if (judge(planned)) {
         learn_and_ask(planned);
+    } else if (planned->learnt != NULL && has_stopped(planned, 0)) { /* there will be nothing better */
+        dao_script_t *script = planned->learnt;
+        planned->learnt = NULL;
+        planned->stats.failed_count += learning_create(planned, script) != DAO_OK;
     }
     room_make(planned);
     if (planned->learning == NULL || !planned->learning->is_under_way ||

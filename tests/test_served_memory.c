@@ -1,6 +1,6 @@
 /* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes for the same
-   requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block and the program was
-   trusted, two of the largest blocks more. No two live blocks share a byte meanwhile: on the host each one's bytes are
+   requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block that
+   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. No two live blocks share a byte meanwhile: on the host each one's bytes are
    written and looked at. */
 #include <dao/dao.h>
 
@@ -20,7 +20,7 @@ enum { SCALE = 4, LAYER_COUNT = 12, BATCH_COUNT = 2, STEP_COUNT = 4, STEADY_COUN
 /* Of segments that are taken for a block. */
 #define SEGMENT_UNIT_BYTES (2 * MIB)
 
-/* Where the arena is a block a place that trusts its program may have so many of the largest blocks more. */
+/* Where a block serves the place may have so many of the largest blocks more. */
 #define BLOCKS_MORE 2u
 
 #define SHARE_COUNT (sizeof(shares) / sizeof(shares[0]))
@@ -172,6 +172,11 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
         CU_ASSERT(mode == DAO_SERVING_OFF || serving.latest.hit_count == serving.latest.request_count);
     }
     run_steps(place, file);
+    bool is_block = site->has_segments || place.kind == DAO_PLACE_KIND_PINNED;
+    if (mode != DAO_SERVING_OFF && is_block && !site->trusts_program && !site->is_steady) {
+        must(dao_serving_stats_get(place, &serving));
+        CU_ASSERT_EQUAL(serving.all.hit_count, 0);
+    }
     must(dao_stats_get(place, &stats));
     must(dao_finalize());
     return stats.peak_reserved_bytes;

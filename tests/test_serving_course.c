@@ -276,6 +276,98 @@ static void a_block_does_not_serve_who_never_repeats(void)
     end();
 }
 
+/* However it changes, what was learnt by then serves. */
+static void a_block_serves_what_there_is_once_nothing_more_is_learnt(void)
+{
+    enum { STOP = 10, STEP_COUNT = 12 };
+    for (uint32_t stop = 2; stop <= STOP; stop++) {
+        begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .stop_iteration = stop});
+        for (uint32_t step = 1; step <= STEP_COUNT; step++) {
+            void *blocks[BLOCK_COUNT];
+            must(dao_iteration_begin(place));
+            take_all(blocks, step * 100 * KIB);
+            give_from(blocks, 0);
+            must(dao_iteration_end(place));
+        }
+        CU_ASSERT_EQUAL(serving_now().plan_count, 1);
+        end();
+    }
+}
+
+static void a_block_is_not_lost_by_requests_that_fail(void)
+{
+    enum { TRY_COUNT = 40 };
+    earn_an_arena();
+    must(dao_limit_set(place, 128 * MIB));
+    for (uint32_t step = 0; step < 3; step++) {
+        void *blocks[BLOCK_COUNT];
+        must(dao_iteration_begin(place));
+        take_all(blocks, MIB);
+        for (uint32_t i = 0; i < TRY_COUNT; i++) {
+            CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
+        }
+        give_from(blocks, 0);
+        must(dao_iteration_end(place));
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+    }
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    end();
+}
+
+typedef struct held {
+    dao_plan_run_func_t run;
+    void *argument;
+} held_t;
+
+static void hold(dao_plan_run_func_t run, void *argument, void *user)
+{
+    *(held_t *)user = (held_t){run, argument};
+}
+
+static void run_held(held_t *held)
+{
+    if (held->run != NULL) {
+        held_t now = *held;
+        *held = (held_t){0};
+        now.run(now.argument);
+    }
+}
+
+/* A plan is given up while the next one is being made: that one does not serve, either. */
+static void who_departs_loses_the_plan_that_is_made(void)
+{
+    enum { LARGE_BYTES = 100 << 20, STEP_COUNT = 4 };
+    held_t held = {0};
+    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
+                                             .worker = DAO_SERVING_WORKER_SUBMIT,
+                                             .submit = hold,
+                                             .submit_user = &held});
+    for (uint32_t step = 0; step < 2 * STEP_COUNT && serving_now().latest.hit_count == 0; step++) {
+        whole_step();
+        run_held(&held);
+    }
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+    must(dao_iteration_begin(place)); /* a little beside the plan: it is made anew */
+    must(dao_free(place, dao_alloc(place, 100 * KIB)));
+    must(dao_iteration_end(place));
+    for (uint32_t step = 0; step < STEP_COUNT && held.run == NULL; step++) {
+        must(dao_iteration_begin(place));
+        must(dao_free(place, dao_alloc(place, 100 * KIB)));
+        must(dao_iteration_end(place));
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(held.run);
+    must(dao_iteration_begin(place));
+    must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
+    must(dao_iteration_end(place));
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
+    run_held(&held);
+    for (uint32_t step = 0; step < STEP_COUNT; step++) {
+        whole_step();
+        CU_ASSERT_FALSE(serving_now().is_serving);
+    }
+    end();
+}
+
 static uint64_t reserved_now(void)
 {
     dao_stats_t stats;
@@ -370,7 +462,11 @@ static CU_TestInfo tests[] = {
     {"frees that were put off are no leaks", frees_that_were_put_off_are_no_leaks},
     {"a block serves who keeps to the plan", a_block_serves_who_keeps_to_the_plan},
     {"a block does not serve who never repeats", a_block_does_not_serve_who_never_repeats},
+    {"a block serves what there is once nothing more is learnt",
+     a_block_serves_what_there_is_once_nothing_more_is_learnt},
+    {"a block is not lost by requests that fail", a_block_is_not_lost_by_requests_that_fail},
     {"who departs loses the plan", who_departs_loses_the_plan},
+    {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},
     {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,
 };

@@ -6,7 +6,8 @@
  *     dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
  *     dao_place_configure(place, &config);
  *     for (...) {
- *         dao_iteration_begin(place);       the first one is recorded, the next ones are served
+ *         dao_iteration_begin(place);       the first one is recorded, the next ones are served (where the arena is one
+ *                                           block, once they are seen to repeat it: trusts_program)
  *           ... allocate and free as always ...
  *         dao_iteration_end(place);
  *     }
@@ -57,7 +58,8 @@ typedef struct dao_serving_config {
                              DAO_SERVING_STOP, else never */
     uint32_t
         stable_count; /**< the plan serves once more than this many iterations in a row have left it unchanged;
-                               0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise */
+                               0: DAO_SERVING_STABLE, else it serves after the first, unless max_count says otherwise.
+                               Where the arena is one block see trusts_program, too */
     uint32_t
         max_count; /**< or after more than so many recorded iterations; 0: DAO_SERVING_MAX, else no limit */
     uint32_t
@@ -256,7 +258,7 @@ typedef struct dao_iteration_stats {
 typedef struct dao_serving_stats {
     bool is_serving;           /**< there is a plan, with an arena */
     uint64_t iteration_count;  /**< that have ended */
-    uint64_t learn_count;      /**< plans that were made */
+    uint64_t learn_count;      /**< iterations that were learnt */
     uint64_t plan_count;       /**< plans that came to serve */
     uint64_t failed_count;     /**< plans that could not be made, or not served, for want of memory */
     uint64_t given_up_count;   /**< plans that were given up because the program kept away from them */
@@ -282,7 +284,7 @@ typedef struct dao_serving_stats {
  */
 DAO_API DAO_NODISCARD dao_status_t dao_serving_stats_get(dao_place_t place, dao_serving_stats_t *out_stats);
 
-/** A buffer as it was recorded in the latest iteration that has ended. Times count allocations. */
+/** A buffer as it was recorded in the latest iteration that was recorded. Times count allocations. */
 typedef struct dao_serving_lifetime {
     uint64_t size_bytes;
     uint64_t key;
@@ -299,7 +301,7 @@ typedef struct dao_serving_lifetime {
 typedef void (*dao_serving_visit_t)(const dao_serving_lifetime_t *lifetime, void *user);
 
 /**
- * Shows the lifetimes of the latest iteration that has ended, in order.
+ * Shows the lifetimes of the latest iteration that was recorded, in order.
  *
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY in an iteration; as dao_serving_enable().
  *
