@@ -31,7 +31,8 @@
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 128u
 
-/* A place may have this part more than it had without plans before its waste is looked at more strictly. */
+/* A place may have this part more than it had without plans before its waste is looked at more strictly; and twice as much before
+   a plan is given up that the program has left. */
 #define USUAL_PART 64u
 
 /* An arena of less than the plan asks for is at least this part of it. */
@@ -411,6 +412,18 @@ static uint64_t usual_bytes(const dao_planned_t *planned)
     uint64_t live_bytes = planned->peak_live_bytes;
     uint64_t more_bytes = live_bytes > usual->live_bytes ? live_bytes - usual->live_bytes : 0;
     return usual->reserved_bytes + usual->reserved_bytes / USUAL_PART + more_bytes;
+}
+
+bool dao_planned_window_costs(dao_planned_t *planned)
+{
+    dao_stats_t stats;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    dao_spin_lock(&planned->lock);
+    const dao_planned_usual_t *usual = &planned->arena.usual;
+    bool is_known = dao_planned_has_window(planned) && usual->live_bytes > 0 && planned->served.bins == NULL;
+    bool costs = is_known && stats.reserved_bytes > usual_bytes(planned) + usual->reserved_bytes / USUAL_PART;
+    dao_spin_unlock(&planned->lock);
+    return costs;
 }
 
 /* Takes a place in the window, if it is free and need not bring memory that others could have. */

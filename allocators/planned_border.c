@@ -12,7 +12,7 @@
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
    idle in a block nobody else can have, and what finds its place taken there makes the place larger. The block is for all then, until
-   it is empty.
+   it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it.
 
    Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
 
@@ -45,6 +45,9 @@
 
 /* Iterations in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
+
+/* A program has left a plan that serves from a window if more than this part of an iteration's requests were no hits. */
+#define LEFT_PART 20u
 
 /* Iterations in which nothing is recorded after a plan was given up: at first, and at most. */
 #define REST_FIRST ((uint64_t)16)
@@ -521,6 +524,20 @@ static void give_up(dao_planned_t *planned)
     (void)serve(planned, NULL); /* needs no memory */
 }
 
+/* Tells whether the program has left the plan in the iteration that ended, so that the plan costs the place memory. */
+static bool has_left(dao_planned_t *planned)
+{
+    const dao_iteration_stats_t *counts = &planned->stats.latest;
+    if (planned->config.trusts_program) {
+        return false;
+    }
+    if (needs_proof(planned) && (planned->is_astray || planned->has_grown)) {
+        return true;
+    }
+    uint64_t other_count = counts->request_count - counts->hit_count;
+    return other_count > counts->request_count / LEFT_PART && dao_planned_window_costs(planned);
+}
+
 /* Looks at how an iteration was served; tells whether it should be learnt. */
 static bool judge(dao_planned_t *planned)
 {
@@ -532,8 +549,7 @@ static bool judge(dao_planned_t *planned)
     }
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
-    bool is_left = is_served && needs_proof(planned) && (planned->is_astray || planned->has_grown);
-    if (course->poor_run >= POOR_RUN || is_left) {
+    if (course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {
         give_up(planned);
         return false;
     }

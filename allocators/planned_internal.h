@@ -202,6 +202,9 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
 
+/* Tells whether a place whose arena is a window has clearly more than it would have without a plan. The lock is not held. */
+bool dao_planned_window_costs(dao_planned_t *planned);
+
 /* Gives how many bytes the place may grow beside an arena that is a block, to have hardly more than it surely had without a plan.
    The lock is not held. */
 uint64_t dao_planned_growth_room(dao_planned_t *planned);

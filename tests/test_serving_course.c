@@ -314,6 +314,37 @@ static void a_block_is_not_lost_by_requests_that_fail(void)
     end();
 }
 
+/* Holes that nothing fits into: a place in pages takes more than ever for no more that lives. */
+static void who_departs_loses_a_plan_that_costs_pages(void)
+{
+    enum { DEVICE = 2, LARGE_COUNT = 6 };
+    for (int is_trusted = 0; is_trusted <= 1; is_trusted++) {
+        void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
+        begin_at(DEVICE,
+                 &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = is_trusted != 0});
+        whole_step();
+        whole_step();
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        must(dao_iteration_begin(place));
+        take_all(blocks, MIB);
+        for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) {
+            must(dao_free(place, blocks[i]));
+            blocks[i] = NULL;
+        }
+        for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+            large[i] = dao_alloc(place, MIB + MIB / 2);
+            CU_ASSERT_PTR_NOT_NULL(large[i]);
+        }
+        must(dao_iteration_end(place));
+        CU_ASSERT_EQUAL(serving_now().given_up_count, is_trusted ? 0 : 1);
+        give_from(blocks, 0);
+        for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+            must(dao_free(place, large[i]));
+        }
+        end();
+    }
+}
+
 typedef struct held {
     dao_plan_run_func_t run;
     void *argument;
@@ -466,6 +497,7 @@ static CU_TestInfo tests[] = {
      a_block_serves_what_there_is_once_nothing_more_is_learnt},
     {"a block is not lost by requests that fail", a_block_is_not_lost_by_requests_that_fail},
     {"who departs loses the plan", who_departs_loses_the_plan},
+    {"who departs loses a plan that costs pages", who_departs_loses_a_plan_that_costs_pages},
     {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},
     {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,

@@ -76,8 +76,9 @@ typedef struct dao_serving_config {
     bool records_time; /**< wall times, too, for dao_serving_walk() */
     bool defers_frees; /**< frees in an iteration, of blocks of iterations, are carried out at its end */
     bool
-        trusts_program; /**< where the arena is one block, too, a plan serves after the first iteration, and whatever the
-                              program departs from it; else once an iteration has kept to it, as long as the program does */
+        trusts_program; /**< a plan serves after the first iteration where the arena is one block, too, and goes on however the
+                              program departs from it; else it serves there once an iteration has kept to it, and is given
+                              up where the program departs from it and the place takes more than without it */
     bool prefault; /**< host and pinned memory: the arena's pages are touched when it is made; those of a host
                                    place where the system has a call for it (Linux 5.14) */
 } dao_serving_config_t;
