@@ -21,10 +21,6 @@
 /* Work of a slice in the background: about a millisecond. */
 #define SLICE_WORK 20000u
 
-/* Methods work in stretches of so many steps, whoever asks for how many: what is begun and taken up again costs steps, too, so
-   that stretches at the same places are what makes the same plans of all slices. */
-#define STRETCH_WORK 4096u
-
 struct dao_planner {
     dao_planner_config_t config;
     dao_plan_portfolio_t *portfolio; /* whoever works */
@@ -126,7 +122,7 @@ static dao_status_t work(dao_planner_t *planner, uint64_t asked)
     while (status == DAO_OK && !is_enough && !is_done(planner) && !dao_plan_meter_is_cancelled(meter)) {
         dao_plan_t *plan = NULL;
         if (meter->used >= meter->limit) {
-            meter->limit = meter->used + STRETCH_WORK;
+            meter->limit = meter->used + DAO_PLAN_STRETCH_WORK;
             limit_stretch(planner);
         }
         status = dao_plan_portfolio_step(planner->portfolio, meter, &plan);

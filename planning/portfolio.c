@@ -111,7 +111,6 @@ struct dao_plan_portfolio {
     dao_plan_worth_t best;
     dao_plan_t *best_plan; /* a reference */
     uint64_t version;
-    uint64_t work;
     bool is_done;
 };
 
@@ -296,7 +295,7 @@ static dao_status_t step_improver(dao_plan_portfolio_t *portfolio, dao_plan_mete
 static dao_plan_report_t report_of(const dao_plan_portfolio_t *portfolio, const dao_plan_meter_t *meter)
 {
     dao_plan_report_t report = {.method = method_at_hand(portfolio), .version = portfolio->version + 1};
-    report.work = portfolio->work + meter->used;
+    report.work = meter->used;
     report.memory_bytes = portfolio->instance.memory.most_bytes +
                           2 * dao_plan_memory_of(&portfolio->instance); /* this plan and the one before */
     return report;
@@ -473,7 +472,6 @@ static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
 dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter,
                                      dao_plan_t **out_plan)
 {
-    uint64_t used_before = meter->used;
     dao_status_t status = DAO_OK;
     *out_plan = NULL;
     while (status == DAO_OK && !portfolio->is_done && *out_plan == NULL && dao_plan_meter_has(meter)) {
@@ -487,7 +485,6 @@ dao_status_t dao_plan_portfolio_step(dao_plan_portfolio_t *portfolio, dao_plan_m
         dao_plan_trim(&portfolio->instance.memory, meter);
         meter->used++;
     }
-    portfolio->work += meter->used - used_before;
     return status;
 }
 

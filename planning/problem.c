@@ -171,8 +171,8 @@ static dao_status_t check_gap(const dao_plan_problem_t *problem, size_t index)
     }
     if (before != NULL && (before->buffer > gap->buffer ||
                            (before->buffer == gap->buffer && before->end_time > gap->begin_time))) {
-        return dao_error(DAO_ERR_INVALID, "gap %zu is out of order: by buffers, a buffer's by time and apart",
-                         index);
+        return dao_error(DAO_ERR_INVALID,
+                         "gap %zu is out of order: by buffers, a buffer's by time, without overlap", index);
     }
     return DAO_OK;
 }

@@ -176,8 +176,11 @@ grep -q "</svg>" "$folder/plan.svg" || fail "no picture"
 expect 0 '"ratio":1.00000' plan "$folder/plan.csv" --verify --method start_first_fit --json
 expect 0 "bound 10 bytes" plan "$folder/x.csv" --closed
 expect 0 "bound 66 bytes" plan "$folder/x.csv" --align 64
-expect 2 '--period: "1.5" is no time from 1 to 2^64 - 1' plan "$folder/x.csv" --period 1.5
-expect 2 '--margin: "0" is no time from 1 to 2^64 - 1' plan "$folder/x.csv" --margin 0
+for period in 0 1.5 4611686018427387905; do
+    expect 2 "--period: \"$period\" is no time from 1 to 4611686018427387904" plan "$folder/x.csv" --period "$period"
+done
+expect 0 "bound 6 bytes" plan "$folder/x.csv" --period 4611686018427387904
+expect 2 '--margin: "0" is no time from 1 to 18446744073709551615' plan "$folder/x.csv" --margin 0
 printf 'id,lower,upper,size\na,0,2,4\nb,2,4,4\nc,3,5,2\n' >"$folder/y.csv"
 expect 0 "bound 6 bytes" plan "$folder/y.csv"
 expect 0 "bound 10 bytes" plan "$folder/y.csv" --margin 2 --verify

@@ -107,6 +107,21 @@ static void a_gap_that_is_wrong_is_refused(void)
     CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "buffer 1 is never used"));
 }
 
+static void a_margin_is_used_between_gaps_that_touch(void)
+{
+    make_pair();
+    plan.gaps[0] = (dao_plan_gap_t){.buffer = 1, .begin_time = 11, .end_time = 15};
+    plan.gaps[1] = (dao_plan_gap_t){.buffer = 1, .begin_time = 15, .end_time = 20};
+    plan.problem.gap_count = 2;
+    CU_ASSERT_TRUE(is_refused(DAO_ERR_INVALID, "buffer 1 is never used"));
+    const uint64_t offsets[DAO_TEST_PLAN_BUFFERS_MAX] = {0, 0};
+    plan.problem.margin = 1; /* now its bytes are used at 15, and the other one's at its end */
+    plan.buffers[0].end_time = 14;
+    CU_ASSERT_EQUAL(dao_plan_check(&plan.problem, offsets, NULL), DAO_OK);
+    plan.buffers[0].end_time = 15;
+    CU_ASSERT_EQUAL(dao_plan_check(&plan.problem, offsets, NULL), DAO_ERR_INVALID);
+}
+
 static void a_margin_goes_round_the_longest_step(void)
 {
     make_pair();
@@ -268,6 +283,7 @@ static CU_TestInfo tests[] = {
     {"a problem that is wrong is refused with its buffer",
      a_problem_that_is_wrong_is_refused_with_its_buffer},
     {"a gap that is wrong is refused", a_gap_that_is_wrong_is_refused},
+    {"a margin is used between gaps that touch", a_margin_is_used_between_gaps_that_touch},
     {"a margin goes round the longest step", a_margin_goes_round_the_longest_step},
     {"clocks that are wrong are refused", clocks_that_are_wrong_are_refused},
     {"sizes that are too large together are told", sizes_that_are_too_large_together_are_told},

@@ -36,18 +36,22 @@ static void look(void *user, uint64_t used)
     }
 }
 
-/* Works so much by a method. Gives what ended it. */
+/* Works so much by a method, in stretches. Gives what ended it. */
 static dao_status_t work(const dao_plan_problem_t *problem, dao_plan_method_t method, uint64_t limit,
                          looks_t *looks)
 {
     const dao_plan_watch_t watch = {.look = look, .user = looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_meter_t meter = {.limit = limit, .is_cancelled = &looks->is_cancelled, .watch = &watch};
+    dao_plan_meter_t meter = {.is_cancelled = &looks->is_cancelled, .watch = &watch};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
-    while (status == DAO_OK && dao_plan_meter_has(&meter) && !dao_plan_portfolio_is_done(portfolio)) {
+    while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && meter.used < limit &&
+           !looks->is_cancelled) {
         dao_plan_t *plan = NULL;
+        if (meter.used >= meter.limit) {
+            meter.limit = meter.used + DAO_PLAN_STRETCH_WORK;
+        }
         status = dao_plan_portfolio_step(portfolio, &meter, &plan);
         dao_plan_release(plan);
     }

@@ -90,6 +90,19 @@ static void run_at_once(dao_plan_run_func_t run, void *argument, void *user)
     run(argument);
 }
 
+/* An executor that keeps the one run that it has. */
+typedef struct held {
+    dao_plan_run_func_t run;
+    void *argument;
+} held_t;
+
+static void hold(dao_plan_run_func_t run, void *argument, void *user)
+{
+    held_t *held = user;
+    CU_ASSERT_PTR_NULL_FATAL(held->run);
+    *held = (held_t){.run = run, .argument = argument};
+}
+
 static uint64_t peak_of(dao_planner_t *planner)
 {
     dao_plan_t *best = NULL;
@@ -200,6 +213,27 @@ static void a_cancel_ends_the_work_at_any_moment(void)
     pool_end(&pool);
 }
 
+static void a_cancel_before_the_work_is_told_to_who_waits(void)
+{
+    held_t held = {0};
+    const dao_planner_config_t config = {.submit = hold, .submit_user = &held};
+    dao_planner_t *planner = NULL;
+    dao_plan_t *best = NULL;
+    make_hard(7);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_planner_start(planner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_planner_cancel(planner), DAO_OK);
+    CU_ASSERT_EQUAL(dao_planner_wait(planner, 0), DAO_ERR_NOT_READY); /* its run has not come */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(held.run);
+    held_t last = held;
+    held = (held_t){0};
+    last.run(last.argument);
+    CU_ASSERT_PTR_NULL(held.run); /* it was the last one */
+    CU_ASSERT_EQUAL(dao_planner_wait(planner, UINT64_MAX), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(dao_planner_best(planner, &best), DAO_ERR_NOT_READY);
+    dao_planner_destroy(planner);
+}
+
 static void a_thread_that_cannot_start_leaves_the_planner_to_the_caller(void)
 {
     dao_planner_config_t config = {.work_limit = 10000};
@@ -242,6 +276,7 @@ static CU_TestInfo tests[] = {
     {"the program's executor works", the_programs_executor_works},
     {"an executor may run at once", an_executor_may_run_at_once},
     {"a cancel ends the work at any moment", a_cancel_ends_the_work_at_any_moment},
+    {"a cancel before the work is told to who waits", a_cancel_before_the_work_is_told_to_who_waits},
     {"a thread that cannot start leaves the planner to the caller",
      a_thread_that_cannot_start_leaves_the_planner_to_the_caller},
     {"a failure in the background is told to who waits", a_failure_in_the_background_is_told_to_who_waits},

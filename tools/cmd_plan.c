@@ -132,13 +132,15 @@ static int read_bytes(const dao_command_t *command, const char *option, const ch
                                  text, most);
 }
 
-static int read_time(const dao_command_t *command, const char *option, const char *text, uint64_t *out_time)
+static int read_time(const dao_command_t *command, const char *option, const char *text, uint64_t most,
+                     uint64_t *out_time)
 {
-    bool is_read = text == NULL || (strspn(text, "0123456789") == strlen(text) &&
-                                    dao_decimal_scale(text, 0, out_time) && *out_time > 0);
+    bool is_read =
+        text == NULL || (strspn(text, "0123456789") == strlen(text) && dao_decimal_scale(text, 0, out_time) &&
+                         *out_time > 0 && *out_time <= most);
     return is_read ? DAO_EXIT_OK
-                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time from 1 to 2^64 - 1", option,
-                                     text);
+                   : dao_usage_error(command->name, "--%s: \"%.40s\" is no time from 1 to %" PRIu64, option,
+                                     text, most);
 }
 
 /* Reads what a pool of --pools may hold, from the beginning of `text`. */
@@ -193,10 +195,10 @@ static int read_problem(const dao_command_t *command, planning_t *planning)
             dao_usage_error(command->name, "--align: \"%.40s\" is no power of two", settings->alignment);
     }
     if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_time(command, "period", settings->period, &period);
+        exit_code = read_time(command, "period", settings->period, DAO_PLAN_PERIOD_MAX, &period);
     }
     if (exit_code == DAO_EXIT_OK) {
-        exit_code = read_time(command, "margin", settings->margin, &margin);
+        exit_code = read_time(command, "margin", settings->margin, UINT64_MAX, &margin);
     }
     planning->problem = (dao_plan_problem_t){.pools = planning->pools,
                                              .is_closed = settings->is_closed,

@@ -28,7 +28,7 @@ dao_status_t dao_plan_looks_measure(const dao_plan_problem_t *problem, dao_plan_
     looks_t looks = {0};
     const dao_plan_watch_t watch = {.look = look, .user = &looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_meter_t meter = {.limit = UINT64_MAX, .is_cancelled = &looks.is_cancelled, .watch = &watch};
+    dao_plan_meter_t meter = {.is_cancelled = &looks.is_cancelled, .watch = &watch};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     if (status != DAO_OK) {
@@ -36,8 +36,11 @@ dao_status_t dao_plan_looks_measure(const dao_plan_problem_t *problem, dao_plan_
     }
     looks.last_ns = dao_measure_thread_ns();
     looks.end_ns = looks.last_ns + budget_ns;
-    while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && dao_plan_meter_has(&meter)) {
+    while (status == DAO_OK && !dao_plan_portfolio_is_done(portfolio) && !looks.is_cancelled) {
         dao_plan_t *plan = NULL;
+        if (meter.used >= meter.limit) {
+            meter.limit = meter.used + DAO_PLAN_STRETCH_WORK;
+        }
         status = dao_plan_portfolio_step(portfolio, &meter, &plan);
         dao_plan_release(plan);
     }

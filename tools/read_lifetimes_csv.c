@@ -339,7 +339,8 @@ static dao_status_t read_gap(reader_t *reader, const char **at)
         status = dao_csv_error_at(&reader->csv, begin, "this is no gap of the buffer's life");
     }
     if (status == DAO_OK && gap.begin_time < reader->gaps_end) {
-        status = dao_csv_error_at(&reader->csv, begin, "gaps have to be in the order of time, and apart");
+        status =
+            dao_csv_error_at(&reader->csv, begin, "gaps have to be in the order of time, without overlap");
     }
     if (status == DAO_OK && (gap.low_byte >= gap.high_byte || gap.high_byte > buffer->size_bytes)) {
         status = dao_csv_error_at(&reader->csv, begin, "these are no bytes of the buffer");

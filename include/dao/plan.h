@@ -72,8 +72,8 @@ typedef struct dao_plan_problem {
     const dao_plan_buffer_t *buffers;
     size_t buffer_count; /**< 0 is a problem with an empty plan */
     const dao_plan_gap_t
-        *gaps; /**< in the order of their buffers, a buffer's in the order of time, apart from each other */
-    size_t gap_count;             /**< with gaps, no clocks */
+        *gaps;        /**< in the order of their buffers, a buffer's in the order of time, without overlap */
+    size_t gap_count; /**< with gaps, no clocks */
     const dao_plan_pool_t *pools; /**< in the order in which buffers that may lie in any are to fill them */
     uint32_t pool_count;          /**< 0: one pool without limit */
     /**
@@ -90,7 +90,7 @@ typedef struct dao_plan_problem {
         period; /**< the step repeats after so long, and lives that go beyond it go on at its start; 0: no */
     uint64_t
         margin; /**< every use ends so much later than it says: frees of threads in no fixed order; right before a
-                          gap that does not begin the life all bytes count as used */
+                          gap that does not begin the life all bytes count as used, even if another ends there */
     uint32_t alignment_bytes; /**< of every offset, a power of two; 0: 1 */
 } dao_plan_problem_t;
 
