@@ -421,7 +421,9 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     dao_spin_lock(&planned->lock);
     const dao_planned_usual_t *usual = &planned->arena.usual;
     bool is_known = dao_planned_has_window(planned) && usual->live_bytes > 0 && planned->served.bins == NULL;
-    bool costs = is_known && stats.reserved_bytes > usual_bytes(planned) + usual->reserved_bytes / USUAL_PART;
+    uint64_t other_bytes = stats.used_bytes - dao_smaller(stats.used_bytes, planned->live_bytes);
+    uint64_t least_bytes = dao_larger(usual_bytes(planned), other_bytes + planned->peak_live_bytes);
+    bool costs = is_known && stats.reserved_bytes > least_bytes + usual->reserved_bytes / USUAL_PART;
     dao_spin_unlock(&planned->lock);
     return costs;
 }

@@ -345,6 +345,31 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
     }
 }
 
+/* What others have come to take there is no cost of the plan. */
+static void who_departs_keeps_a_plan_that_costs_nothing(void)
+{
+    enum { DEVICE = 2, EXTRA_COUNT = 4 };
+    void *extra[EXTRA_COUNT];
+    begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    whole_step();
+    whole_step();
+    void *weights = dao_alloc(place, 64 * MIB);
+    CU_ASSERT_PTR_NOT_NULL(weights);
+    must(dao_iteration_begin(place));
+    for (uint32_t i = 0; i < EXTRA_COUNT; i++) {
+        extra[i] = dao_alloc(place, MIB);
+    }
+    whole_step();
+    for (uint32_t i = 0; i < EXTRA_COUNT; i++) {
+        must(dao_free(place, extra[i]));
+    }
+    must(dao_iteration_end(place));
+    CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    must(dao_free(place, weights));
+    end();
+}
+
 typedef struct held {
     dao_plan_run_func_t run;
     void *argument;
@@ -498,6 +523,7 @@ static CU_TestInfo tests[] = {
     {"a block is not lost by requests that fail", a_block_is_not_lost_by_requests_that_fail},
     {"who departs loses the plan", who_departs_loses_the_plan},
     {"who departs loses a plan that costs pages", who_departs_loses_a_plan_that_costs_pages},
+    {"who departs keeps a plan that costs nothing", who_departs_keeps_a_plan_that_costs_nothing},
     {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},
     {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,
