@@ -8,7 +8,7 @@
 
    When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena. Each time that a script was learnt it takes
    longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
-   row found no use for a plan it is given up, and nothing is recorded for a while.
+   row found no use for a plan it is given up, and nothing is learnt for a while.
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
    idle in a block nobody else can have, and what finds its place taken there makes the place larger. The block is for all then, until
@@ -49,7 +49,7 @@
 /* A program has left a plan that serves from a window if more than this part of an iteration's requests were no hits. */
 #define LEFT_PART 20u
 
-/* Iterations in which nothing is recorded after a plan was given up: at first, and at most. */
+/* Iterations in which nothing is learnt after a plan was given up: at first, and at most. */
 #define REST_FIRST ((uint64_t)16)
 #define REST_MAX   ((uint64_t)4096)
 

@@ -60,7 +60,7 @@ typedef struct dao_course {
     uint64_t next_learn;   /* not before this iteration */
     uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
     uint32_t poor_run;     /* iterations in a row of which the arena served little */
-    uint64_t rest_until;   /* nothing is recorded up to this iteration */
+    uint64_t rest_until;   /* nothing is learnt up to this iteration */
     uint64_t rest;         /* how long the next rest is */
 } dao_course_t;
 
