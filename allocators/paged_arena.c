@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 
 /* Times that threads found an arena taken before there is one more. */
 #define WAITS_PER_ARENA 32u
@@ -140,8 +141,10 @@ void dao_paged_gather(paged_t *paged)
         most_used_bytes += part->peak_used_bytes;
         dao_stats_peaks_to_now(part);
     }
-    dao_stats_raise(&stats->peak_requested_bytes, most_requested_bytes);
-    dao_stats_raise(&stats->peak_used_bytes, most_used_bytes);
+    /* Arenas need not have had their peaks together, but all that was used lay in what was reserved. */
+    dao_stats_raise(&stats->peak_requested_bytes,
+                    dao_smaller(most_requested_bytes, stats->peak_reserved_bytes));
+    dao_stats_raise(&stats->peak_used_bytes, dao_smaller(most_used_bytes, stats->peak_reserved_bytes));
     dao_pages_counts_t counts = dao_pages_counts(paged->pages);
     stats->remap_count = counts.moved_count;
     stats->driver_call_count = counts.call_count;

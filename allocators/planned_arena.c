@@ -31,9 +31,12 @@
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 128u
 
-/* A place may have this part more than it had without plans before its waste is looked at more strictly; and twice as much before
-   a plan is given up that the program has left. */
+/* A place may have this part more than it had without plans before its waste is looked at more strictly; and twice as much where
+   the iteration keeps to its plan, and before a plan is given up that the program has left. */
 #define USUAL_PART 64u
+
+/* An iteration keeps to its plan while at most this part of its requests were no hits. */
+#define KEEPING_PART 200u
 
 /* An arena of less than the plan asks for is at least this part of it. */
 #define ARENA_PART_LEAST 2u
@@ -95,13 +98,14 @@ static void window_prefault(dao_planned_t *planned, const dao_window_t *window, 
     } /* else pages are touched as they are needed */
 }
 
-/* Gives what the place has before its first arena. */
+/* Gives the most that the place had before its first arena: what was given back meanwhile it would take again. */
 static dao_planned_usual_t usual_now(dao_planned_t *planned)
 {
     dao_stats_t stats;
     planned->inner->ops->stats_get(planned->inner, &stats);
     dao_spin_lock(&planned->lock);
-    dao_planned_usual_t usual = {stats.reserved_bytes, planned->peak_live_bytes};
+    dao_planned_usual_t usual = {dao_larger(stats.peak_reserved_bytes, stats.reserved_bytes),
+                                 planned->peak_live_bytes};
     dao_spin_unlock(&planned->lock);
     return usual;
 }
@@ -401,9 +405,9 @@ static uint64_t waste_limit(dao_planned_t *planned)
     return planned->arena.segment.size_bytes / part;
 }
 
-/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since. Bins are
-   known to take more. */
-static uint64_t usual_bytes(const dao_planned_t *planned)
+/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since; and a part
+   more, or two for an iteration that keeps to its plan. Bins are known to take more. */
+static uint64_t usual_bytes(const dao_planned_t *planned, bool keeps)
 {
     if (planned->served.bins != NULL) {
         return UINT64_MAX;
@@ -411,7 +415,15 @@ static uint64_t usual_bytes(const dao_planned_t *planned)
     const dao_planned_usual_t *usual = &planned->arena.usual;
     uint64_t live_bytes = planned->peak_live_bytes;
     uint64_t more_bytes = live_bytes > usual->live_bytes ? live_bytes - usual->live_bytes : 0;
-    return usual->reserved_bytes + usual->reserved_bytes / USUAL_PART + more_bytes;
+    uint64_t part_bytes = usual->reserved_bytes / USUAL_PART;
+    return usual->reserved_bytes + more_bytes + (keeps ? 2 : 1) * part_bytes;
+}
+
+/* Tells whether hardly a request of this iteration was no hit. The one at hand is counted already. */
+static bool keeps_to_plan(const dao_planned_t *planned)
+{
+    const dao_iteration_stats_t *counts = &planned->counts;
+    return counts->request_count - 1 - counts->hit_count <= counts->request_count / KEEPING_PART;
 }
 
 bool dao_planned_window_costs(dao_planned_t *planned)
@@ -422,8 +434,9 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     const dao_planned_usual_t *usual = &planned->arena.usual;
     bool is_known = dao_planned_has_window(planned) && usual->live_bytes > 0 && planned->served.bins == NULL;
     uint64_t other_bytes = stats.used_bytes - dao_smaller(stats.used_bytes, planned->live_bytes);
-    uint64_t least_bytes = dao_larger(usual_bytes(planned), other_bytes + planned->peak_live_bytes);
-    bool costs = is_known && stats.reserved_bytes > least_bytes + usual->reserved_bytes / USUAL_PART;
+    uint64_t most_bytes = dao_larger(usual_bytes(planned, true), other_bytes + planned->peak_live_bytes +
+                                                                     usual->reserved_bytes / USUAL_PART);
+    bool costs = is_known && stats.reserved_bytes > most_bytes;
     dao_spin_unlock(&planned->lock);
     return costs;
 }
@@ -435,7 +448,7 @@ static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes
     dao_arena_t *arena = &planned->arena;
     dao_planned_refusals_t *refusals = &planned->refusals;
     arena->window.waste_limit_bytes = waste_limit(planned);
-    arena->window.usual_bytes = usual_bytes(planned);
+    arena->window.usual_bytes = usual_bytes(planned, keeps_to_plan(planned));
     dao_status_t status = planned->inner->ops->alloc_at(
         planned->inner, &arena->window, arena->segment.address + offset_bytes, request, out_grant);
     if (status != DAO_ERR_BUSY) {

@@ -455,6 +455,34 @@ static void who_departs_loses_the_plan(void)
     end();
 }
 
+/* Weights with holes between them waste a part of the place's pages, for which a plan is not to blame: the recorded step had as much. */
+static void what_was_given_back_before_a_plan_counts(void)
+{
+    static const size_t paged[] = {0, 2};
+    for (size_t i = 0; i < sizeof(paged) / sizeof(paged[0]); i++) {
+        void *weights[BLOCK_COUNT], *holes[BLOCK_COUNT], *blocks[BLOCK_COUNT];
+        begin_at(paged[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
+            weights[k] = dao_alloc(place, 5 * MIB / 4);
+            holes[k] = dao_alloc(place, 5 * MIB / 4);
+        }
+        give_from(holes, 0);
+        for (uint32_t step = 0; step < 4; step++) {
+            must(dao_iteration_begin(place));
+            take_all(blocks, 4 * MIB);
+            give_from(blocks, 0);
+            must(dao_iteration_end(place));
+            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : BLOCK_COUNT);
+            must(dao_trim(place, 0, NULL));
+        }
+        dao_stats_t stats;
+        must(dao_stats_get(place, &stats));
+        CU_ASSERT_TRUE(stats.peak_used_bytes <= stats.peak_reserved_bytes);
+        give_from(weights, 0);
+        end();
+    }
+}
+
 /* Blocks of two steps that another thread frees, whenever it comes to it. */
 typedef struct handover {
     _Atomic(void *) blocks[2 * BLOCK_COUNT];
@@ -524,6 +552,7 @@ static CU_TestInfo tests[] = {
     {"who departs loses the plan", who_departs_loses_the_plan},
     {"who departs loses a plan that costs pages", who_departs_loses_a_plan_that_costs_pages},
     {"who departs keeps a plan that costs nothing", who_departs_keeps_a_plan_that_costs_nothing},
+    {"what was given back before a plan counts", what_was_given_back_before_a_plan_counts},
     {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},
     {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,

@@ -110,18 +110,9 @@ int dao_torch_cpu_step_begin()
     return dao_plugin_answer(::dao_iteration_begin(host));
 }
 
-/* When a plan was made, what the recorded step left in the cache makes room for the plan's arena. */
 int dao_torch_cpu_step_end()
 {
-    dao_serving_stats_t before{};
-    dao_serving_stats_t after{};
-    bool is_served = ::dao_serving_stats_get(host, &before) == DAO_OK;
-    dao_status_t status = ::dao_iteration_end(host);
-    if (status == DAO_OK && is_served && ::dao_serving_stats_get(host, &after) == DAO_OK &&
-        after.learn_count > before.learn_count) {
-        status = ::dao_trim(host, 0, nullptr);
-    }
-    return dao_plugin_answer(status);
+    return dao_plugin_answer(::dao_iteration_end(host));
 }
 
 std::size_t dao_torch_cpu_serving_stats(char *out_text, std::size_t text_bytes)
