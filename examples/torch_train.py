@@ -1,6 +1,7 @@
 """A training loop of PyTorch on the CPU, with its own allocator or with libdao's host place.
 
-    torch_train.py --model mobilenet --batch 32                           PyTorch's allocator; LD_PRELOAD gives another one
+    torch_train.py --model mobilenet --batch 32                           PyTorch's allocator; LD_PRELOAD gives another one:
+    LD_PRELOAD=libdao_malloc.so torch_train.py --model mobilenet [--serve]                                     libdao's
     torch_train.py --model mobilenet --batch 32 --plugin libdao_torch_cpu.so [--serve]
     torch_train.py --model transformer --compare libdao_torch_cpu.so      both, one after the other: the same losses?
 
@@ -91,16 +92,26 @@ def usage():
     return now.ru_utime, now.ru_stime, now.ru_minflt
 
 
+def check_step(status):
+    if status != 0:
+        sys.exit("libdao_malloc: a step was refused: %d" % status)
+
+
 class Plain:
     """PyTorch's allocator, or what was preloaded under it."""
 
     name = "PyTorch's over " + (os.environ.get("LD_PRELOAD") or "glibc's")
 
+    def __init__(self, serves):
+        self.steps = ctypes.CDLL(None) if serves else None  # of libdao_malloc, which is preloaded then
+
     def step_begin(self):
-        pass
+        if self.steps:
+            check_step(self.steps.dao_malloc_step_begin())
 
     def step_end(self):
-        pass
+        if self.steps:
+            check_step(self.steps.dao_malloc_step_end())
 
     def report(self):
         pass
@@ -182,7 +193,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.compare:
-        expected = train(options, Plain())
+        expected = train(options, Plain(False))
         found = train(options, Dao(options.compare, options.serve))
         if found != expected:
             sys.exit("the losses differ: %s and %s" % (expected, found))
@@ -190,7 +201,7 @@ def main():
     elif options.plugin:
         train(options, Dao(options.plugin, options.serve))
     else:
-        train(options, Plain())
+        train(options, Plain(options.serve))
 
 
 main()
