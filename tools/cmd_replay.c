@@ -1,20 +1,13 @@
-/* `dao replay FILE`: the recorded steps of a program, each an iteration at a place that is served from plans. What was recorded
-   asks and frees; how well it is served is printed, a step a row.
-
-       steps before those recorded   run without iterations
-       recorded                      a plan serves after the last of them
-       between                       pass by the plan
-       served                        a row each
-
-   With --deviate the steps are made: the first one as it is, and others that deviate from it. Then all of it is run without
-   plans, too, for what the place takes then.                                                                          */
+/* `dao replay FILE`: the recorded steps of a program, each an iteration at a place that is served from plans. How well it is
+   served is printed, a step a row. With --deviate the steps are made: the first one as it is, and others that deviate from it.
+   Then all of it is run without plans, too, for what the place takes then.                                              */
 #include "tools/decimal.h"
 #include "tools/deviate.h"
 #include "tools/json_rows.h"
 #include "tools/options.h"
+#include "tools/replay_steps.h"
 
 #include "base/error.h"
-#include "base/host.h"
 
 #include <dao/dao.h>
 
@@ -23,15 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks that are touched are so in every page. */
-#define TOUCH_STEP_BYTES ((size_t)4096)
-
 /* Of shares and ratios in JSON. */
 #define RATIO_DECIMALS 9
 
-/* Steps that deviate where --repeats does not say, and most of them. */
-#define REPEATS_DEFAULT 7u
-#define REPEATS_MAX     1000u
+/* Most of --repeats. */
+#define REPEATS_MAX 1000u
 
 /* Of --deviate: a share is so many decimal places behind the percent. */
 #define SHARE_PLACES 6
@@ -78,32 +67,19 @@ static const dao_option_t options[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Steps from 1; last is included. */
-typedef struct span {
-    uint64_t first;
-    uint64_t last;
-} span_t;
-
 typedef struct replay {
     dao_event_file_t file;
     dao_deviation_t deviation; /* without repeats: the file's own steps */
-    uint64_t *alone_bytes;     /* most that the place took up to each step without plans; or NULL */
-    bool is_alone;             /* that is being found out */
-    void **addresses;          /* of each tensor; NULL: it is not alive here */
-    dao_place_t place;
-    span_t recorded;
-    span_t served;
-    bool has_keys;
-    bool is_touched;
+    dao_replay_config_t config;
     bool is_json;
-    uint64_t first_operator; /* of the step that is replayed */
+    bool has_rows; /* one was printed */
     dao_json_rows_t rows;
 } replay_t;
 
 /* ---- settings ---- */
 
 /* Reads "A", "A..B" or "A.."; what is missing behind the dots is UINT64_MAX. */
-static bool read_span(const char *text, span_t *span)
+static bool read_span(const char *text, dao_replay_span_t *span)
 {
     char *end;
     span->first = strtoull(text, &end, 10);
@@ -118,15 +94,15 @@ static bool read_span(const char *text, span_t *span)
     return has_first && *end == '\0' && span->first > 0 && span->last >= span->first;
 }
 
-static int read_spans(const char *command, const settings_t *settings, replay_t *replay)
+static int read_spans(const char *command, const settings_t *settings, dao_replay_config_t *config)
 {
     const char *record = settings->record != NULL ? settings->record : "1";
-    if (!read_span(record, &replay->recorded) || replay->recorded.last >= UINT32_MAX) {
+    if (!read_span(record, &config->recorded) || config->recorded.last >= UINT32_MAX) {
         return dao_usage_error(command, "--record: \"%.40s\" is not A or A..B, steps from 1", record);
     }
-    replay->served = (span_t){replay->recorded.last + 1, UINT64_MAX};
+    config->served = (dao_replay_span_t){config->recorded.last + 1, UINT64_MAX};
     if (settings->serve != NULL &&
-        (!read_span(settings->serve, &replay->served) || replay->served.first <= replay->recorded.last)) {
+        (!read_span(settings->serve, &config->served) || config->served.first <= config->recorded.last)) {
         return dao_usage_error(command, "--serve: \"%.40s\" is not A.., A..B or A, behind the recorded steps",
                                settings->serve);
     }
@@ -143,7 +119,7 @@ static bool read_number(const char *text, int places, uint64_t *out_value)
 static int read_deviation(const char *command, const settings_t *settings, replay_t *replay)
 {
     dao_deviation_t *deviation = &replay->deviation;
-    uint64_t share, repeats = REPEATS_DEFAULT;
+    uint64_t share, repeats = DAO_DEVIATION_REPEATS_DEFAULT;
     if (settings->deviate == NULL) {
         return settings->kinds == NULL && settings->repeats == NULL && settings->seed == NULL
                    ? DAO_EXIT_OK
@@ -168,182 +144,90 @@ static int read_deviation(const char *command, const settings_t *settings, repla
                : dao_usage_error(command, "--kinds: %s", dao_last_message());
 }
 
-static dao_status_t configure(const settings_t *settings, replay_t *replay)
+static dao_status_t read_place(const settings_t *settings, dao_replay_config_t *config)
 {
-    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS},
-                                 .no_page_mapping = settings->has_segments};
+    dao_serving_config_t *serving = &config->place_config.serving;
     dao_status_t status = DAO_OK;
-    replay->place = dao_place_of(dao_cpu_place());
+    config->place = dao_place_of(dao_cpu_place());
+    serving->mode = DAO_SERVING_OFFSETS;
     if (settings->place != NULL) {
-        status = dao_place_parse(settings->place, &replay->place);
+        status = dao_place_parse(settings->place, &config->place);
     }
     if (status == DAO_OK && settings->mode != NULL) {
-        status = dao_serving_mode_parse(settings->mode, &config.serving.mode);
+        status = dao_serving_mode_parse(settings->mode, &serving->mode);
     }
     if (status == DAO_OK && settings->method != NULL) {
-        status = dao_plan_method_parse(settings->method, &config.serving.method);
+        status = dao_plan_method_parse(settings->method, &serving->method);
     }
-    if (status == DAO_OK && config.serving.mode == DAO_SERVING_OFF) {
+    if (status == DAO_OK && serving->mode == DAO_SERVING_OFF) {
         status = dao_error(DAO_ERR_INVALID, "--mode: there is nothing to be seen of off");
     }
-    if (status == DAO_OK && settings->is_touched && replay->place.kind == DAO_PLACE_KIND_DEVICE) {
+    if (status == DAO_OK && settings->is_touched && config->place.kind == DAO_PLACE_KIND_DEVICE) {
         status = dao_error(DAO_ERR_INVALID, "--touch: a device's memory is not touched from here");
     }
-    if (status == DAO_OK && settings->is_prefaulted && replay->place.kind == DAO_PLACE_KIND_DEVICE) {
+    if (status == DAO_OK && settings->is_prefaulted && config->place.kind == DAO_PLACE_KIND_DEVICE) {
         status = dao_error(DAO_ERR_INVALID, "--prefault: a device's memory is not touched from here");
     }
-    config.serving.prefault = settings->is_prefaulted;
-    config.serving.trusts_program = settings->is_trusted;
-    config.serving.max_count = (uint32_t)(replay->recorded.last - replay->recorded.first);
-    if (replay->is_alone) {
-        config.serving = (dao_serving_config_t){.mode = DAO_SERVING_OFF};
-    }
-    return status == DAO_OK ? dao_place_configure(replay->place, &config) : status;
-}
-
-/* ---- steps ---- */
-
-static void touch(char *address, uint64_t size_bytes)
-{
-    for (uint64_t i = 0; i < size_bytes; i += TOUCH_STEP_BYTES) {
-        *(volatile char *)(address + i) = 0;
-    }
-}
-
-static dao_status_t do_record(replay_t *replay, const dao_event_record_t *record)
-{
-    void **address = &replay->addresses[record->tensor];
-    uint64_t size_bytes = replay->file.tensors[record->tensor].size_bytes;
-    if (!record->is_alloc) {
-        dao_status_t status = dao_free(replay->place, *address); /* NULL: it was alive before the file */
-        *address = NULL;
-        return status;
-    }
-    (void)dao_serving_key_set(replay->has_keys ? record->operator_index - replay->first_operator + 1 : 0);
-    *address = dao_alloc(replay->place, (size_t)size_bytes);
-    if (*address == NULL && size_bytes > 0) {
-        return dao_last_status();
-    }
-    if (replay->is_touched) {
-        touch(*address, size_bytes);
-    }
-    return DAO_OK;
-}
-
-/* Replays the records of a step; 0 are those before the first one. */
-static dao_status_t do_records(replay_t *replay, uint64_t step)
-{
-    const dao_event_file_t *file = &replay->file;
-    size_t begin = step == 0 ? 0 : file->steps[step - 1];
-    size_t end = step < file->step_count ? file->steps[step] : file->record_count;
-    dao_status_t status = DAO_OK;
-    replay->first_operator = begin < end ? file->records[begin].operator_index : 0;
-    for (size_t i = begin; i < end && status == DAO_OK; i++) {
-        status = do_record(replay, &file->records[i]);
-    }
+    serving->prefault = settings->is_prefaulted;
+    serving->trusts_program = settings->is_trusted;
+    config->place_config.no_page_mapping = settings->has_segments;
+    config->has_keys = settings->has_keys;
+    config->is_touched = settings->is_touched;
     return status;
 }
 
-/* Gives the most that the place has taken so far. */
-static dao_status_t peak_get(const replay_t *replay, uint64_t *out_bytes)
-{
-    dao_stats_t stats;
-    dao_status_t status = dao_stats_get(replay->place, &stats);
-    if (status == DAO_OK) {
-        *out_bytes = stats.peak_reserved_bytes;
-    }
-    return status;
-}
-
-static dao_status_t print_step(replay_t *replay, uint64_t step)
-{
-    dao_serving_stats_t stats;
-    dao_status_t status = dao_serving_stats_get(replay->place, &stats);
-    if (status != DAO_OK) {
-        return status;
-    }
-    const dao_iteration_stats_t *counts = &stats.latest;
-    double request_count = counts->request_count > 0 ? (double)counts->request_count : 1;
-    double served = (double)(counts->hit_count + counts->borrowed_count) / request_count;
-    double ratio = stats.bound_bytes > 0 ? (double)stats.total_bytes / (double)stats.bound_bytes : 1;
-    uint64_t reserved_bytes;
-    status = peak_get(replay, &reserved_bytes);
-    if (status != DAO_OK) {
-        return status;
-    }
-    uint64_t alone_bytes = replay->alone_bytes != NULL ? replay->alone_bytes[step] : 0;
-    double reserved_ratio = alone_bytes > 0 ? (double)reserved_bytes / (double)alone_bytes : 1;
-    if (!replay->is_json) {
-        (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64, step,
-                     served, counts->hit_count, counts->missed_count,
-                     counts->unplanned_count + counts->null_bin_count, ratio, counts->minor_fault_count);
-        if (replay->alone_bytes != NULL) {
-            (void)printf(" %14.4f", reserved_ratio);
-        }
-        (void)putchar('\n');
-        return DAO_OK;
-    }
-    dao_json_rows_begin(&replay->rows);
-    dao_json_rows_count(&replay->rows, "step", step);
-    dao_json_rows_decimal(&replay->rows, "served", served, RATIO_DECIMALS);
-    dao_json_rows_count(&replay->rows, "hits", counts->hit_count);
-    dao_json_rows_count(&replay->rows, "missed", counts->missed_count);
-    dao_json_rows_count(&replay->rows, "unplanned", counts->unplanned_count + counts->null_bin_count);
-    dao_json_rows_decimal(&replay->rows, "total_ratio", ratio, RATIO_DECIMALS);
-    dao_json_rows_count(&replay->rows, "minor_faults", counts->minor_fault_count);
-    if (replay->alone_bytes != NULL) {
-        dao_json_rows_count(&replay->rows, "reserved_bytes", reserved_bytes);
-        dao_json_rows_count(&replay->rows, "alone_bytes", alone_bytes);
-        dao_json_rows_decimal(&replay->rows, "reserved_ratio", reserved_ratio, RATIO_DECIMALS);
-    }
-    return DAO_OK;
-}
-
-static bool is_in(span_t span, uint64_t step)
-{
-    return step >= span.first && step <= span.last;
-}
-
-static dao_status_t do_step(replay_t *replay, uint64_t step)
-{
-    bool is_iteration = !replay->is_alone && (is_in(replay->recorded, step) || is_in(replay->served, step));
-    dao_status_t status = is_iteration ? dao_iteration_begin(replay->place) : DAO_OK;
-    if (status == DAO_OK) {
-        status = do_records(replay, step);
-    }
-    if (status == DAO_OK && is_iteration) {
-        status = dao_iteration_end(replay->place);
-    }
-    if (status == DAO_OK && replay->is_alone) {
-        return peak_get(replay, &replay->alone_bytes[step]);
-    }
-    return status == DAO_OK && is_in(replay->served, step) ? print_step(replay, step) : status;
-}
+/* ---- rows ---- */
 
 static void print_head(const replay_t *replay)
 {
     (void)printf("%5s %9s %8s %8s %9s %12s %12s%s\n", "step", "served", "hits", "missed", "unplanned",
-                 "total/bound", "minor faults", replay->alone_bytes != NULL ? " reserved/alone" : "");
+                 "total/bound", "minor faults", replay->config.is_compared ? " reserved/alone" : "");
 }
 
-static dao_status_t do_steps(replay_t *replay)
+static void print_text(const replay_t *replay, const dao_replay_row_t *row)
 {
-    if (replay->file.step_count < replay->served.first) {
-        return dao_error(DAO_ERR_INVALID, "the file has %zu steps; none is left to be served",
-                         replay->file.step_count);
+    const dao_iteration_stats_t *counts = &row->counts;
+    (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64, row->step,
+                 row->served, counts->hit_count, counts->missed_count,
+                 counts->unplanned_count + counts->null_bin_count, row->total_ratio,
+                 counts->minor_fault_count);
+    if (replay->config.is_compared) {
+        (void)printf(" %14.4f", row->reserved_ratio);
     }
-    if (!replay->is_json && !replay->is_alone) {
+    (void)putchar('\n');
+}
+
+static void add_json(const replay_t *replay, dao_json_rows_t *rows, const dao_replay_row_t *row)
+{
+    const dao_iteration_stats_t *counts = &row->counts;
+    dao_json_rows_begin(rows);
+    dao_json_rows_count(rows, "step", row->step);
+    dao_json_rows_decimal(rows, "served", row->served, RATIO_DECIMALS);
+    dao_json_rows_count(rows, "hits", counts->hit_count);
+    dao_json_rows_count(rows, "missed", counts->missed_count);
+    dao_json_rows_count(rows, "unplanned", counts->unplanned_count + counts->null_bin_count);
+    dao_json_rows_decimal(rows, "total_ratio", row->total_ratio, RATIO_DECIMALS);
+    dao_json_rows_count(rows, "minor_faults", counts->minor_fault_count);
+    if (replay->config.is_compared) {
+        dao_json_rows_count(rows, "reserved_bytes", row->reserved_bytes);
+        dao_json_rows_count(rows, "alone_bytes", row->alone_bytes);
+        dao_json_rows_decimal(rows, "reserved_ratio", row->reserved_ratio, RATIO_DECIMALS);
+    }
+}
+
+/* Of dao_replay_visit_t. */
+static void print_step(const dao_replay_row_t *row, void *user)
+{
+    replay_t *replay = user;
+    if (replay->is_json) {
+        add_json(replay, &replay->rows, row);
+        return;
+    }
+    if (!replay->has_rows) {
         print_head(replay);
     }
-    dao_status_t status = do_records(replay, 0);
-    for (uint64_t step = 1;
-         status == DAO_OK && step <= replay->file.step_count && step <= replay->served.last; step++) {
-        status = do_step(replay, step);
-    }
-    for (size_t i = 0; i < replay->file.tensor_count && status == DAO_OK; i++) {
-        status = dao_free(replay->place, replay->addresses[i]);
-    }
-    return status;
+    print_text(replay, row);
+    replay->has_rows = true;
 }
 
 /* ---- the command ---- */
@@ -363,53 +247,21 @@ static dao_status_t load(const char *path, replay_t *replay)
     return status;
 }
 
-static dao_status_t make_room(replay_t *replay)
-{
-    replay->addresses = dao_host_calloc(replay->file.tensor_count + 1, sizeof(*replay->addresses));
-    if (replay->deviation.repeats > 0) {
-        replay->alone_bytes = dao_host_calloc(replay->file.step_count + 1, sizeof(*replay->alone_bytes));
-    }
-    bool has_room =
-        replay->addresses != NULL && (replay->deviation.repeats == 0 || replay->alone_bytes != NULL);
-    return has_room
-               ? DAO_OK
-               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu addresses", replay->file.tensor_count);
-}
-
-/* Runs all steps once, with plans or without. */
-static dao_status_t run_all(const settings_t *settings, replay_t *replay)
-{
-    dao_status_t status = dao_init(NULL);
-    if (status != DAO_OK) {
-        return status;
-    }
-    status = configure(settings, replay);
-    status = status == DAO_OK ? do_steps(replay) : status;
-    if (status == DAO_OK) {
-        return dao_finalize();
-    }
-    dao_error_record_t record;
-    dao_error_save(&record, status);
-    (void)dao_finalize(); /* it complains of blocks that are left, which is no wonder */
-    return dao_error_restore(&record);
-}
-
 static dao_status_t replay_file(const char *path, const settings_t *settings, replay_t *replay)
 {
+    dao_replay_overlaps_t overlaps;
     dao_status_t status = load(path, replay);
     if (status != DAO_OK) {
         return status;
     }
-    status = make_room(replay);
-    if (status == DAO_OK && replay->deviation.repeats > 0) {
-        replay->is_alone = true;
-        status = run_all(settings, replay);
-        replay->is_alone = false;
-        memset(replay->addresses, 0, replay->file.tensor_count * sizeof(*replay->addresses));
+    status = read_place(settings, &replay->config);
+    replay->config.is_compared = replay->deviation.repeats > 0;
+    if (status == DAO_OK) {
+        status = dao_replay_run(&replay->file, &replay->config, print_step, replay, &overlaps);
     }
-    status = status == DAO_OK ? run_all(settings, replay) : status;
-    dao_host_free(replay->addresses);
-    dao_host_free(replay->alone_bytes);
+    if (status == DAO_OK) {
+        status = dao_replay_overlaps_check(&overlaps);
+    }
     dao_event_file_finish(&replay->file);
     return status;
 }
@@ -422,9 +274,8 @@ static int run_replay(const dao_command_t *command, int argc, char **argv)
     if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
         return exit_code;
     }
-    replay_t replay = {
-        .has_keys = settings.has_keys, .is_touched = settings.is_touched, .is_json = settings.is_json};
-    exit_code = read_spans(command->name, &settings, &replay);
+    replay_t replay = {.is_json = settings.is_json};
+    exit_code = read_spans(command->name, &settings, &replay.config);
     exit_code = exit_code == DAO_EXIT_OK ? read_deviation(command->name, &settings, &replay) : exit_code;
     if (exit_code != DAO_EXIT_OK) {
         return exit_code;
@@ -457,7 +308,9 @@ const dao_command_t dao_command_replay = {
         "bytes\n"
         "that were alive at one time; minor page faults. With --deviate also the most that the place took up "
         "to\n"
-        "that step, over what it takes without plans. Kinds of deviations, and what becomes of an "
+        "that step, over what it takes without plans. The addresses of all live blocks are held against each "
+        "other:\n"
+        "two that share a byte are a failure. Kinds of deviations, and what becomes of an "
         "event:" DAO_DEVIATION_LIST(KIND_HELP),
     .options = options,
     .least_arguments = 1,

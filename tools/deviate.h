@@ -19,6 +19,9 @@ typedef enum dao_deviation_kind {
         DAO_DEVIATION_KIND_COUNT
 } dao_deviation_kind_t;
 
+/* Steps that deviate, where nobody says how many. */
+#define DAO_DEVIATION_REPEATS_DEFAULT 7u
+
 typedef struct dao_deviation {
     double share;   /* of the events, 0 to 1: these have a kind drawn, and deviate if it is one of `kinds` */
     uint32_t kinds; /* a bit a kind */
