@@ -1,13 +1,13 @@
 #!/bin/sh
-# Takes the figures of docs/planning.md anew and puts them between its marks. Takes some ten minutes.
-# Usage: bench/plan.sh [BUILD] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
+# Takes the figures of docs/planning.md and of docs/lifetimes.md anew and puts them between their marks. Takes some ten minutes, with
+# `serving` two: that is those of docs/lifetimes.md alone.
+# Usage: bench/plan.sh [BUILD [serving]] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
-doc=docs/planning.md
 . bench/document.sh
 
-# rows FIELD...: those fields of the objects of a JSON array, a row of a table each.
+# rows FIELD...: those fields of the objects of a JSON array that have all of them, a row of a table each.
 rows() {
     awk -v fields="$*" -F'": *|":' 'BEGIN { count = split(fields, names, " ") }
         /^ *"/ {
@@ -21,7 +21,12 @@ rows() {
         }
         /^ *}/ {
             line = "|"
-            for (i = 1; i <= count; i++) line = line " " values[names[i]] " |"
+            for (i = 1; i <= count; i++) {
+                if (!(names[i] in values)) line = ""
+                if (line != "") line = line " " values[names[i]] " |"
+            }
+            split("", values)
+            if (line == "") next
             gsub(/ true /, " yes ", line)
             gsub(/ false /, " no ", line)
             gsub(/ null /, " - ", line)
@@ -30,11 +35,10 @@ rows() {
         }'
 }
 
-# figures: every figure with its limits.
+# figures: every figure of the planner with its limits.
 figures() {
     echo "| figure | instance | buffers | peak | ratio | proved | CPU s | B a buffer | look ms | at most | over |"
     echo "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | --- |"
-    "$build/dao" bench plan --data "$DAO_BENCH_DATA" --json >"$work/json"
     rows figure instance buffers peak_bytes ratio proved cpu_s bytes_per_buffer look_ms at_most over <"$work/json"
 }
 
@@ -77,6 +81,68 @@ ways() {
     done <"$work/methods"
 }
 
+# measure [FIGURE]: takes the figures, or that one alone.
+measure() {
+    "$build/dao" bench plan --data "$DAO_BENCH_DATA" ${1:+--figure "$1"} --json >"$work/json"
+}
+
+# matrix HEAD: lines of a file, the first columns, a cell, blocks, overlaps and what is over a limit, with tabs between: a row for each of the
+# first columns, which are headed so, and a column a file.
+matrix() {
+    awk -F'\t' -v head="$1" '{
+            sub(/.*\//, "", $1)
+            sub(/\..*/, "", $1)
+            if (!($1 in is_model)) models[++model_count] = $1
+            if (!($2 in is_key)) keys[++key_count] = $2
+            is_model[$1] = is_key[$2] = 1
+            cells[$1, $2] = $3
+            blocks[$2] += $4
+            overlaps[$2] += $5
+            if ($6 != "") over[$2] = over[$2] (over[$2] != "" ? "; " : "") $1 ": " $6
+        }
+        END {
+            rule = head
+            gsub(/[^|]+/, " --- ", rule)
+            for (m = 1; m <= model_count; m++) {
+                head = head " | " models[m]
+                rule = rule "| ---: "
+            }
+            print "| " head " | overlaps | over |"
+            print "|" rule "| ---: | --- |"
+            for (k = 1; k <= key_count; k++) {
+                line = "| " keys[k] " |"
+                for (m = 1; m <= model_count; m++) line = line " " cells[models[m], keys[k]] " |"
+                print line " " overlaps[keys[k]] " of " blocks[keys[k]] " |" (keys[k] in over ? " " over[keys[k]] : "") " |"
+            }
+        }'
+}
+
+# served: recorded and equal steps.
+served() {
+    rows instance place steps_served served total_ratio blocks overlaps over <"$work/json" |
+        awk -F' *[|] *' -v OFS='\t' '{ print $2, $3 " | " $4, sprintf("%.4f at %.4f", $5, $6), $7, $8, $9 }' |
+        matrix "place | steps"
+}
+
+# deviating: steps that deviate.
+deviating() {
+    rows instance place reserved_ratio last_reserved_ratio served_mean cells blocks overlaps over <"$work/json" |
+        awk -F' *[|] *' -v OFS='\t' '{ print $2, $3 " | " $7, sprintf("%.3f, %.3f, %.2f", $4, $5, $6), $8, $9, $10 }' |
+        matrix "place | cells"
+}
+
+doc=docs/lifetimes.md
+if [ "${2:-all}" = serving ]; then
+    measure served
+    section served served
+    measure deviating
+    section deviating deviating
+    exit
+fi
+measure
+section served served
+section deviating deviating
+doc=docs/planning.md
 section taken taken
 section figures figures
 section ways ways

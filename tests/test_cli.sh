@@ -213,7 +213,10 @@ expect 0 "362281164" plan "$trace" --method oracle
 expect 0 "baseline_python" plan --generate rnd:500 --method all --budget 0.05 --verify
 
 expect 0 "usage: dao bench plan" bench plan --help
-expect 2 '--figure: "easy" is no figure' bench plan --figure easy
+expect 2 '--figure: "easy" is no figure: there are hard, open, capacity, recorded, public, synthetic, million, bins, served, deviating' \
+    bench plan --figure easy
+expect 2 '--seeds: "0" is no number from 1 to' bench plan --seeds 0
+expect 2 '--seeds is for the figure "deviating"' bench plan --figure served --seeds 2
 expect 2 '--data: "/nowhere" cannot be read' bench plan --data /nowhere
 expect 2 '--budget: "0" is no number of seconds' bench plan --budget 0
 expect 0 "usage: dao bench gpu" bench gpu --help
@@ -233,7 +236,28 @@ expect 0 '"instance":"cut:60:1"' bench plan --figure hard --data "$folder" --bud
 for field in figure method buffers peak_bytes bound_bytes ratio proved cpu_s bytes_per_buffer at_most; do
     has $field
 done
-expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder" --check
+expect 0 "0 figures, 0 over a limit" bench plan --figure open --data "$folder"
+expect 0 'nothing was measured: no file of "open" is in' bench plan --figure open --data "$folder" --json
+expect 1 'nothing was measured: no file of "open" is in' bench plan --figure open --data "$folder" --check
+grep -q "2 left out" "$folder/out" || fail "what was left out is not counted"
+(cd "$folder" && "$dao" bench plan --figure recorded --data . --check >out 2>err) # where nothing stands in for it
+[ $? -eq 1 ] || fail "recorded steps out of nothing"
+grep -q 'nothing was measured: no file of "recorded"' "$folder/err" || fail "no reason for recorded steps out of nothing"
+mkdir -p "$folder/data/torch-steps"
+ln -s "$trace" "$folder/data/torch-steps/mobilenet_v2"
+expect 0 "served at least 0.995, total/bound 1.002, no overlaps" bench plan --figure served --data "$folder/data" --check
+grep -q "0 over a limit" "$folder/out" || fail "the example is not served"
+grep -q "^served .* pinned:0 --trust  *recorded 2\.\. " "$folder/out" || fail "no row of a block that is trusted"
+grep -q "32 left out" "$folder/out" || fail "four models should be left out"
+expect 0 '"pinned:0"' bench plan --figure served --data "$folder/data" --json
+for field in figure instance place steps_served served total_ratio blocks overlaps at_most over; do
+    has $field
+done
+expect 0 '"device:0 --segments"' bench plan --figure deviating --data "$folder/data" --budget 0.000001 --seeds 2 --json
+for field in cells cells_over reserved_ratio last_reserved_ratio served_mean blocks overlaps at_most over; do
+    has $field
+done
+[ "$(number cells | sort -u)" = 1 ] || fail "more cells than there was time for"
 
 expect 1 "No such file" run /nowhere
 expect 1 "No such file" info "$folder/nothing"

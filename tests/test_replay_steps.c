@@ -1,5 +1,5 @@
-/* Steps that are replayed: those are served that are to be, and blocks that share bytes are seen, counted, and a failure of
-   `dao replay`. The build puts __wrap_dao_alloc() before the library's own, so that one block can lie within another. */
+/* Steps that are replayed: those are served that are to be, and blocks that share bytes are seen, counted, and a failure of the
+   commands that replay. The build puts __wrap_dao_alloc() before the library's own, so that one block can lie within another. */
 #define _GNU_SOURCE
 #include "base/fault.h"
 #include "tests/support/suite.h"
@@ -213,12 +213,31 @@ static void dao_replay_fails_then(void)
     CU_ASSERT_PTR_NULL(strstr(text, "\"total_ratio\"")); /* complete or not at all */
 }
 
+/* On the example, which stands in for the file that is not there; the rows of the host come first. */
+static void dao_bench_plan_fails_if_it_checks(void)
+{
+    char *arguments[] = {(char[]){"--figure"}, (char[]){"served"}, (char[]){"--data"}, (char[]){"/tmp"},
+                         (char[]){"--check"}};
+    char text[OUTPUT_BYTES];
+    CU_ASSERT_EQUAL_FATAL(chdir(DAO_TEST_SOURCE_DIR), 0);
+    CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 5, arguments, text), DAO_EXIT_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "8 figures, 0 over a limit"));
+    allocs_left = 5000;
+    CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 5, arguments, text), DAO_EXIT_FAILED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "no overlaps [1 overlaps]"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "8 figures, 1 over a limit"));
+    allocs_left = 5000;
+    CU_ASSERT_EQUAL(run(&dao_command_bench_plan, 4, arguments, text), DAO_EXIT_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "8 figures, 1 over a limit"));
+}
+
 static CU_TestInfo tests[] = {
     {"steps are served as they are asked for", steps_are_served_as_they_are_asked_for},
     {"the place without plans stands beside it", the_place_without_plans_stands_beside_it},
     {"what cannot be run is told", what_cannot_be_run_is_told},
     {"blocks that share bytes are counted", blocks_that_share_bytes_are_counted},
     {"dao replay fails then", dao_replay_fails_then},
+    {"dao bench plan fails if it checks", dao_bench_plan_fails_if_it_checks},
     CU_TEST_INFO_NULL,
 };
 

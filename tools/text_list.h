@@ -1,0 +1,18 @@
+/* Parts of a text with commas between them, in room that the caller has. */
+#ifndef DAO_TOOLS_TEXT_LIST_H
+#define DAO_TOOLS_TEXT_LIST_H
+
+#include <stddef.h>
+
+typedef struct dao_text_list {
+    char *text;
+    size_t bytes; /* of its room; what is longer is cut */
+    size_t count; /* parts */
+} dao_text_list_t;
+
+/* Begins a list without parts, whose text is "". `bytes` is at least 1. */
+dao_text_list_t dao_text_list_begin(char *text, size_t bytes);
+
+void dao_text_list_add(dao_text_list_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
