@@ -19,7 +19,7 @@ typedef struct load {
 static uint64_t row_bytes(const load_t *load, uint32_t row)
 {
     const dao_plan_rows_t *rows = load->rows;
-    const dao_plan_buffer_t *buffer = &load->problem->buffers[rows->sources[row]];
+    const dao_plan_buffer_t *buffer = &load->problem->buffers[dao_plan_rows_source(rows, row)];
     if (load->pool != DAO_PLAN_ANY_POOL && buffer->pool != load->pool) {
         return 0;
     }

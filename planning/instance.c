@@ -26,7 +26,7 @@ typedef struct builder {
     const dao_plan_problem_t *problem;
     dao_plan_meter_t *meter;
     dao_plan_rows_t rows;
-    uint32_t *order; /* rows by their beginnings */
+    uint32_t *places; /* of each row in the order of beginnings */
 } builder_t;
 
 /* ---- items ---- */
@@ -46,23 +46,45 @@ static dao_plan_item_t item_of(const dao_plan_problem_t *problem, uint32_t sourc
                              .is_fixed = is_fixed};
 }
 
-/* Each row is a buffer: items in the order of the rows' beginnings. */
+/* Items come in no order: one is fetched from memory while so many before it are dealt with. */
+#define ITEMS_AHEAD 16u
+
+/* Each row is a buffer: items at the places of the rows. */
 static void fill_whole_items(dao_plan_instance_t *instance, const builder_t *builder)
 {
     const dao_plan_rows_t *rows = &builder->rows;
+    /* Fresh pages come here in a row: scattered writes would wait for thousands in a stretch. */
+    dao_plan_pass_fill(instance->items, 0, instance->item_count * sizeof(*instance->items), builder->meter);
     dao_plan_pass_t pass = {.count = instance->item_count};
     while (dao_plan_pass_next(&pass, builder->meter)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            uint32_t row = builder->order[i];
-            instance->items[i] = item_of(builder->problem, rows->sources[row]);
-            instance->items[i].begin = (uint32_t)rows->begin_times[row];
-            instance->items[i].end = (uint32_t)rows->end_times[row];
+            if (i + ITEMS_AHEAD < pass.end) {
+                __builtin_prefetch(&instance->items[builder->places[i + ITEMS_AHEAD]], 1);
+            }
+            dao_plan_item_t *item = &instance->items[builder->places[i]];
+            *item = item_of(builder->problem, (uint32_t)i);
+            item->begin = (uint32_t)rows->begin_times[i];
+            item->end = (uint32_t)rows->end_times[i];
+        }
+    }
+}
+
+/* Turns places into the rows at each. */
+static void fill_order(uint32_t *order, const builder_t *builder)
+{
+    /* Fresh pages in a row, as above. */
+    dao_plan_pass_fill(order, 0, builder->rows.count * sizeof(*order), builder->meter);
+    dao_plan_pass_t pass = {.count = builder->rows.count};
+    while (dao_plan_pass_next(&pass, builder->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            order[builder->places[i]] = (uint32_t)i;
         }
     }
 }
 
 /* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item. */
-static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *builder, uint32_t *item_of_source)
+static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *builder, const uint32_t *order,
+                           uint32_t *item_of_source)
 {
     const dao_plan_rows_t *rows = &builder->rows;
     dao_plan_pass_fill(item_of_source, 0xff, instance->item_count * sizeof(*item_of_source), builder->meter);
@@ -70,7 +92,7 @@ static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *build
     dao_plan_pass_t pass = {.count = rows->count};
     while (dao_plan_pass_next(&pass, builder->meter)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            uint32_t row = builder->order[i], source = rows->sources[row];
+            uint32_t row = order[i], source = rows->sources[row];
             if (item_of_source[source] == UINT32_MAX) {
                 item_of_source[source] = item_count;
                 instance->items[item_count] = item_of(builder->problem, source);
@@ -84,14 +106,14 @@ static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *build
 }
 
 /* Pieces in the order of their beginnings, and each item's list of them. */
-static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder,
+static void fill_pieces(dao_plan_instance_t *instance, const builder_t *builder, const uint32_t *order,
                         const uint32_t *item_of_source)
 {
     const dao_plan_rows_t *rows = &builder->rows;
     dao_plan_pass_t pass = {.count = rows->count};
     while (dao_plan_pass_next(&pass, builder->meter)) {
         for (size_t i = pass.begin; i < pass.end; i++) {
-            uint32_t row = builder->order[i];
+            uint32_t row = order[i];
             instance->pieces[i] = (dao_plan_piece_t){.low = rows->lows[row],
                                                      .high = rows->highs[row],
                                                      .begin = (uint32_t)rows->begin_times[row],
@@ -131,18 +153,23 @@ static dao_status_t build_cut(dao_plan_instance_t *instance, const builder_t *bu
     size_t count = instance->item_count, piece_count = instance->piece_count;
     uint32_t *item_of_source = dao_plan_take(memory, count, sizeof(*item_of_source));
     uint32_t *nexts = dao_plan_take(memory, count, sizeof(*nexts));
+    uint32_t *order = dao_plan_take(memory, piece_count, sizeof(*order));
     instance->pieces = dao_plan_take(memory, piece_count, sizeof(*instance->pieces));
     instance->item_pieces = dao_plan_take(memory, piece_count, sizeof(*instance->item_pieces));
     instance->first_pieces = dao_plan_take(memory, count + 1, sizeof(*instance->first_pieces));
-    bool is_complete = item_of_source != NULL && nexts != NULL && instance->pieces != NULL &&
+    bool is_complete = item_of_source != NULL && nexts != NULL && order != NULL && instance->pieces != NULL &&
                        instance->item_pieces != NULL && instance->first_pieces != NULL;
     if (is_complete) {
-        fill_cut_items(instance, builder, item_of_source);
-        fill_pieces(instance, builder, item_of_source);
+        fill_order(order, builder);
+    }
+    if (is_complete && !dao_plan_meter_is_cancelled(builder->meter)) { /* else it is not the rows' yet */
+        fill_cut_items(instance, builder, order, item_of_source);
+        fill_pieces(instance, builder, order, item_of_source);
     }
     if (is_complete && !dao_plan_meter_is_cancelled(builder->meter)) { /* else items are not numbers yet */
         list_pieces(instance, nexts, builder->meter);
     }
+    dao_plan_give(memory, order);
     dao_plan_give(memory, nexts);
     dao_plan_give(memory, item_of_source);
     return is_complete ? DAO_OK : no_memory(instance->item_count);
@@ -223,7 +250,7 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder
     dao_status_t status = DAO_OK;
     if (!rows->is_exact) {
         dao_plan_clocks_to_sums(builder->problem, rows->begin_times, rows->end_times, builder->meter);
-        status = dao_plan_number_times(rows, memory, builder->order, &time_count, builder->meter);
+        status = dao_plan_number_times(rows, memory, builder->places, &time_count, builder->meter);
     }
     return status == DAO_OK ? dao_plan_bound(rows, builder->problem, time_count, memory, builder->meter,
                                              &instance->bound_bytes)
@@ -233,8 +260,8 @@ static dao_status_t find_bound(dao_plan_instance_t *instance, builder_t *builder
 static dao_status_t build_items(dao_plan_instance_t *instance, builder_t *builder)
 {
     dao_plan_rows_t *rows = &builder->rows;
-    dao_status_t status =
-        dao_plan_number_times(rows, &instance->memory, builder->order, &instance->time_count, builder->meter);
+    dao_status_t status = dao_plan_number_times(rows, &instance->memory, builder->places,
+                                                &instance->time_count, builder->meter);
     if (status != DAO_OK) {
         return status;
     }
@@ -257,8 +284,8 @@ static dao_status_t build(dao_plan_instance_t *instance, builder_t *builder)
     if (status != DAO_OK) {
         return status;
     }
-    builder->order = dao_plan_take(memory, builder->rows.count, sizeof(*builder->order));
-    if (builder->order == NULL) {
+    builder->places = dao_plan_take(memory, builder->rows.count, sizeof(*builder->places));
+    if (builder->places == NULL) {
         return no_memory(instance->item_count);
     }
     status = build_items(instance, builder);
@@ -279,7 +306,7 @@ dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance, const dao_pla
     builder_t builder = {.problem = problem, .meter = meter};
     copy_pools(instance, problem);
     dao_status_t status = build(instance, &builder);
-    dao_plan_give(&instance->memory, builder.order);
+    dao_plan_give(&instance->memory, builder.places);
     dao_plan_rows_finish(&builder.rows, &instance->memory);
     dao_plan_trim(&instance->memory, meter);
     if (status == DAO_OK && dao_plan_meter_is_cancelled(meter)) {

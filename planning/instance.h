@@ -117,11 +117,16 @@ typedef struct dao_plan_rows {
     uint32_t count;
     uint64_t *begin_times;
     uint64_t *end_times;
-    uint32_t *sources;
-    uint64_t *lows; /* NULL: row i is buffer i, all of it */
+    uint32_t *sources; /* NULL, and so the next two: row i is buffer i, all of it */
+    uint64_t *lows;
     uint64_t *highs;
     bool is_exact; /* times overlap only where buffers must not share bytes; without clocks always */
 } dao_plan_rows_t;
+
+static inline uint32_t dao_plan_rows_source(const dao_plan_rows_t *rows, uint32_t row)
+{
+    return rows->sources == NULL ? row : rows->sources[row];
+}
 
 /* problem.c: the rules that a problem keeps, and what its zeros stand for. */
 DAO_NODISCARD dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem);
@@ -141,7 +146,14 @@ void dao_plan_problem_copy_finish(dao_plan_problem_copy_t *copy); /* also one th
 /* Gives its arrays back, until that is cancelled; the end of it does the rest. */
 void dao_plan_problem_copy_drop(dao_plan_problem_copy_t *copy, dao_plan_meter_t *meter);
 
-uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer);
+static inline uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer)
+{
+    uint32_t own = problem->buffers[buffer].alignment_bytes;
+    if (own != 0) {
+        return own;
+    }
+    return problem->alignment_bytes == 0 ? 1 : problem->alignment_bytes;
+}
 uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool);
 
 /* pieces.c: cuts a problem into rows. */
@@ -160,10 +172,10 @@ void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_
                              dao_plan_meter_t *meter);
 bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);
 
-/* numbers.c: replaces the times of rows by numbers of different beginnings. `order`, one a row, gets the rows in the order of
-   their beginnings. */
+/* numbers.c: replaces the times of rows by numbers of different beginnings. `places`, one a row, gets where each row comes in the
+   order of their beginnings. */
 DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory,
-                                                 uint32_t *order, uint32_t *out_time_count,
+                                                 uint32_t *places, uint32_t *out_time_count,
                                                  dao_plan_meter_t *meter);
 
 /* bound.c: the lower bound, of rows whose times are numbered and exact, or overlap too seldom. */

@@ -14,6 +14,11 @@
    of ends (tree.h) finds the first item of a class that begins at or after the run's begin and ends within it. What a run's
    classes did not hold its parts' need not be asked for again.
 
+   In the order of their begins all items are one class, and that is the first plan that anybody gets. So they wait as closely
+   packed as can be, where plain items begin a few at a time: the tree has, for each time, the least end of those that begin
+   then, and so needs no look-up for a run's begin. Which one of them it is say `firsts` and `ends`; what it takes is where
+   its offset will be.
+
    A pool is filled after the other. What does not fit below a pool's capacity is left for the next pool. Fixed items are
    there before: the skyline begins at their tops.
 
@@ -67,8 +72,11 @@ struct dao_plan_lowest {
     uint32_t left_count; /* items in its classes */
     uint32_t class_count;
     class_t classes[ALL_CLASS_COUNT];
-    uint32_t *items;  /* at each place of the tree; NULL: item i is at place i */
-    uint32_t *begins; /* of the items; NULL as well */
+    uint32_t *items;  /* at each place of the tree */
+    uint32_t *begins; /* of the items */
+    bool is_packed;   /* see above; instead of classes */
+    uint32_t *firsts; /* of each time: the first item that begins at or after it */
+    uint32_t *ends;   /* of the items; DAO_PLAN_TREE_NONE: it waits no more */
     dao_plan_tree_t tree;
     uint32_t *table;
     run_t *runs;
@@ -238,11 +246,6 @@ static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *count
     return entry;
 }
 
-static uint32_t begin_at(const dao_plan_lowest_t *lowest, uint32_t place)
-{
-    return lowest->begins == NULL ? lowest->instance->items[place].begin : lowest->begins[place];
-}
-
 /* Puts the items into their classes, in the order of their begins. */
 static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uint64_t most_bits,
                          dao_plan_meter_t *meter)
@@ -255,10 +258,8 @@ static void fill_classes(dao_plan_lowest_t *lowest, const uint32_t *numbers, uin
                 continue;
             }
             uint32_t place = lowest->classes[numbers[class_of(lowest, i, most_bits)]].end++;
-            if (lowest->items != NULL) {
-                lowest->items[place] = i;
-                lowest->begins[place] = items[i].begin;
-            }
+            lowest->items[place] = i;
+            lowest->begins[place] = items[i].begin;
             lowest->tree.levels[0][place] = items[i].end;
         }
     }
@@ -272,7 +273,7 @@ static void fill_table(dao_plan_lowest_t *lowest, const class_t *class, dao_plan
     dao_plan_pass_t pass = {.count = (lowest->instance->time_count >> class->table_shift) + 2};
     while (dao_plan_pass_next(&pass, meter)) {
         for (size_t entry = pass.begin; entry < pass.end; entry++) {
-            while (place < class->end && begin_at(lowest, place) < (uint64_t)entry << class->table_shift) {
+            while (place < class->end && lowest->begins[place] < (uint64_t)entry << class->table_shift) {
                 place++;
             }
             lowest->table[class->table + entry] = place;
@@ -285,9 +286,11 @@ static void drop_classes(dao_plan_lowest_t *lowest)
     dao_plan_memory_t *memory = &lowest->instance->memory;
     dao_plan_give(memory, lowest->items);
     dao_plan_give(memory, lowest->begins);
+    dao_plan_give(memory, lowest->firsts);
+    dao_plan_give(memory, lowest->ends);
     dao_plan_give(memory, lowest->table);
     dao_plan_tree_finish(&lowest->tree, memory);
-    lowest->items = lowest->begins = lowest->table = NULL;
+    lowest->items = lowest->begins = lowest->firsts = lowest->ends = lowest->table = NULL;
 }
 
 static bool make_classes(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
@@ -297,14 +300,10 @@ static bool make_classes(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
     uint64_t most_bits = most_bits_of(lowest, meter);
     count_classes(lowest, most_bits, counts, meter);
     uint32_t entry_count = lay_out_classes(lowest, counts, numbers);
-    bool are_in_order = lowest->class_count == 1 && lowest->left_count == lowest->instance->item_count;
-    if (!are_in_order) {
-        lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
-        lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
-    }
+    lowest->items = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->items));
+    lowest->begins = dao_plan_take(memory, lowest->left_count, sizeof(*lowest->begins));
     lowest->table = dao_plan_take(memory, entry_count, sizeof(*lowest->table));
-    bool is_complete = are_in_order || (lowest->items != NULL && lowest->begins != NULL);
-    if (!is_complete || lowest->table == NULL ||
+    if (lowest->items == NULL || lowest->begins == NULL || lowest->table == NULL ||
         !dao_plan_tree_init(&lowest->tree, memory, lowest->left_count, meter)) {
         drop_classes(lowest);
         return false;
@@ -329,7 +328,7 @@ static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class
     uint32_t low = lowest->table[entry], high = class->table_shift == 0 ? low : lowest->table[entry + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (begin_at(lowest, middle) < begin) {
+        if (lowest->begins[middle] < begin) {
             low = middle + 1;
         } else {
             high = middle;
@@ -338,8 +337,18 @@ static uint32_t first_from(const dao_plan_lowest_t *lowest, const class_t *class
     return low;
 }
 
-/* Finds the place of the item for a run; UINT32_MAX if there is none. Leaves the class in the run. */
-static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_t *meter)
+/* What is taken for a run: an item, where and when it is. */
+typedef struct taken {
+    uint32_t index;
+    uint32_t begin;
+    uint32_t end;
+    uint8_t alignment_log2;
+    uint64_t size_bytes;
+} taken_t;
+
+/* Takes the item for a run; false if there is none. Leaves the class in the run. */
+static bool take_of_classes(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_t *meter,
+                            taken_t *out_taken)
 {
     for (; run->first_class < lowest->class_count; run->first_class++) {
         const class_t *class = &lowest->classes[run->first_class];
@@ -348,10 +357,123 @@ static uint32_t find_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_
             dao_plan_tree_find(&lowest->tree, first_from(lowest, class, run->begin), end, run->end);
         meter->used++;
         if (place < end) {
-            return place;
+            const dao_plan_item_t *item = &lowest->instance->items[lowest->items[place]];
+            *out_taken = (taken_t){lowest->items[place], item->begin, item->end, item->alignment_log2,
+                                   item->size_bytes};
+            dao_plan_tree_set(&lowest->tree, place, DAO_PLAN_TREE_NONE);
+            return true;
         }
     }
-    return UINT32_MAX;
+    return false;
+}
+
+/* ---- packed items ---- */
+
+/* What an item takes, while it waits: its alignment above its size. */
+#define PACKED_SIZE_BITS 56u
+static_assert(DAO_PLAN_SIZE_MAX < UINT64_C(1) << PACKED_SIZE_BITS, "an alignment has room above every size");
+
+/* Of items that begin at one time all are looked at when one is taken: not more than so many. */
+#define PACKED_BEGINS_MAX 32u
+
+/* Tells whether so few begin at each time. */
+static bool are_begins_apart(const dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+{
+    const dao_plan_item_t *items = instance->items;
+    bool are_apart = true;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (are_apart && dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            are_apart =
+                are_apart && (i < PACKED_BEGINS_MAX || items[i].begin != items[i - PACKED_BEGINS_MAX].begin);
+        }
+    }
+    return are_apart;
+}
+
+static bool can_be_packed(const dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    return lowest->config.order == DAO_PLAN_ORDER_START && lowest->config.weights == NULL &&
+           instance->pool_count == 1 && dao_plan_instance_is_plain(instance) &&
+           are_begins_apart(instance, meter);
+}
+
+static uint64_t pack(const dao_plan_item_t *item)
+{
+    return item->size_bytes | (uint64_t)item->alignment_log2 << PACKED_SIZE_BITS;
+}
+
+static void fill_packed(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    uint32_t *least = lowest->tree.levels[0], filled = 0;
+    dao_plan_pass_t pass = {.count = instance->item_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            const dao_plan_item_t *item = &instance->items[i];
+            for (; filled <= item->begin; filled++) {
+                lowest->firsts[filled] = i; /* once at most: of plain items, one begins at every time */
+            }
+            lowest->ends[i] = item->end;
+            lowest->layout.offsets[i] = pack(item);
+            least[item->begin] = item->end < least[item->begin] ? item->end : least[item->begin];
+        }
+    }
+    lowest->firsts[instance->time_count] = instance->item_count;
+    dao_plan_tree_build(&lowest->tree, meter);
+}
+
+static bool make_packed(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = lowest->instance;
+    dao_plan_memory_t *memory = &lowest->instance->memory;
+    lowest->firsts = dao_plan_take(memory, (size_t)instance->time_count + 1, sizeof(*lowest->firsts));
+    lowest->ends = dao_plan_take(memory, instance->item_count, sizeof(*lowest->ends));
+    if (lowest->firsts == NULL || lowest->ends == NULL ||
+        !dao_plan_tree_init(&lowest->tree, memory, instance->time_count, meter)) {
+        drop_classes(lowest);
+        return false;
+    }
+    lowest->is_packed = true;
+    lowest->left_count = instance->item_count;
+    fill_packed(lowest, meter);
+    return true;
+}
+
+/* Takes an item out of those that begin at a time. */
+static void take_at(dao_plan_lowest_t *lowest, uint32_t index, uint32_t time)
+{
+    uint32_t least = DAO_PLAN_TREE_NONE;
+    lowest->ends[index] = DAO_PLAN_TREE_NONE;
+    for (uint32_t i = lowest->firsts[time]; i < lowest->firsts[time + 1]; i++) {
+        least = lowest->ends[i] < least ? lowest->ends[i] : least;
+    }
+    dao_plan_tree_set(&lowest->tree, time, least);
+}
+
+/* As take_of_classes(); there is one class, which is over once it held nothing. */
+static bool take_packed(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_t *meter, taken_t *out_taken)
+{
+    if (run->first_class > 0) {
+        return false;
+    }
+    meter->used++;
+    uint32_t time = dao_plan_tree_find(&lowest->tree, run->begin, run->end, run->end);
+    if (time == run->end) {
+        run->first_class++;
+        return false;
+    }
+    uint32_t index = lowest->firsts[time];
+    while (lowest->ends[index] > run->end) {
+        index++;
+    }
+    uint64_t packed = lowest->layout.offsets[index];
+    *out_taken = (taken_t){index, time, lowest->ends[index], (uint8_t)(packed >> PACKED_SIZE_BITS),
+                           packed & ((UINT64_C(1) << PACKED_SIZE_BITS) - 1)};
+    lowest->layout.offsets[index] = DAO_PLAN_NOWHERE;
+    take_at(lowest, index, time);
+    return true;
 }
 
 /* ---- the start of a pool ---- */
@@ -486,7 +608,8 @@ static bool make_skyline(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 
 static dao_status_t begin_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
-    if (!make_skyline(lowest, meter) || !make_classes(lowest, meter)) {
+    bool are_made = can_be_packed(lowest, meter) ? make_packed(lowest, meter) : make_classes(lowest, meter);
+    if (!are_made || !make_skyline(lowest, meter)) {
         return no_memory(lowest);
     }
     lowest->is_filling = !dao_plan_meter_is_cancelled(meter);
@@ -530,7 +653,7 @@ static bool raise_run(dao_plan_lowest_t *lowest)
 
 /* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. Gives the run that
    it is part of. */
-static uint32_t put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top, uint32_t left,
+static uint32_t put_top(dao_plan_lowest_t *lowest, const taken_t *item, uint64_t top, uint32_t left,
                         uint32_t right)
 {
     run_t *runs = lowest->runs;
@@ -555,17 +678,19 @@ static uint32_t put_top(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, 
 }
 
 /* Puts an item on the run at hand; what is left beside it, or its top, is at hand then. There is room for two runs. */
-static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, uint64_t top)
+static void split_run(dao_plan_lowest_t *lowest, const taken_t *item, uint64_t top)
 {
     uint32_t run = lowest->run_at_hand;
     const run_t before = lowest->runs[run];
     uint32_t left = before.left, right = before.right;
     bool has_right = item->end < before.end, has_left = before.begin < item->begin;
     if (has_right) {
-        run_t values = before;
-        values.begin = item->end;
-        values.left = run;
-        right = add_run(lowest, values);
+        right = add_run(lowest, (run_t){.height = before.height,
+                                        .begin = item->end,
+                                        .end = before.end,
+                                        .left = run,
+                                        .right = before.right,
+                                        .first_class = before.first_class});
     }
     if (has_left) {
         lowest->runs[run].end = item->begin;
@@ -579,19 +704,15 @@ static void split_run(dao_plan_lowest_t *lowest, const dao_plan_item_t *item, ui
     }
 }
 
-/* Places the item at a place of the tree on the run at hand, unless the pool does not hold it there. */
-static void place_item(dao_plan_lowest_t *lowest, uint32_t place)
+/* Places an item on the run at hand, unless the pool does not hold it there. */
+static void place_item(dao_plan_lowest_t *lowest, const taken_t *item)
 {
-    const dao_plan_instance_t *instance = lowest->instance;
-    uint32_t index = lowest->items == NULL ? place : lowest->items[place];
-    const dao_plan_item_t *item = &instance->items[index];
     uint64_t height = lowest->runs[lowest->run_at_hand].height;
     uint64_t offset = dao_round_up(height, (uint64_t)1 << item->alignment_log2);
-    dao_plan_tree_set(&lowest->tree, place, DAO_PLAN_TREE_NONE);
     lowest->left_count--;
     if (offset + item->size_bytes <=
-        instance->capacities[lowest->pool]) { /* runs only rise: later it fits even less */
-        dao_plan_layout_put(&lowest->layout, index, offset, lowest->pool);
+        lowest->instance->capacities[lowest->pool]) { /* runs only rise: later it fits even less */
+        dao_plan_layout_put(&lowest->layout, item->index, offset, lowest->pool);
         split_run(lowest, item, offset + item->size_bytes);
     }
 }
@@ -614,6 +735,12 @@ static run_t *go_down(dao_plan_lowest_t *lowest)
     return &lowest->runs[run];
 }
 
+static bool take_item(dao_plan_lowest_t *lowest, run_t *run, dao_plan_meter_t *meter, taken_t *out_taken)
+{
+    return lowest->is_packed ? take_packed(lowest, run, meter, out_taken)
+                             : take_of_classes(lowest, run, meter, out_taken);
+}
+
 /* Fills the pool until it is full or the meter ends. */
 static dao_status_t fill_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
@@ -625,9 +752,9 @@ static dao_status_t fill_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter
         if (!reserve_runs(lowest, 2)) {
             return no_memory(lowest);
         }
-        uint32_t place = find_item(lowest, go_down(lowest), meter);
-        if (place != UINT32_MAX) {
-            place_item(lowest, place);
+        taken_t item;
+        if (take_item(lowest, go_down(lowest), meter, &item)) {
+            place_item(lowest, &item);
         } else if (!raise_run(lowest)) {
             end_pool(lowest);
             return DAO_OK;

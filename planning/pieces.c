@@ -30,10 +30,8 @@ static void put(const cutter_t *cutter, uint32_t source, const dao_plan_piece_t 
     rows->begin_times[row] = from;
     rows->end_times[row] = to;
     rows->sources[row] = source;
-    if (rows->lows != NULL) {
-        rows->lows[row] = bytes->low;
-        rows->highs[row] = bytes->high;
-    }
+    rows->lows[row] = bytes->low;
+    rows->highs[row] = bytes->high;
 }
 
 /* Puts one rectangle, as two where it goes beyond the period. */
@@ -105,25 +103,35 @@ static dao_status_t cut_all(const cutter_t *cutter, const dao_plan_problem_t *pr
     return DAO_OK;
 }
 
-/* Tells whether every row is a whole buffer, one after the other. */
-static bool are_whole(const dao_plan_problem_t *problem)
-{
-    return problem->gap_count == 0 && problem->period == 0;
-}
-
 static dao_status_t take_rows(dao_plan_rows_t *rows, dao_plan_memory_t *memory, bool have_bytes)
 {
     rows->begin_times = dao_plan_take(memory, rows->count, sizeof(*rows->begin_times));
     rows->end_times = dao_plan_take(memory, rows->count, sizeof(*rows->end_times));
-    rows->sources = dao_plan_take(memory, rows->count, sizeof(*rows->sources));
-    bool is_complete = rows->begin_times != NULL && rows->end_times != NULL && rows->sources != NULL;
+    bool is_complete = rows->begin_times != NULL && rows->end_times != NULL;
     if (have_bytes) {
+        rows->sources = dao_plan_take(memory, rows->count, sizeof(*rows->sources));
         rows->lows = dao_plan_take(memory, rows->count, sizeof(*rows->lows));
         rows->highs = dao_plan_take(memory, rows->count, sizeof(*rows->highs));
-        is_complete = is_complete && rows->lows != NULL && rows->highs != NULL;
+        is_complete = is_complete && rows->sources != NULL && rows->lows != NULL && rows->highs != NULL;
     }
     return is_complete ? DAO_OK
                        : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u lives", rows->count);
+}
+
+/* Every row is a whole buffer, one after the other. */
+static dao_status_t cut_nothing(dao_plan_rows_t *rows, const dao_plan_problem_t *problem, uint64_t extra,
+                                dao_plan_memory_t *memory, dao_plan_meter_t *meter)
+{
+    rows->count = (uint32_t)problem->buffer_count;
+    dao_status_t status = take_rows(rows, memory, false);
+    dao_plan_pass_t pass = {.count = status == DAO_OK ? rows->count : 0};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            rows->begin_times[i] = problem->buffers[i].begin_time;
+            rows->end_times[i] = add_ticks(problem->buffers[i].end_time, extra);
+        }
+    }
+    return status;
 }
 
 static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
@@ -133,12 +141,6 @@ static dao_status_t cut_clocks(dao_plan_rows_t *rows, const dao_plan_problem_t *
     dao_status_t status = take_rows(rows, memory, false);
     if (status != DAO_OK) {
         return status;
-    }
-    dao_plan_pass_t pass = {.count = rows->count};
-    while (dao_plan_pass_next(&pass, meter)) {
-        for (size_t i = pass.begin; i < pass.end; i++) {
-            rows->sources[i] = (uint32_t)i;
-        }
     }
     return dao_plan_clocks_to_times(problem, memory, rows->begin_times, rows->end_times, &rows->is_exact,
                                     meter);
@@ -153,6 +155,9 @@ dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *
     }
     cutter_t cutter = {.rows = rows, .period = problem->period, .is_counting = true};
     cutter.extra = add_ticks(problem->margin, problem->is_closed ? 1 : 0);
+    if (problem->gap_count == 0 && problem->period == 0) {
+        return cut_nothing(rows, problem, cutter.extra, memory, meter);
+    }
     if (cutter.period > 0 && cutter.extra > cutter.period) {
         cutter.extra = cutter.period; /* longer than the whole step is no different, and nothing overflows */
     }
@@ -162,7 +167,7 @@ dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_plan_problem_t *
                            DAO_PLAN_BUFFER_COUNT_MAX);
     }
     if (status == DAO_OK) {
-        status = take_rows(rows, memory, !are_whole(problem));
+        status = take_rows(rows, memory, true);
     }
     if (status == DAO_OK) {
         cutter.is_counting = false;

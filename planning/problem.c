@@ -6,15 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-uint64_t dao_plan_alignment(const dao_plan_problem_t *problem, size_t buffer)
-{
-    uint32_t own = problem->buffers[buffer].alignment_bytes;
-    if (own != 0) {
-        return own;
-    }
-    return problem->alignment_bytes == 0 ? 1 : problem->alignment_bytes;
-}
-
 uint64_t dao_plan_capacity(const dao_plan_problem_t *problem, uint32_t pool)
 {
     if (pool >= problem->pool_count || problem->pools[pool].capacity_bytes == 0) {

@@ -3,6 +3,8 @@
 
 #include "base/assert.h"
 
+#include <string.h>
+
 #define FAN      DAO_PLAN_TREE_FAN
 #define FAN_LOG2 4u
 static_assert(FAN == 1u << FAN_LOG2, "places are found by shifts");
@@ -43,26 +45,44 @@ void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory)
     *tree = (dao_plan_tree_t){0};
 }
 
+/* Four places that are compared at once, and what comes of it. */
+typedef uint32_t four_t __attribute__((vector_size(16)));
+typedef uint64_t two_t __attribute__((vector_size(16)));
+#define FOUR 4u
+
+static inline four_t lesser_of(four_t left, four_t right)
+{
+    four_t is_less = (four_t)(left < right);
+    return (left & is_less) | (right & ~is_less);
+}
+
 static uint32_t least_of_block(const uint32_t *block)
 {
-    uint32_t least = block[0];
-    for (uint32_t i = 1; i < FAN; i++) {
-        least = block[i] < least ? block[i] : least;
-    }
-    return least;
+    four_t four[FAN / FOUR];
+    memcpy(four, block, sizeof(four));
+    four_t least = lesser_of(lesser_of(four[0], four[1]), lesser_of(four[2], four[3]));
+    uint32_t first = least[0] < least[1] ? least[0] : least[1];
+    uint32_t second = least[2] < least[3] ? least[2] : least[3];
+    return first < second ? first : second;
 }
 
 void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number)
 {
     DAO_ASSERT(place < tree->count);
+    uint32_t before = tree->levels[0][place];
     tree->levels[0][place] = number;
     for (uint32_t level = 1; level < tree->level_count; level++) {
         place /= FAN;
-        uint32_t least = least_of_block(tree->levels[level - 1] + (size_t)place * FAN);
-        if (tree->levels[level][place] == least) {
+        uint32_t least = tree->levels[level][place];
+        if (least < before && least <= number) {
+            return; /* another one is the least, and stays so */
+        }
+        before = least;
+        number = number < least ? number : least_of_block(tree->levels[level - 1] + (size_t)place * FAN);
+        tree->levels[level][place] = number;
+        if (number == before) {
             return;
         }
-        tree->levels[level][place] = least;
     }
 }
 
@@ -80,36 +100,53 @@ void dao_plan_tree_build(dao_plan_tree_t *tree, dao_plan_meter_t *meter)
     }
 }
 
-/* Gives the first of the places from `at` to the end of its block that is small enough; the block's end if there is none. */
-static uint32_t find_in_block(const uint32_t *places, uint32_t at, uint32_t most)
+/* The bits of those of four places whose numbers are too large. */
+static inline four_t large_of(const uint32_t *places, four_t most, four_t bits)
 {
-    uint32_t end = (at | (FAN - 1)) + 1;
-    while (at < end && places[at] > most) {
-        at++;
-    }
-    return at;
+    four_t four;
+    memcpy(&four, places, sizeof(four));
+    return (four_t)(four > most) & bits;
+}
+
+/* The places from `at` to the end of its block whose numbers are small enough, a bit each; bit 0 is the block's first. No branch:
+   where the first one is, is as good as random. */
+static inline uint32_t small_from(const uint32_t *places, uint32_t at, uint32_t most)
+{
+    static const four_t bits[FAN / FOUR] = {{0x1, 0x2, 0x4, 0x8},
+                                            {0x10, 0x20, 0x40, 0x80},
+                                            {0x100, 0x200, 0x400, 0x800},
+                                            {0x1000, 0x2000, 0x4000, 0x8000}};
+    const uint32_t *block = places + (at & ~(FAN - 1));
+    const four_t four = {most, most, most, most};
+    two_t large =
+        (two_t)((large_of(block, four, bits[0]) | large_of(block + FOUR, four, bits[1])) |
+                (large_of(block + 2 * FOUR, four, bits[2]) | large_of(block + 3 * FOUR, four, bits[3])));
+    uint64_t both = large[0] | large[1];
+    return ~(uint32_t)(both | both >> 32) & ((1u << FAN) - (1u << (at & (FAN - 1))));
+}
+
+static uint32_t first_of(uint32_t at, uint32_t small)
+{
+    return (at & ~(FAN - 1)) + (uint32_t)__builtin_ctz(small);
 }
 
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most)
 {
-    if (low >= high) {
-        return high;
-    }
-    uint32_t level = 0, at = low;
-    for (;;) {
-        uint32_t end = (at | (FAN - 1)) + 1;
-        at = find_in_block(tree->levels[level], at, most);
-        if (at < end) {
+    uint32_t level = 0, at = low, small = 0;
+    while (level < tree->level_count && (uint64_t)at << (FAN_LOG2 * level) < high) {
+        small = small_from(tree->levels[level], at, most);
+        if (small != 0) {
             break;
         }
-        at >>= FAN_LOG2;
+        at = (at >> FAN_LOG2) + 1; /* the block is done */
         level++;
-        if (level == tree->level_count || (uint64_t)at << (FAN_LOG2 * level) >= high) {
-            return high;
-        }
     }
-    for (; level > 0; level--) {
-        at = find_in_block(tree->levels[level - 1], at << FAN_LOG2, most);
+    if (small == 0) {
+        return high;
+    }
+    for (at = first_of(at, small); level > 0; level--) {
+        at <<= FAN_LOG2;
+        at = first_of(at, small_from(tree->levels[level - 1], at, most));
     }
     return at < high ? at : high;
 }
