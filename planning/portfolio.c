@@ -6,6 +6,9 @@
    each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
    that the skyline gave. That is the settling.
 
+   With several pools and a few items, all splits over the pools are looked at after the builders (pools.h), and if that tells
+   what is best it is the end.
+
    The search looks only for what is better than the plan at its start. It raises the bound, too: then the best plan is
    published once more, with the bound that it is known to have. */
 #include "planning/portfolio.h"
@@ -19,6 +22,7 @@
 #include "planning/greedy.h"
 #include "planning/lowest.h"
 #include "planning/plan.h"
+#include "planning/pools.h"
 #include "planning/search.h"
 
 /* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so many steps, about a
@@ -83,7 +87,7 @@ static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
 #define BEST_BUILDER_COUNT (sizeof(best_builders) / sizeof(best_builders[0]))
 
 /* Whose layout is at hand. */
-typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH } worker_t;
+typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH, WORKER_POOLS } worker_t;
 
 struct dao_plan_portfolio {
     dao_planner_config_t config;
@@ -100,6 +104,8 @@ struct dao_plan_portfolio {
     worker_t worker;
     bool does_bump;
     bool does_search;
+    bool does_pools;                /* all splits over the pools are to be looked at */
+    dao_plan_layout_t pools_layout; /* what came of that, until it is compared */
     dao_plan_bump_t *bump;
     dao_plan_search_t *search;
     uint64_t search_work;
@@ -126,6 +132,7 @@ static void drop_builder(dao_plan_portfolio_t *portfolio)
     dao_plan_greedy_destroy(portfolio->greedy);
     dao_plan_lowest_destroy(portfolio->lowest);
     dao_plan_bins_destroy(portfolio->bins);
+    dao_plan_layout_finish(&portfolio->pools_layout, &portfolio->instance);
     portfolio->greedy = NULL;
     portfolio->lowest = NULL;
     portfolio->bins = NULL;
@@ -155,13 +162,16 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_mete
     return status;
 }
 
-static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
+static const dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
 {
     if (portfolio->worker == WORKER_BUMP) {
         return dao_plan_bump_layout(portfolio->bump);
     }
     if (portfolio->worker == WORKER_SEARCH) {
         return dao_plan_search_layout(portfolio->search);
+    }
+    if (portfolio->worker == WORKER_POOLS) {
+        return &portfolio->pools_layout;
     }
     if (portfolio->greedy != NULL) {
         return dao_plan_greedy_layout(portfolio->greedy);
@@ -172,8 +182,9 @@ static dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portfolio)
 
 static dao_plan_method_t method_at_hand(const dao_plan_portfolio_t *portfolio)
 {
-    static const dao_plan_method_t improvers[] = {
-        [WORKER_BUMP] = DAO_PLAN_METHOD_LOWEST_BUMPED, [WORKER_SEARCH] = DAO_PLAN_METHOD_SEARCH};
+    static const dao_plan_method_t improvers[] = {[WORKER_BUMP] = DAO_PLAN_METHOD_LOWEST_BUMPED,
+                                                  [WORKER_SEARCH] = DAO_PLAN_METHOD_SEARCH,
+                                                  [WORKER_POOLS] = DAO_PLAN_METHOD_SEARCH};
     return portfolio->worker == WORKER_BUILDER ? portfolio->builder : improvers[portfolio->worker];
 }
 
@@ -258,6 +269,50 @@ static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_
     return status;
 }
 
+/* Nobody looks any further: what is best is known. All that has to be placed needs so much, or more than there is. */
+static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *best)
+{
+    dao_plan_instance_t *instance = &portfolio->instance;
+    uint64_t bound_bytes = best->peak_bytes;
+    if (best->unplaced_count > 0) {
+        bound_bytes = 1;
+        for (uint32_t i = 0; i < instance->pool_count && bound_bytes != 0; i++) {
+            uint64_t capacity_bytes = instance->capacities[i];
+            bound_bytes = capacity_bytes == UINT64_MAX ? 0 : bound_bytes + capacity_bytes;
+        }
+    }
+    if (bound_bytes > instance->bound_bytes) {
+        instance->bound_bytes = bound_bytes;
+        portfolio->is_bound_raised = true;
+    }
+    portfolio->does_bump = portfolio->does_search = false;
+}
+
+/* Looks at all splits over the pools. */
+static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
+{
+    dao_plan_instance_t *instance = &portfolio->instance;
+    dao_plan_layout_t *layout = &portfolio->pools_layout;
+    bool is_exact = false;
+    if (!dao_plan_layout_init(layout, instance, meter)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
+    }
+    dao_status_t status = dao_plan_pools_find(instance, layout, meter, &is_exact);
+    if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
+        dao_plan_layout_finish(layout, instance);
+        return status;
+    }
+    dao_plan_worth_t worth;
+    dao_plan_layout_worth(instance, layout, meter, &worth);
+    if (is_exact) {
+        end_with(portfolio, &worth);
+    }
+    portfolio->does_pools = false;
+    portfolio->worker = WORKER_POOLS;
+    portfolio->is_found = true;
+    return DAO_OK;
+}
+
 /* Begins a turn; the search has the first one of few items, else bumping. */
 static void begin_turn(dao_plan_portfolio_t *portfolio)
 {
@@ -336,6 +391,7 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *m
     }
     portfolio->best = worth;
     portfolio->has_best = true;
+    portfolio->is_bound_raised = false; /* the plan has it */
     hand_out(portfolio, plan, out_plan);
     return DAO_OK;
 }
@@ -358,7 +414,7 @@ static dao_status_t take_result(dao_plan_portfolio_t *portfolio, dao_plan_meter_
     if (status != DAO_OK) {
         return status;
     }
-    portfolio->is_done = is_bound_met(portfolio);
+    portfolio->is_done = is_bound_met(portfolio) && !portfolio->is_bound_raised;
     if (is_rough && !portfolio->is_done) {
         status = settle(portfolio, meter);
     } else {
@@ -413,6 +469,7 @@ static void choose_workers(dao_plan_portfolio_t *portfolio)
     portfolio->builder_count = recipes[method].kind == RECIPE_BUMPED ? 0 : 1;
     portfolio->does_bump = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_BUMPED;
     portfolio->does_search = method == DAO_PLAN_METHOD_BEST || recipes[method].kind == RECIPE_SEARCH;
+    portfolio->does_pools = portfolio->does_search && dao_plan_pools_knows(&portfolio->instance);
     if (method == DAO_PLAN_METHOD_BEST) {
         bool are_few = portfolio->instance.item_count <= FEW_ITEMS;
         portfolio->builders = best_builders;
@@ -461,6 +518,9 @@ static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
     }
     if (portfolio->next < portfolio->builder_count) {
         return start_builder(portfolio, meter);
+    }
+    if (portfolio->does_pools) {
+        return step_pools(portfolio, meter);
     }
     if (portfolio->does_bump || portfolio->does_search) {
         return step_improver(portfolio, meter);

@@ -11,6 +11,10 @@
  *     dao_planner_best(planner, &plan);                 at any moment: the best plan so far
  *     dao_planner_destroy(planner);                     plans that were handed out stay
  *
+ * A plan is better that leaves out fewer bytes, and of two that leave out as many the one whose peak is lower. With several pools
+ * the peak is the sum of the pools' own peaks, whichever of them they are in; so a buffer goes to a later pool where that costs
+ * less, and not only where the pools before it are full.
+ *
  * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem and settings, which
  * may limit it, give the same plans, after the same work, in whatever slices and on whatever thread. Nothing here needs dao_init().
  */
@@ -74,8 +78,9 @@ typedef struct dao_plan_problem {
     const dao_plan_gap_t
         *gaps;        /**< in the order of their buffers, a buffer's in the order of time, without overlap */
     size_t gap_count; /**< with gaps, no clocks */
-    const dao_plan_pool_t *pools; /**< in the order in which buffers that may lie in any are to fill them */
-    uint32_t pool_count;          /**< 0: one pool without limit */
+    const dao_plan_pool_t
+        *pools;          /**< where plans are as good, earlier ones are filled first, as far as is looked */
+    uint32_t pool_count; /**< 0: one pool without limit */
     /**
      * Several streams of time: buffer i begins at the vector clock begin_clocks[i * clock_count ...] and ends at
      * end_clocks[i * clock_count ...], which is in no component below and in one above it. Two buffers may share bytes if
@@ -109,7 +114,7 @@ typedef struct dao_plan_problem {
     X(10, DURATION_BEST_FIT, "duration_best_fit", "by duration, smallest hole")                              \
     X(11, AREA_FIRST_FIT, "area_first_fit", "by bytes times duration, lowest hole")                          \
     X(12, AREA_BEST_FIT, "area_best_fit", "by bytes times duration, smallest hole")                          \
-    X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives in the step")     \
+    X(13, SEARCH, "search", "exact: below lowest_area's plan, for one pool and whole lives, or few buffers") \
     X(14, BINS, "bins", "lifetime bins: blocks of one size, whoever fits joins")                             \
     X(15, BREADTH_FIRST_FIT, "breadth_first_fit", "by the most bytes alive during its life, lowest hole")    \
     X(16, BREADTH_BEST_FIT, "breadth_best_fit", "by the most bytes alive during its life, smallest hole")    \

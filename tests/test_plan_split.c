@@ -1,0 +1,158 @@
+/* Several pools: what `best` comes to, against all plans that there are. */
+#include "base/error.h"
+#include "base/fault.h"
+#include "tests/support/plans.h"
+#include "tests/support/sanitizer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define ROUND_COUNT TEST_ROUNDS(480u)
+
+#define SLICE_ROUND_COUNT TEST_ROUNDS(100u)
+
+/* More than enough for all splits of so few buffers. */
+#define WORK_LIMIT 200000u
+
+static dao_test_plan_t plan;
+
+static bool draw_problem(uint64_t *random, uint32_t features)
+{
+    size_t count = 1 + dao_test_random(random) % 7;
+    dao_test_plan_make(&plan, features | DAO_TEST_PLAN_POOLS, count, 2 + dao_test_random(random) % 4, random);
+    dao_planner_t *planner = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+    dao_status_t status = dao_planner_work(planner, 0, NULL); /* fixed buffers may clash */
+    dao_planner_destroy(planner);
+    return status == DAO_OK && plan.problem.pool_count > 1;
+}
+
+static dao_plan_report_t plan_best(void)
+{
+    const dao_planner_config_t config = {.work_limit = WORK_LIMIT};
+    uint32_t pools[DAO_TEST_PLAN_BUFFERS_MAX];
+    dao_plan_report_t report;
+    dao_plan_t *made = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_make(&plan.problem, &config, &made), DAO_OK);
+    for (size_t i = 0; i < dao_plan_count(made); i++) {
+        pools[i] = dao_plan_pool(made, i);
+    }
+    CU_ASSERT_TRUE_FATAL(dao_test_plan_is_valid(&plan.problem, dao_plan_offsets(made), pools));
+    CU_ASSERT_EQUAL_FATAL(dao_plan_report_get(made, &report), DAO_OK);
+    dao_plan_release(made);
+    return report;
+}
+
+/* Counts the problems whose best plan is not the best there is. */
+static uint32_t count_beaten(const char *name, uint64_t seed, uint32_t without)
+{
+    uint64_t random = dao_test_seed(name, seed);
+    uint32_t beaten_count = 0, planned_count = 0;
+    for (uint32_t round = 0; round < ROUND_COUNT; round++) {
+        uint32_t features = (uint32_t)(dao_test_random(&random) % DAO_TEST_PLAN_FEATURES) & ~without;
+        if (!draw_problem(&random, round % 3 == 0 ? 0 : features)) {
+            continue;
+        }
+        planned_count++;
+        dao_plan_report_t report = plan_best();
+        bool is_beaten = dao_test_plan_is_beaten(&plan.problem, report.unplaced_bytes, report.peak_bytes);
+        if (is_beaten) {
+            (void)printf("    round %" PRIu32 ": %" PRIu64 " bytes unplaced, peak %" PRIu64 " is beaten\n",
+                         round, report.unplaced_bytes, report.peak_bytes);
+            beaten_count++;
+        }
+        CU_ASSERT_FALSE_FATAL(dao_test_plan_is_beaten(&plan.problem, 0, report.bound_bytes));
+        CU_ASSERT((plan.problem.gap_count > 0) || report.unplaced_count > 0 || report.is_proved);
+    }
+    CU_ASSERT(planned_count > ROUND_COUNT / 4);
+    (void)printf("    %" PRIu32 " of %" PRIu32 "\n", beaten_count, planned_count);
+    return beaten_count;
+}
+
+static void best_is_the_best_there_is(void)
+{
+    CU_ASSERT_EQUAL(count_beaten("pools", 31, DAO_TEST_PLAN_GAPS), 0);
+}
+
+/* Where bytes of a buffer are not used at times, something may be beneath what rests on it: that is not looked at. */
+static void gaps_are_seldom_in_the_way(void)
+{
+    CU_ASSERT(count_beaten("pools and gaps", 32, 0) <= ROUND_COUNT / 40);
+}
+
+/* A limit of work ends the planner anywhere before, in or after the splits. */
+static void slices_are_all_the_same(void)
+{
+    static const uint64_t slices[] = {1, 5000, UINT64_MAX};
+    uint64_t random = dao_test_seed("slices", 33);
+    for (uint32_t round = 0; round < SLICE_ROUND_COUNT; round++) {
+        const dao_planner_config_t config = {.work_limit = 1 + dao_test_random(&random) % 20000};
+        dao_plan_report_t reports[sizeof(slices) / sizeof(slices[0])];
+        if (!draw_problem(&random, 0)) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]); i++) {
+            dao_planner_t *planner = NULL;
+            dao_plan_t *made = NULL;
+            bool is_done = false;
+            CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, &config, &planner), DAO_OK);
+            while (!is_done) {
+                CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, slices[i], &is_done), DAO_OK);
+            }
+            CU_ASSERT_EQUAL_FATAL(dao_planner_best(planner, &made), DAO_OK);
+            CU_ASSERT_EQUAL_FATAL(dao_plan_report_get(made, &reports[i]), DAO_OK);
+            dao_plan_release(made);
+            dao_planner_destroy(planner);
+            CU_ASSERT_EQUAL(reports[i].peak_bytes, reports[0].peak_bytes);
+            CU_ASSERT_EQUAL(reports[i].unplaced_bytes, reports[0].unplaced_bytes);
+            CU_ASSERT_EQUAL(reports[i].bound_bytes, reports[0].bound_bytes);
+            CU_ASSERT_EQUAL(reports[i].work, reports[0].work);
+        }
+    }
+}
+
+static void without_memory_it_can_be_called_again(void)
+{
+    uint64_t random = dao_test_seed("pools without memory", 34);
+    while (!draw_problem(&random, 0) || plan.problem.buffer_count < 5) {
+    }
+    dao_plan_report_t wanted = plan_best();
+    bool is_over = false;
+    for (uint64_t skip = 0; !is_over; skip++) {
+        dao_planner_t *planner = NULL;
+        dao_plan_t *made = NULL;
+        dao_plan_report_t report;
+        bool is_done = false;
+        CU_ASSERT_EQUAL_FATAL(dao_planner_create(&plan.problem, NULL, &planner), DAO_OK);
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, skip, true);
+        dao_status_t status = DAO_OK;
+        while (status == DAO_OK && !is_done) {
+            status = dao_planner_work(planner, UINT64_MAX, &is_done);
+        }
+        is_over = dao_fault_disarm() == 0;
+        CU_ASSERT_EQUAL(status, is_over ? DAO_OK : DAO_ERR_NO_HOST_MEMORY);
+        while (!is_done) {
+            CU_ASSERT_EQUAL_FATAL(dao_planner_work(planner, UINT64_MAX, &is_done), DAO_OK);
+        }
+        CU_ASSERT_EQUAL_FATAL(dao_planner_best(planner, &made), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_plan_report_get(made, &report), DAO_OK);
+        CU_ASSERT_EQUAL(report.peak_bytes, wanted.peak_bytes);
+        CU_ASSERT_EQUAL(report.bound_bytes, wanted.bound_bytes);
+        dao_plan_release(made);
+        dao_planner_destroy(planner);
+    }
+}
+
+static CU_TestInfo tests[] = {
+    {"best is the best there is", best_is_the_best_there_is},
+    {"gaps are seldom in the way", gaps_are_seldom_in_the_way},
+    {"slices are all the same", slices_are_all_the_same},
+    {"without memory it can be called again", without_memory_it_can_be_called_again},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"plan split", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}
