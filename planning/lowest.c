@@ -608,8 +608,9 @@ static bool make_skyline(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 
 static dao_status_t begin_pool(dao_plan_lowest_t *lowest, dao_plan_meter_t *meter)
 {
-    bool are_made = can_be_packed(lowest, meter) ? make_packed(lowest, meter) : make_classes(lowest, meter);
-    if (!are_made || !make_skyline(lowest, meter)) {
+    bool is_made = make_skyline(lowest, meter) &&
+                   (can_be_packed(lowest, meter) ? make_packed(lowest, meter) : make_classes(lowest, meter));
+    if (!is_made) {
         return no_memory(lowest);
     }
     lowest->is_filling = !dao_plan_meter_is_cancelled(meter);
