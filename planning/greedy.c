@@ -45,6 +45,7 @@ struct dao_plan_greedy {
     uint32_t *turns;        /* for DAO_PLAN_ORDER_BREADTH: of each item, the smaller the sooner; else NULL */
     uint32_t *heap;         /* items that are not placed yet */
     uint32_t heap_count;
+    uint64_t pool_peaks[DAO_PLAN_POOL_COUNT_MAX];
     uint64_t left_out_bytes; /* of items that found no place */
     uint32_t sift_count;     /* while the heap is made: so many of its first entries are not sifted yet */
     dao_plan_span_t *spans;
@@ -213,7 +214,9 @@ static uint64_t choose_offset(const dao_plan_greedy_t *greedy, uint64_t alignmen
 
 static void put(dao_plan_greedy_t *greedy, uint32_t item, uint64_t offset, uint32_t pool)
 {
+    uint64_t end = offset + greedy->instance->items[item].size_bytes;
     dao_plan_layout_put(&greedy->layout, item, offset, pool);
+    greedy->pool_peaks[pool] = dao_larger(greedy->pool_peaks[pool], end);
     for (uint32_t i = 0; i < dao_plan_instance_piece_count(greedy->instance, item); i++) {
         uint32_t index = dao_plan_instance_piece_at(greedy->instance, item, i);
         dao_plan_piece_t piece = dao_plan_instance_piece(greedy->instance, index);
@@ -270,7 +273,14 @@ static dao_status_t find_offset(dao_plan_greedy_t *greedy, uint32_t index, uint3
     return status;
 }
 
-/* Places an item in the first of its pools that holds it, or nowhere. */
+/* How much higher a pool becomes; for who takes the first one that holds an item, they are all the same. */
+static uint64_t growth_of(const dao_plan_greedy_t *greedy, uint32_t pool, uint64_t end)
+{
+    uint64_t peak = greedy->pool_peaks[pool];
+    return greedy->config.grows_least && end > peak ? end - peak : 0;
+}
+
+/* Places an item in the first of its pools that holds it, or in the first of those that grow least; or nowhere. */
 static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;
@@ -280,19 +290,27 @@ static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_me
         return DAO_OK;
     }
     bool is_any = item->pool == DAO_PLAN_ITEM_ANY_POOL;
-    uint32_t last_pool = is_any ? instance->pool_count - 1 : item->pool;
-    for (uint32_t pool = is_any ? 0 : item->pool; pool <= last_pool; pool++) {
+    uint32_t pool = is_any ? 0 : item->pool, last_pool = is_any ? instance->pool_count - 1 : item->pool;
+    uint32_t chosen_pool = 0;
+    uint64_t chosen_offset = 0, least = UINT64_MAX;
+    for (; pool <= last_pool && least > 0; pool++) {
         uint64_t offset;
         dao_status_t status = find_offset(greedy, index, pool, meter, &offset);
         if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
             return status;
         }
-        if (offset + item->size_bytes <= instance->capacities[pool]) {
-            put(greedy, index, offset, pool);
-            return DAO_OK;
+        uint64_t end = offset + item->size_bytes, growth = growth_of(greedy, pool, end);
+        if (end <= instance->capacities[pool] && growth < least) {
+            least = growth;
+            chosen_pool = pool;
+            chosen_offset = offset;
         }
     }
-    greedy->left_out_bytes += item->size_bytes;
+    if (least < UINT64_MAX) {
+        put(greedy, index, chosen_offset, chosen_pool);
+    } else {
+        greedy->left_out_bytes += item->size_bytes;
+    }
     return DAO_OK;
 }
 

@@ -6,6 +6,9 @@
    each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
    that the skyline gave. That is the settling.
 
+   With several pools, builders fill one after the other. Spreaders come after them: greedy puts each item where the pools grow
+   least. What they find is not what bumping goes by, which fills the pools in their order, too.
+
    With several pools and a few items, all splits over the pools are looked at after the builders (pools.h), and if that tells
    what is best it is the end.
 
@@ -81,10 +84,17 @@ static const dao_plan_method_t best_builders[] = {
     DAO_PLAN_METHOD_AREA_FIRST_FIT,
 };
 
+/* What it builds then with several pools: each item goes where the pools grow least. */
+static const dao_plan_method_t best_spreaders[] = {
+    DAO_PLAN_METHOD_SIZE_FIRST_FIT,     DAO_PLAN_METHOD_BREADTH_BEST_FIT, DAO_PLAN_METHOD_AREA_FIRST_FIT,
+    DAO_PLAN_METHOD_DURATION_FIRST_FIT, DAO_PLAN_METHOD_START_BEST_FIT,
+};
+
 /* The search alone begins below a plan, which stays where it finds none. */
 static const dao_plan_method_t search_builder = DAO_PLAN_METHOD_LOWEST_AREA;
 
-#define BEST_BUILDER_COUNT (sizeof(best_builders) / sizeof(best_builders[0]))
+#define BEST_BUILDER_COUNT  (sizeof(best_builders) / sizeof(best_builders[0]))
+#define BEST_SPREADER_COUNT (sizeof(best_spreaders) / sizeof(best_spreaders[0]))
 
 /* Whose layout is at hand. */
 typedef enum worker { WORKER_BUILDER, WORKER_BUMP, WORKER_SEARCH, WORKER_POOLS } worker_t;
@@ -96,7 +106,8 @@ struct dao_plan_portfolio {
     dao_plan_instance_t instance;
     const dao_plan_method_t *builders; /* what there is to build */
     size_t builder_count;
-    size_t next;               /* of them */
+    size_t next; /* of them; then, from builder_count on, those of the spreaders */
+    size_t spreader_count;
     dao_plan_method_t builder; /* the one at hand */
     dao_plan_lowest_t *lowest; /* of the builder */
     dao_plan_bins_t *bins;     /* of the builder */
@@ -115,7 +126,8 @@ struct dao_plan_portfolio {
     bool is_bound_raised; /* the best plan waits to be published once more */
     bool has_best;
     dao_plan_worth_t best;
-    dao_plan_t *best_plan; /* a reference */
+    dao_plan_worth_t unspread; /* the best without spreaders: what bumping aims at comes from its like */
+    dao_plan_t *best_plan;     /* a reference */
     uint64_t version;
     bool is_done;
 };
@@ -141,7 +153,9 @@ static void drop_builder(dao_plan_portfolio_t *portfolio)
 static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     dao_plan_instance_t *instance = &portfolio->instance;
-    dao_plan_method_t method = portfolio->builders[portfolio->next];
+    bool is_spreader = portfolio->next >= portfolio->builder_count;
+    dao_plan_method_t method = is_spreader ? best_spreaders[portfolio->next - portfolio->builder_count]
+                                           : portfolio->builders[portfolio->next];
     const recipe_t *recipe = &recipes[method];
     dao_status_t status = DAO_OK;
     if (recipe->kind == RECIPE_LOWEST) {
@@ -151,7 +165,8 @@ static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_mete
         status = dao_plan_bins_create(instance, DAO_BIN_ORDER_END, meter, &portfolio->bins);
     } else {
         const dao_plan_greedy_config_t config = {.order = recipe->order,
-                                                 .is_best_fit = recipe->kind == RECIPE_BEST_FIT};
+                                                 .is_best_fit = recipe->kind == RECIPE_BEST_FIT,
+                                                 .grows_least = is_spreader};
         status = dao_plan_greedy_create(instance, &config, meter, &portfolio->greedy);
     }
     if (status == DAO_OK) {
@@ -217,7 +232,7 @@ static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
         }
     }
     if (portfolio->has_best) {
-        dao_plan_bump_set_best(portfolio->bump, &portfolio->best);
+        dao_plan_bump_set_best(portfolio->bump, &portfolio->unspread);
     }
     dao_status_t status = dao_plan_bump_step(portfolio->bump, meter, &portfolio->is_found);
     portfolio->does_bump = portfolio->is_found || !dao_plan_bump_is_tired(portfolio->bump);
@@ -365,6 +380,12 @@ static void hand_out(dao_plan_portfolio_t *portfolio, dao_plan_t *plan, dao_plan
     *out_plan = plan;
 }
 
+/* Tells whether the layout at hand is a spreader's. */
+static bool is_spread(const dao_plan_portfolio_t *portfolio)
+{
+    return portfolio->worker == WORKER_BUILDER && portfolio->next > portfolio->builder_count;
+}
+
 /* Compares the layout at hand with the best one, and makes a plan of it if it is better. */
 static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter, dao_plan_t **out_plan)
 {
@@ -375,7 +396,11 @@ static dao_status_t compare(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *m
     if (dao_plan_meter_is_cancelled(meter)) {
         return DAO_ERR_STOPPED;
     }
-    if (portfolio->has_best && !dao_plan_worth_is_better(&worth, &portfolio->best)) {
+    bool is_first = !portfolio->has_best;
+    if (!is_spread(portfolio) && (is_first || dao_plan_worth_is_better(&worth, &portfolio->unspread))) {
+        portfolio->unspread = worth;
+    }
+    if (!is_first && !dao_plan_worth_is_better(&worth, &portfolio->best)) {
         return DAO_OK;
     }
     dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
@@ -477,6 +502,7 @@ static void choose_workers(dao_plan_portfolio_t *portfolio)
                (are_few || recipes[best_builders[portfolio->builder_count]].kind == RECIPE_LOWEST)) {
             portfolio->builder_count++;
         }
+        portfolio->spreader_count = are_few && portfolio->instance.pool_count > 1 ? BEST_SPREADER_COUNT : 0;
     } else if (portfolio->does_search) {
         portfolio->builders = &search_builder;
     }
@@ -516,7 +542,7 @@ static dao_status_t step_once(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
     if (is_building(portfolio)) {
         return step_builder(portfolio, meter);
     }
-    if (portfolio->next < portfolio->builder_count) {
+    if (portfolio->next < portfolio->builder_count + portfolio->spreader_count) {
         return start_builder(portfolio, meter);
     }
     if (portfolio->does_pools) {

@@ -80,6 +80,32 @@ static void gaps_are_seldom_in_the_way(void)
     CU_ASSERT(count_beaten("pools and gaps", 32, 0) <= ROUND_COUNT / 40);
 }
 
+/* More buffers than are split in all ways: each of two pools has room beside what must lie there, at another time. */
+static void many_go_where_pools_grow_least(void)
+{
+    enum { FREE_COUNT = 14, COUNT = FREE_COUNT + 2 };
+    dao_plan_buffer_t buffers[COUNT];
+    const dao_plan_pool_t pools[2] = {{0}};
+    const dao_plan_problem_t problem = {
+        .buffers = buffers, .buffer_count = COUNT, .pools = pools, .pool_count = 2};
+    for (uint64_t i = 0; i < COUNT; i++) {
+        bool is_bound = i >= FREE_COUNT;
+        buffers[i] = (dao_plan_buffer_t){.begin_time = i == COUNT - 1 ? 0 : 10,
+                                         .end_time = i == COUNT - 1 ? 10 : 20,
+                                         .size_bytes = is_bound ? 100 : 7,
+                                         .fixed_offset = DAO_PLAN_NOWHERE,
+                                         .pool = is_bound ? (uint32_t)(i - FREE_COUNT) : DAO_PLAN_ANY_POOL};
+    }
+    const dao_planner_config_t config = {.work_limit = WORK_LIMIT};
+    dao_plan_t *made = NULL;
+    dao_plan_report_t report;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_make(&problem, &config, &made), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
+    CU_ASSERT_EQUAL(report.peak_bytes, 200);
+    CU_ASSERT_TRUE(report.is_proved);
+    dao_plan_release(made);
+}
+
 /* A limit of work ends the planner anywhere before, in or after the splits. */
 static void slices_are_all_the_same(void)
 {
@@ -146,6 +172,7 @@ static void without_memory_it_can_be_called_again(void)
 static CU_TestInfo tests[] = {
     {"best is the best there is", best_is_the_best_there_is},
     {"gaps are seldom in the way", gaps_are_seldom_in_the_way},
+    {"many go where pools grow least", many_go_where_pools_grow_least},
     {"slices are all the same", slices_are_all_the_same},
     {"without memory it can be called again", without_memory_it_can_be_called_again},
     CU_TEST_INFO_NULL,
