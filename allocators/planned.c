@@ -440,7 +440,9 @@ static dao_status_t take_sparingly(dao_planned_t *planned, ask_t *ask, dao_block
         status = inner->ops->alloc_within(inner, ask->request, room_bytes, out_grant);
         status = status == DAO_OK || !ask->is_guest ? status : take_rest(planned, ask, out_grant);
     }
-    if (status != DAO_OK) {
+    if (status != DAO_OK) { /* what is idle in segments, and too small, is given back first */
+        size_t released_bytes;
+        (void)inner->ops->trim(inner, 0, &released_bytes); /* else the place grows by more */
         status = inner->ops->alloc_within(inner, ask->request, UINT64_MAX, out_grant);
         ask->has_grown = status == DAO_OK;
     }

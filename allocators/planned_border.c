@@ -11,8 +11,8 @@
    row found no use for a plan it is given up, and nothing is learnt for a while.
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
-   idle in a block nobody else can have, and what finds its place taken there makes the place larger. The block is for all then, until
-   it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it.
+   idle in a block nobody else can have, and what finds its place taken there makes the place larger. It serves on while anything lives in
+   the block, at most LEAVING_MAX iterations; then the block is for all, until it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it.
 
    Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
 
@@ -38,10 +38,16 @@
 #define GOOD_PART_REQUESTS 200u
 #define GOOD_PART_BYTES    1024u
 
-/* A program keeps to what was learnt if an iteration changes at most this part of it; and surely if PROOF_RUN in a row change
-   nothing. */
-#define KEPT_PART 1000u
-#define PROOF_RUN 2u
+/* A program is seen to keep to what was learnt once so many iterations in a row change nothing; fewer do where the place has room
+   for what departs. Twice as many for each doubt, at most PROOF_RUN_MAX: an iteration that changed something when WARM_UP_COUNT
+   were learnt already, and a plan that was given up. */
+#define PROOF_RUN      8u
+#define PROOF_RUN_SAFE 2u
+#define PROOF_RUN_MAX  1024u
+#define WARM_UP_COUNT  3u
+
+/* A plan that is given up serves so many iterations more at most while blocks live in its arena. */
+#define LEAVING_MAX ((uint64_t)16)
 
 /* Iterations in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
@@ -161,6 +167,19 @@ static bool arena_fits(const dao_planned_t *planned, uint64_t wanted_bytes)
     return bytes >= wanted_bytes && bytes <= wanted_bytes + wanted_bytes / ARENA_REST_PART;
 }
 
+/* Gives the arena of a plan that was given up back, and lets the inner allocator give its free memory back: the program makes itself
+   the segments that suit it without a plan. Tells whether nothing lives in it. */
+static bool arena_forget(dao_planned_t *planned)
+{
+    bool is_block = planned->arena.segment.range != NULL;
+    bool is_given = dao_planned_arena_give(planned);
+    if (is_given && is_block) {
+        size_t released_bytes;
+        (void)planned->inner->ops->trim(planned->inner, 0, &released_bytes); /* else it stays as it is */
+    }
+    return is_given;
+}
+
 /* Takes, replaces or gives back the arena, as the script asks for it. */
 static void arena_fit(dao_planned_t *planned)
 {
@@ -169,7 +188,7 @@ static void arena_fit(dao_planned_t *planned)
     bool is_draining = false;
     if (!arena_fits(planned, wanted_bytes) && planned->number >= planned->arena_retry) {
         bool is_due = planned->is_draining || dao_planned_arena_is_due(planned, wanted_bytes);
-        is_draining = is_due && !dao_planned_arena_give(planned);
+        is_draining = is_due && !(wanted_bytes > 0 ? dao_planned_arena_give(planned) : arena_forget(planned));
         bool is_wanted = !is_draining && wanted_bytes > 0;
         if (is_due && is_wanted) {
             dao_status_t status = dao_planned_arena_take(planned, wanted_bytes, script->alignment_bytes);
@@ -301,17 +320,28 @@ static bool needs_proof(const dao_planned_t *planned)
            !planned->config.trusts_program;
 }
 
+/* Tells whether so many iterations in a row have changed nothing, or more where there is doubt. */
+static bool has_run(const dao_course_t *course, uint64_t run)
+{
+    for (uint32_t i = 0; i < course->doubt_count && run < PROOF_RUN_MAX; i++) {
+        run *= 2;
+    }
+    return course->stable_run >= run;
+}
+
 /* Tells whether a program keeps so well to what was learnt that a plan of it may serve. */
 static bool is_proved(dao_planned_t *planned, const dao_script_t *script)
 {
-    if (!needs_proof(planned) || planned->course.stable_run >= PROOF_RUN) {
+    const dao_course_t *course = &planned->course;
+    if (!needs_proof(planned) || has_run(course, PROOF_RUN)) {
         return true;
     }
     uint64_t largest_bytes = 0;
     for (uint32_t i = 0; i < script->count; i++) {
         largest_bytes = dao_larger(largest_bytes, script->entries[i].most_bytes);
     }
-    return planned->course.is_kept && dao_planned_arena_is_safe(planned, script->alive_bytes, largest_bytes);
+    return has_run(course, PROOF_RUN_SAFE) &&
+           dao_planned_arena_is_safe(planned, script->alive_bytes, largest_bytes);
 }
 
 /* Tells whether what was learnt may serve, as far as the config says. */
@@ -336,12 +366,13 @@ static void learn_and_ask(dao_planned_t *planned)
     planned->stats.learn_count++;
     course->learnt_count++;
     course->stable_run = script->changed_count == 0 ? course->stable_run + 1 : 0;
-    course->is_kept = script->changed_count <= script->count / KEPT_PART;
+    course->doubt_count += script->changed_count > 0 && course->learnt_count > WARM_UP_COUNT;
     dao_script_destroy(planned->learnt);
     planned->learnt = NULL;
     bool is_last = planned->served.arena_bytes > 0 || has_stopped(planned, 1); /* it has to do */
     bool serves = is_last || is_settled(planned);
-    if (serves) { /* until it may, as far as the config says, every iteration counts */
+    bool is_proving = !is_last && needs_proof(planned) && course->stable_run > 0;
+    if (serves && !is_proving) { /* until it may, as far as the config says, every iteration counts */
         uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
         course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
     }
@@ -382,7 +413,9 @@ static void learning_adopt(dao_planned_t *planned)
     dao_script_t *script = learning->script;
     learning->script = NULL;
     planned->learning = NULL;
-    if (planned->number <= planned->course.rest_until) { /* the plan before it was given up meanwhile */
+    const dao_course_t *course = &planned->course;
+    if (course->leaving_until > 0 ||
+        planned->number <= course->rest_until) { /* the plan before was given up meanwhile */
         dao_script_destroy(script);
     } else if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
         planned->stats.failed_count++;
@@ -402,6 +435,43 @@ void dao_planned_border_finish(dao_planned_t *planned)
     }
 }
 
+/* ---- giving up ---- */
+
+/* Gives the plan up: the program keeps away from it. */
+static void give_up(dao_planned_t *planned)
+{
+    dao_course_t *course = &planned->course;
+    uint64_t rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
+    *course = (dao_course_t){
+        .rest = rest, .rest_until = planned->number + rest, .doubt_count = course->doubt_count + 1};
+    planned->arena_retry = 0; /* what is left of the arena goes as soon as it can */
+    planned->arena_gap = 1;
+    planned->stats.given_up_count++;
+    (void)serve(planned, NULL); /* needs no memory */
+}
+
+/* Tells whether anything lives in an arena that is a block. */
+static bool is_lived_in(dao_planned_t *planned)
+{
+    dao_spin_lock(&planned->lock);
+    const dao_range_t *range = planned->arena.segment.range;
+    bool is_lived_in = range != NULL && dao_range_used(range) > 0;
+    dao_spin_unlock(&planned->lock);
+    return is_lived_in;
+}
+
+/* Gives the plan up once nothing lives in its arena. As long as something does, the arena stays, and wastes least where blocks
+   keep to the plan that it is as large as. */
+static void leave(dao_planned_t *planned)
+{
+    dao_course_t *course = &planned->course;
+    course->leaving_until =
+        course->leaving_until == 0 ? planned->number + LEAVING_MAX : course->leaving_until;
+    if (planned->number >= course->leaving_until || !is_lived_in(planned)) {
+        give_up(planned);
+    }
+}
+
 /* ---- begin ---- */
 
 static bool is_recorded(const dao_planned_t *planned)
@@ -413,6 +483,9 @@ static bool is_recorded(const dao_planned_t *planned)
 static void iteration_open(dao_planned_t *planned)
 {
     planned->number++;
+    if (planned->course.leaving_until > 0) {
+        leave(planned);
+    }
     learning_adopt(planned);
     arena_fit(planned);
     if (!is_recorded(planned) && planned->served.script == NULL && !dao_planned_has_arena(planned)) {
@@ -512,18 +585,6 @@ static void room_make(dao_planned_t *planned)
     dao_lifetimes_finish(&larger[1]);
 }
 
-/* Gives the plan up: the program keeps away from it. */
-static void give_up(dao_planned_t *planned)
-{
-    dao_course_t *course = &planned->course;
-    uint64_t rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
-    *course = (dao_course_t){.rest = rest, .rest_until = planned->number + rest};
-    planned->arena_retry = 0; /* what is left of the arena goes as soon as it can */
-    planned->arena_gap = 1;
-    planned->stats.given_up_count++;
-    (void)serve(planned, NULL); /* needs no memory */
-}
-
 /* Tells whether the program has left the plan in the iteration that ended, so that the plan costs the place memory. */
 static bool has_left(dao_planned_t *planned)
 {
@@ -549,8 +610,8 @@ static bool judge(dao_planned_t *planned)
     }
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
-    if (course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {
-        give_up(planned);
+    if (course->leaving_until > 0 || course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {
+        leave(planned);
         return false;
     }
     uint64_t other_count = counts->request_count - counts->hit_count;

@@ -56,12 +56,14 @@ typedef struct dao_learning {
 typedef struct dao_course {
     uint32_t learnt_count; /* iterations that the script was learnt from */
     uint32_t stable_run;   /* of these, how many in a row changed nothing */
-    bool is_kept;          /* the latest of these changed hardly anything */
+    uint32_t doubt_count;  /* changes and plans given up, for which more is to be proved */
     uint64_t next_learn;   /* not before this iteration */
     uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
     uint32_t poor_run;     /* iterations in a row of which the arena served little */
     uint64_t rest_until;   /* nothing is learnt up to this iteration */
     uint64_t rest;         /* how long the next rest is */
+    uint64_t
+        leaving_until; /* the plan is given up as soon as its arena is empty, at this iteration at the latest; or 0 */
 } dao_course_t;
 
 /* A free that was put off. */

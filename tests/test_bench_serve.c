@@ -151,7 +151,7 @@ static void the_example_is_served(void)
     CU_ASSERT(result.served_least < 1);
     result = run(&equal, 0, 1);
     CU_ASSERT_EQUAL(dao_serve_result_judge(&result, text, sizeof(text)), 0);
-    CU_ASSERT_EQUAL(result.step_count, 5);
+    CU_ASSERT_EQUAL(result.step_count, 10);
     CU_ASSERT_EQUAL(result.served_least, 1);
 }
 

@@ -595,7 +595,7 @@ static void frees_are_put_off_to_the_end(void)
     end();
     begin_with(
         &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .defers_frees = true});
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         step_begin();
         void *block = take(MIB);
         give(block);

@@ -431,8 +431,8 @@ static uint64_t reserved_now(void)
     return stats.reserved_bytes;
 }
 
-/* What a plan that is given up leaves of its arena is for all, until it is empty. */
-static void who_departs_loses_the_plan(void)
+/* As long as something lives in its arena, which cannot be given back, the plan serves on. */
+static void who_departs_loses_the_plan_once_its_arena_is_empty(void)
 {
     enum { LARGE_BYTES = 100 << 20 };
     earn_an_arena();
@@ -441,18 +441,118 @@ static void who_departs_loses_the_plan(void)
     void *left = dao_alloc(place, MIB);
     must(dao_free(place, large));
     must(dao_iteration_end(place));
+    CU_ASSERT_TRUE(serving_now().is_serving);
+    uint64_t before_bytes = reserved_now();
+    whole_step();
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT - 1);
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    CU_ASSERT_TRUE(reserved_now() <= before_bytes);
+    must(dao_free(place, left));
+    must(dao_iteration_begin(place));
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
+    CU_ASSERT_FALSE(serving_now().is_serving);
+    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    CU_ASSERT_EQUAL(reserved_now(), 0); /* what the program makes itself suits it better */
+    must(dao_iteration_end(place));
+    end();
+}
+
+/* A block that stays keeps the arena, but the plan not for ever: what is left of the arena is for all. */
+static void who_departs_loses_the_plan_at_last(void)
+{
+    enum { LARGE_BYTES = 100 << 20, STEP_COUNT = 17 };
+    earn_an_arena();
+    must(dao_iteration_begin(place));
+    void *large = dao_alloc(place, LARGE_BYTES);
+    void *left = dao_alloc(place, MIB);
+    must(dao_free(place, large));
+    must(dao_iteration_end(place));
+    for (uint32_t step = 0; step < STEP_COUNT; step++) {
+        whole_step();
+    }
     CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
     CU_ASSERT_FALSE(serving_now().is_serving);
     CU_ASSERT_TRUE(serving_now().arena_bytes > 0);
-    uint64_t before_bytes = reserved_now();
-    whole_step();
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
     CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
-    CU_ASSERT_EQUAL(reserved_now(), before_bytes);
     must(dao_free(place, left));
     whole_step();
     CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
     end();
+}
+
+/* What is idle and too small goes back before the place grows. */
+static void who_departs_does_not_take_both(void)
+{
+    enum { SMALL_BYTES = 50 << 20, LARGE_BYTES = 100 << 20 };
+    earn_an_arena();
+    uint64_t before_bytes = reserved_now();
+    void *blocks[BLOCK_COUNT];
+    must(dao_iteration_begin(place));
+    take_all(blocks, MIB);
+    must(dao_free(place, dao_alloc(place, SMALL_BYTES)));
+    CU_ASSERT_EQUAL(reserved_now(), before_bytes + SMALL_BYTES);
+    must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
+    CU_ASSERT_EQUAL(reserved_now(), before_bytes + LARGE_BYTES);
+    give_from(blocks, 0);
+    must(dao_iteration_end(place));
+    end();
+}
+
+/* Runs equal steps until they are served; gives how many were not. */
+static uint32_t earn_again(void)
+{
+    enum { STEP_COUNT_MAX = 200 };
+    uint32_t count = 0;
+    for (whole_step(); serving_now().latest.hit_count == 0 && count < STEP_COUNT_MAX; count++) {
+        whole_step();
+    }
+    return count;
+}
+
+static void who_departs_has_to_prove_more(void)
+{
+    enum { LARGE_BYTES = 100 << 20, TIMES = 3 };
+    static const uint32_t first_runs[TIMES] = {4, 8, 16}; /* equal steps behind a new one */
+    earn_an_arena();
+    uint32_t rest = 16;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        must(dao_iteration_begin(place));
+        must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
+        must(dao_iteration_end(place));
+        CU_ASSERT_EQUAL(serving_now().given_up_count, i + 1);
+        CU_ASSERT_EQUAL(earn_again(), rest + 1 + first_runs[i]);
+        rest *= 2;
+    }
+    end();
+}
+
+/* Without room for its largest buffer beside the arena, if that finds its place taken. */
+static void a_large_buffer_is_planned_later(void)
+{
+    enum { LARGE_BYTES = 64 << 20, PROOF_COUNT = 8 };
+    for (uint32_t changed_count = 0; changed_count <= 5; changed_count += 5) {
+        uint32_t equal_count = 0;
+        begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        for (uint32_t step = 0; serving_now().latest.hit_count == 0 && equal_count < 100; step++) {
+            uint32_t size_step = step < changed_count ? step : changed_count;
+            void *blocks[BLOCK_COUNT];
+            must(dao_iteration_begin(place));
+            void *large = dao_alloc(place, LARGE_BYTES);
+            take_all(blocks, MIB + size_step * KIB);
+            give_from(blocks, 0);
+            must(dao_free(place, large));
+            must(dao_iteration_end(place));
+            equal_count += step >= changed_count;
+        }
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT + 1);
+        if (changed_count == 0) { /* the first is new, the last is served */
+            CU_ASSERT_EQUAL(equal_count, PROOF_COUNT + 2);
+        } else {
+            CU_ASSERT_TRUE(equal_count >= 2 * PROOF_COUNT);
+        }
+        end();
+    }
 }
 
 /* Weights with holes between them waste a part of the place's pages, for which a plan is not to blame: the recorded step had as much. */
@@ -549,7 +649,12 @@ static CU_TestInfo tests[] = {
     {"a block serves what there is once nothing more is learnt",
      a_block_serves_what_there_is_once_nothing_more_is_learnt},
     {"a block is not lost by requests that fail", a_block_is_not_lost_by_requests_that_fail},
-    {"who departs loses the plan", who_departs_loses_the_plan},
+    {"who departs loses the plan once its arena is empty",
+     who_departs_loses_the_plan_once_its_arena_is_empty},
+    {"who departs loses the plan at last", who_departs_loses_the_plan_at_last},
+    {"who departs does not take both", who_departs_does_not_take_both},
+    {"who departs has to prove more", who_departs_has_to_prove_more},
+    {"a large buffer is planned later", a_large_buffer_is_planned_later},
     {"who departs loses a plan that costs pages", who_departs_loses_a_plan_that_costs_pages},
     {"who departs keeps a plan that costs nothing", who_departs_keeps_a_plan_that_costs_nothing},
     {"what was given back before a plan counts", what_was_given_back_before_a_plan_counts},

@@ -27,6 +27,9 @@
 
 enum { PLACE_TEXT_BYTES = 64, STEPS_TEXT_BYTES = 40 };
 
+/* Equal steps: some behind those after which a plan serves from one block. */
+#define EQUAL_STEP_COUNT 12u
+
 static const double share_percents[] = {0.1, 1, 5, 20, 50};
 
 /* ---- running ---- */
@@ -159,7 +162,7 @@ static dao_status_t run_seed(dao_serve_result_t *result, const dao_event_file_t 
 dao_status_t dao_serve_result_run(dao_serve_result_t *result, const dao_event_file_t *file,
                                   uint64_t budget_ns, uint32_t seed_count)
 {
-    static const dao_deviation_t none = {.repeats = DAO_DEVIATION_REPEATS_DEFAULT};
+    static const dao_deviation_t none = {.repeats = EQUAL_STEP_COUNT};
     uint64_t end_ns = budget_ns > 0 ? dao_measure_thread_ns() + budget_ns : UINT64_MAX;
     dao_status_t status = DAO_OK;
     switch (result->goal->steps) {

@@ -4,8 +4,8 @@
 #define STEP(name, b) "torch-steps/" name "/" name "." b ".events.csv"
 #define OWN_STEP      "examples/traces/mobilenet_v2/mobilenet_v2.4.events.csv"
 
-/* Where the arena is one block, equal steps are served once they were seen to repeat: from the third or fourth on. */
-#define REPEATED_STEP 4
+/* Where the arena is one block, equal steps are served once they were seen to repeat: from the fourth or tenth on. */
+#define REPEATED_STEP 10
 
 #define PAGES    .place = "device:0"
 #define SEGMENTS .place = "device:0", .has_segments = true
