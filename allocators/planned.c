@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/math.h"
+#include "base/thread_number.h"
 
 /* Beside the arena such a part more than was ever alive is used before memory of the arena is taken that is planned for others; and
    DAO_PLANNED_GROWTH_PART where they are larger than what asks. */
@@ -174,29 +175,37 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 
 /* ---- alloc ---- */
 
-/* Gives the calling thread's lane. */
-static uint32_t lane_of_thread(dao_planned_t *planned)
+/* Gives the lane of a thread by its number: its own, else the first that nobody has; where there is none, one whose thread has ended
+   in this iteration, or the last one, which others share. */
+static uint32_t lane_of_thread(dao_planned_t *planned, uint64_t thread)
 {
-    uintptr_t self = dao_thread_self();
-    for (uint32_t lane = 0; lane < planned->lane_count; lane++) {
-        if (planned->lane_threads[lane] == self) {
+    const uint32_t none = DAO_LIFETIME_LANE_COUNT;
+    uint32_t idle = none, ended = none;
+    for (uint32_t lane = 0; lane < DAO_LIFETIME_LANE_COUNT; lane++) {
+        uint64_t other = planned->lane_threads[lane];
+        if (other == thread && thread != 0) {
             return lane;
         }
+        idle = idle == none && other == 0 ? lane : idle;
     }
-    if (planned->lane_count == DAO_LIFETIME_LANE_COUNT) {
+    for (uint32_t lane = 0; idle == none && ended == none && lane < DAO_LIFETIME_LANE_COUNT; lane++) {
+        ended = dao_thread_number_lives(planned->lane_threads[lane]) ? none : lane;
+    }
+    uint32_t lane = idle != none ? idle : ended;
+    if (lane == none || thread == 0) {
         return DAO_LIFETIME_LANE_COUNT - 1;
     }
-    planned->lane_threads[planned->lane_count] = self;
-    return planned->lane_count++;
+    planned->lane_threads[lane] = thread;
+    return lane;
 }
 
 /* Counts a request and finds it in the script. */
-static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request)
+static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request, uint64_t thread)
 {
     dao_lifetime_t item = {.size_bytes = request->size_bytes,
                            .key = thread_key,
                            .begin_ticks = planned->config.records_time ? dao_ticks() : 0,
-                           .lane = (uint16_t)lane_of_thread(planned)};
+                           .lane = (uint16_t)lane_of_thread(planned, thread)};
     if (item.key == 0 && planned->config.uses_tags) {
         item.key = request->tag;
     }
@@ -214,7 +223,7 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     return ask;
 }
 
-/* Takes back what was counted of a request that nobody could serve, such as a large buffer that is tried before a small one. */
+/* Takes back what was counted of a request that nobody could serve, and its place in the script, such as a large buffer that is tried before a small one. */
 static void ask_drop(dao_planned_t *planned, const ask_t *ask)
 {
     dao_spin_lock(&planned->lock);
@@ -493,12 +502,13 @@ static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_re
     if (!is_open || !is_for_plans(planned, request)) {
         return planned->inner->ops->alloc(planned->inner, request, out_grant);
     }
+    uint64_t thread = dao_thread_number(); /* not under the lock: it may wait */
     dao_spin_lock(&planned->lock);
     if (!atomic_load_explicit(&planned->is_open, memory_order_relaxed)) { /* it was over meanwhile */
         dao_spin_unlock(&planned->lock);
         return planned->inner->ops->alloc(planned->inner, request, out_grant);
     }
-    ask_t ask = ask_note(planned, request);
+    ask_t ask = ask_note(planned, request, thread);
     dao_status_t status = take_in_arena(planned, &ask, out_grant);
     dao_spin_unlock(&planned->lock);
     return status == DAO_OK ? DAO_OK : take_beside(planned, &ask, out_grant);

@@ -30,6 +30,7 @@
 #include "base/host.h"
 #include "base/math.h"
 #include "base/measure.h"
+#include "base/thread_number.h"
 
 #include <string.h>
 
@@ -480,6 +481,15 @@ static bool is_recorded(const dao_planned_t *planned)
            planned->number > planned->course.rest_until;
 }
 
+/* Lanes of threads that have ended are for others, in the order in which these come. */
+static void lanes_free_locked(dao_planned_t *planned)
+{
+    for (uint32_t lane = 0; lane < DAO_LIFETIME_LANE_COUNT; lane++) {
+        uint64_t thread = planned->lane_threads[lane];
+        planned->lane_threads[lane] = thread != 0 && dao_thread_number_lives(thread) ? thread : 0;
+    }
+}
+
 static void iteration_open(dao_planned_t *planned)
 {
     planned->number++;
@@ -497,6 +507,7 @@ static void iteration_open(dao_planned_t *planned)
     dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
     dao_lifetimes_clear(recording, planned->serial);
     dao_follow_restart(&planned->served.follow);
+    lanes_free_locked(planned);
     planned->now = 0;
     planned->stray_count = 0;
     planned->is_astray = false;

@@ -131,9 +131,8 @@ typedef struct dao_planned {
     bool is_astray;       /* they were too many for places by the plan: planned.c */
     bool has_grown;       /* in this iteration, for a block beside an arena that is a block */
     bool is_draining;     /* the arena is to be empty at the next border */
-    uintptr_t lane_threads[DAO_LIFETIME_LANE_COUNT];
-    uint32_t lane_count;
-    dao_put_off_t *put_off; /* frees for the end of the iteration */
+    uint64_t lane_threads[DAO_LIFETIME_LANE_COUNT]; /* their numbers; 0: nobody has that lane */
+    dao_put_off_t *put_off;                         /* frees for the end of the iteration */
     size_t put_off_count, put_off_capacity;
     uint64_t live_bytes;      /* asked for by tracked blocks */
     uint64_t peak_live_bytes; /* ever */

@@ -583,6 +583,120 @@ static void what_was_given_back_before_a_plan_counts(void)
     }
 }
 
+/* ---- threads ---- */
+
+enum { WORKER_COUNT = 6, ROUND_COUNT = 5, IDLE_COUNT_MAX = 3 };
+
+/* Workers that are begun anew in each step and ask in turn, each for its own sizes. */
+typedef struct team {
+    _Atomic uint32_t turn;
+    uint32_t worker_count;
+    _Atomic uint32_t started_count;
+    atomic_bool is_over; /* for threads that do nothing */
+} team_t;
+
+typedef struct worker {
+    team_t *team;
+    uint32_t number;
+    dao_thread_t thread;
+} worker_t;
+
+static void await_turn(team_t *team, uint32_t turn)
+{
+    while (atomic_load(&team->turn) != turn) {
+        dao_thread_yield();
+    }
+}
+
+static void *work(void *user)
+{
+    worker_t *worker = user;
+    team_t *team = worker->team;
+    void *blocks[ROUND_COUNT];
+    for (uint32_t i = 0; i < 2 * ROUND_COUNT; i++) {
+        uint32_t round = i % ROUND_COUNT, turn = i * team->worker_count + worker->number;
+        await_turn(team, turn);
+        if (i < ROUND_COUNT) {
+            blocks[round] = dao_alloc(place, (1 + 7 * worker->number + round) * 64 * KIB);
+        } else if (dao_free(place, blocks[round]) != DAO_OK) {
+            break; /* the others wait for their turn: the test does not end */
+        }
+        atomic_store(&team->turn, turn + 1);
+    }
+    return NULL;
+}
+
+static void *do_nothing(void *user)
+{
+    team_t *team = user;
+    atomic_fetch_add(&team->started_count, 1);
+    while (!atomic_load(&team->is_over)) {
+        dao_thread_yield();
+    }
+    return NULL;
+}
+
+/* A step of workers at one time. Idle threads beside them change which identities and stacks the system hands out. */
+static void team_step(uint32_t idle_count)
+{
+    team_t team = {.worker_count = WORKER_COUNT};
+    worker_t workers[WORKER_COUNT];
+    dao_thread_t idle[IDLE_COUNT_MAX];
+    for (uint32_t i = 0; i < idle_count; i++) {
+        must(dao_thread_start(&idle[i], "idle", do_nothing, &team));
+    }
+    must(dao_iteration_begin(place));
+    void *own = dao_alloc(place, 3 * MIB);
+    for (uint32_t i = 0; i < WORKER_COUNT; i++) {
+        workers[i] = (worker_t){.team = &team, .number = i};
+        must(dao_thread_start(&workers[i].thread, "works", work, &workers[i]));
+    }
+    for (uint32_t i = 0; i < WORKER_COUNT; i++) {
+        dao_thread_join(&workers[i].thread);
+    }
+    must(dao_free(place, own));
+    must(dao_iteration_end(place));
+    atomic_store(&team.is_over, true);
+    for (uint32_t i = 0; i < idle_count; i++) {
+        dao_thread_join(&idle[i]);
+    }
+}
+
+static void threads_that_are_begun_anew_are_served(void)
+{
+    enum { STEP_COUNT = 12 };
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
+        for (uint32_t step = 0; step < STEP_COUNT; step++) {
+            team_step(step % (IDLE_COUNT_MAX + 1));
+            CU_ASSERT_EQUAL(serving_now().latest.request_count, 1 + WORKER_COUNT * ROUND_COUNT);
+            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : 1 + WORKER_COUNT * ROUND_COUNT);
+        }
+        end();
+    }
+}
+
+/* More than have a lane each, one after another: those that have ended make room within the step. */
+static void many_threads_in_a_step_are_served(void)
+{
+    enum { STEP_COUNT = 4, THREAD_COUNT = 40 };
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
+        for (uint32_t step = 0; step < STEP_COUNT; step++) {
+            must(dao_iteration_begin(place));
+            for (uint32_t k = 0; k < THREAD_COUNT; k++) {
+                team_t team = {.worker_count = 1};
+                worker_t worker = {.team = &team};
+                must(dao_thread_start(&worker.thread, "works", work, &worker));
+                dao_thread_join(&worker.thread);
+            }
+            must(dao_iteration_end(place));
+            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : THREAD_COUNT * ROUND_COUNT);
+        }
+        end();
+    }
+}
+
 /* Blocks of two steps that another thread frees, whenever it comes to it. */
 typedef struct handover {
     _Atomic(void *) blocks[2 * BLOCK_COUNT];
@@ -659,6 +773,8 @@ static CU_TestInfo tests[] = {
     {"who departs keeps a plan that costs nothing", who_departs_keeps_a_plan_that_costs_nothing},
     {"what was given back before a plan counts", what_was_given_back_before_a_plan_counts},
     {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},
+    {"threads that are begun anew are served", threads_that_are_begun_anew_are_served},
+    {"many threads in a step are served", many_threads_in_a_step_are_served},
     {"another thread frees across borders", another_thread_frees_across_borders},
     CU_TEST_INFO_NULL,
 };
