@@ -73,6 +73,7 @@ typedef struct ask {
     uint32_t serial;       /* of its iteration, which may be over before it is served */
     uint64_t *other_count; /* of the iteration's counts, the one that says why it is no hit; or NULL */
     const dao_script_entry_t *entry; /* of the script; NULL: it is in none */
+    uint32_t move_count;             /* of its lane, with it */
     bool
         is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
     bool is_astray;      /* so is its iteration */
@@ -216,6 +217,7 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     planned->counts.request_count++;
     planned->counts.requested_bytes += request->size_bytes;
     uint32_t place = dao_follow_next(&planned->served.follow, item.lane, item.key, item.size_bytes);
+    ask.move_count = planned->served.follow.lanes[item.lane].move_count;
     if (place != DAO_SCRIPT_NONE) {
         ask.entry = &planned->served.script->entries[place];
         planned->now = place + 1;
@@ -223,11 +225,15 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     return ask;
 }
 
-/* Takes back what was counted of a request that nobody could serve, and its place in the script, such as a large buffer that is tried before a small one. */
+/* Takes back what was counted of a request that nobody could serve, and its place in the script: such as a large buffer that is
+   tried before a small one. */
 static void ask_drop(dao_planned_t *planned, const ask_t *ask)
 {
     dao_spin_lock(&planned->lock);
     if (is_of_now(planned, ask)) {
+        uint32_t entry =
+            ask->entry != NULL ? (uint32_t)(ask->entry - planned->served.script->entries) : DAO_SCRIPT_NONE;
+        dao_follow_take_back(&planned->served.follow, ask->item.lane, ask->item.key, entry, ask->move_count);
         planned->counts.request_count--;
         planned->counts.requested_bytes -= ask->request->size_bytes;
         planned->stray_count -= ask->is_stray;

@@ -266,6 +266,7 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
     const dao_script_t *script = follow->script;
     dao_follow_lane_t *lane = &follow->lanes[number];
     uint32_t begin = script->lane_begin[number], end = script->lane_begin[number + 1];
+    lane->move_count++;
     if (begin == end) {
         return DAO_SCRIPT_NONE;
     }
@@ -275,9 +276,17 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
     }
     dao_follow_guess_t before = lane->guesses[0];
     bool is_expected = is_right(script, before.place, end, units);
+    lane->is_plain = is_expected && lane->guess_count == 1;
+    if (lane->is_plain) {
+        lane->old_score = before.score;
+        lane->old_count = lane->latest_count;
+        lane->gone_units = lane->latest_units[0];
+    } else {
+        follow->before[number] = *lane;
+    }
     remember(lane, units);
     uint32_t right_place = guesses_go_on(lane, script, end, units);
-    if (is_expected && lane->guess_count == 1) {
+    if (lane->is_plain) {
         return before.place;
     }
     if (!is_expected) {
@@ -337,6 +346,54 @@ uint32_t dao_follow_next(dao_follow_t *follow, uint32_t lane, uint64_t key, uint
     }
     follow->serials[entry] = follow->serial;
     return entry;
+}
+
+/* Takes a request back that was what the only guess of its lane expected. */
+static void take_back_plain(dao_follow_lane_t *lane)
+{
+    for (uint32_t i = DAO_SCRIPT_RUN - 1; i > 0; i--) {
+        lane->latest_units[i] = lane->latest_units[i - 1];
+    }
+    lane->latest_units[0] = lane->gone_units;
+    lane->latest_count = lane->old_count;
+    lane->guesses[0] = (dao_follow_guess_t){.place = lane->guesses[0].place - 1, .score = lane->old_score};
+}
+
+/* Gives a key's turn back to an entry; tells whether it was that of the next one. */
+static bool take_back_turn(dao_follow_t *follow, uint64_t key, uint32_t entry)
+{
+    uint32_t *turn = &follow->key_turns[dao_script_key_slot(follow->script, key)];
+    bool is_latest = entry != DAO_SCRIPT_NONE && *turn == follow->script->key_next[entry];
+    *turn = is_latest ? entry : *turn;
+    return is_latest;
+}
+
+/* Lets a lane stand where it stood before its latest request; tells whether that is the one. */
+static bool take_back_place(dao_follow_t *follow, uint32_t number, uint32_t move_count)
+{
+    dao_follow_lane_t *lane = &follow->lanes[number];
+    if (move_count != lane->move_count || lane->guess_count == 0) {
+        return false;
+    }
+    if (lane->is_plain) {
+        take_back_plain(lane);
+    } else {
+        *lane = follow->before[number];
+    }
+    return true;
+}
+
+void dao_follow_take_back(dao_follow_t *follow, uint32_t lane, uint64_t key, uint32_t entry,
+                          uint32_t move_count)
+{
+    if (follow->script == NULL) {
+        return;
+    }
+    bool is_latest =
+        key != 0 ? take_back_turn(follow, key, entry) : take_back_place(follow, lane, move_count);
+    if (is_latest && entry != DAO_SCRIPT_NONE) {
+        follow->serials[entry] = 0; /* no pass has that number */
+    }
 }
 
 /* ---- the check ---- */

@@ -610,6 +610,30 @@ static void frees_are_put_off_to_the_end(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 2);
 }
 
+/* A program that tries larger buffers first, before every few of its requests. */
+static void requests_that_fail_cost_no_other_its_place(void)
+{
+    enum { TRY_COUNT = 6, BETWEEN = 5, STEP_COUNT = 4 };
+    void *unused, *blocks[LAYER_COUNT];
+    CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 128 * MIB), DAO_OK);
+    for (uint32_t step = 0; step < STEP_COUNT; step++) {
+        step_begin();
+        for (uint32_t i = 0; i < LAYER_COUNT; i++) {
+            for (size_t size_bytes = 200 * MIB; i % BETWEEN == 0 && size_bytes > 200 * MIB - TRY_COUNT * MIB;
+                 size_bytes -= MIB) {
+                CU_ASSERT_NOT_EQUAL(dao_allocator_alloc(allocator, size_bytes, &unused), DAO_OK);
+            }
+            blocks[i] = take(layer_bytes(i, 0));
+        }
+        for (uint32_t i = 0; i < LAYER_COUNT; i++) {
+            give(blocks[i]);
+        }
+        step_end();
+        CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : LAYER_COUNT);
+        CU_ASSERT_EQUAL(serving_now().latest.request_count, LAYER_COUNT);
+    }
+}
+
 static void a_step_larger_than_its_room_is_learnt_the_next_time(void)
 {
     end();
@@ -809,6 +833,7 @@ static CU_TestInfo tests[] = {
     {"a plan that nobody keeps to is given up", a_plan_that_nobody_keeps_to_is_given_up},
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
     {"frees are put off to the end", frees_are_put_off_to_the_end},
+    {"requests that fail cost no other its place", requests_that_fail_cost_no_other_its_place},
     {"a step larger than its room is learnt the next time",
      a_step_larger_than_its_room_is_learnt_the_next_time},
     {"a saved plan serves the first step", a_saved_plan_serves_the_first_step},
