@@ -5,11 +5,14 @@
                                     is valid, and written it is a file that is read and written as itself
        a program of iterations      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
                                     frees that come an iteration late. Blocks never overlap, all is given back, and
-                                    the place takes hardly more than one that has the same requests without plans. */
+                                    the place takes hardly more than one that has the same requests without plans
+       a more varied one            that also has keys, alignments, requests that fail, threads of one request each, iterations
+                                    within its iterations, and that disables, resets, saves and loads its plans */
 #include "allocators/buddy.h"
 #include "allocators/caching.h"
 #include "allocators/planned.h"
 #include "base/error.h"
+#include "base/sync.h"
 #include "planning/script.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/heap_backend.h"
@@ -22,7 +25,7 @@
 
 /* ---- plan files ---- */
 
-enum { TEXT_BYTES = 1 << 14, LINE_BYTES = 128, ENTRY_COUNT_MAX = 40 };
+enum { TEXT_BYTES = 1 << 15, LINE_BYTES = 128, ENTRY_COUNT_MAX = 40 };
 
 typedef struct text {
     char bytes[TEXT_BYTES];
@@ -136,6 +139,9 @@ enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUN
 #define CAPACITY_BYTES (2 * GIB)
 #define PAGE_BYTES     (64 * KIB)
 
+/* Programs whose first byte is at least this are varied. */
+#define VARIED_FROM 128u
+
 /* A place takes at most this part more than without plans, and some pages, which are much of so small programs: one at each edge of what
    lives, of the plan's part and of the rest; where the arena is a block those of some large blocks that find it cut up. */
 #define MORE_PART         20u
@@ -158,6 +164,11 @@ typedef struct program {
     uint32_t lives[STEP_COUNT_MAX];
     live_t live[LIVE_COUNT_MAX];
     uint32_t live_count;
+    /* of a varied one */
+    bool is_varied;
+    bool was_controlled; /* its plans are not those that it has earned */
+    size_t alignment_bytes;
+    text_t *saved;
 } program_t;
 
 static size_t draw_size(fuzz_input_t *input)
@@ -166,21 +177,57 @@ static size_t draw_size(fuzz_input_t *input)
     return (((size_t)1 << (6 + byte % 13)) + byte / 13 * 100) << SIZE_SHIFT;
 }
 
-static void take(program_t *program, size_t size_bytes, uint32_t free_at)
+/* A request at one of the two places. */
+typedef struct asked {
+    dao_allocator_t *allocator;
+    dao_block_request_t request;
+    dao_block_grant_t grant;
+    dao_status_t status;
+} asked_t;
+
+static void *ask(void *user)
+{
+    asked_t *asked = user;
+    asked->status = asked->allocator->ops->alloc(asked->allocator, &asked->request, &asked->grant);
+    return NULL;
+}
+
+static char *take_at(const program_t *program, dao_allocator_t *allocator, size_t size_bytes,
+                     bool has_own_thread)
+{
+    asked_t asked = {.allocator = allocator,
+                     .request = {.size_bytes = size_bytes, .alignment_bytes = program->alignment_bytes}};
+    dao_thread_t thread;
+    if (has_own_thread) {
+        FUZZ_REQUIRE(dao_thread_start(&thread, "asks", ask, &asked) == DAO_OK);
+        dao_thread_join(&thread);
+    } else {
+        (void)ask(&asked);
+    }
+    FUZZ_REQUIRE(asked.status == DAO_OK);
+    FUZZ_REQUIRE(program->alignment_bytes == 0 ||
+                 (uintptr_t)asked.grant.address % program->alignment_bytes == 0);
+    return asked.grant.address;
+}
+
+static void take_by(program_t *program, size_t size_bytes, uint32_t free_at, bool has_own_thread)
 {
     if (program->live_count == LIVE_COUNT_MAX) {
         return;
     }
-    void *address, *alone_address;
-    FUZZ_REQUIRE(dao_allocator_alloc(program->allocator, size_bytes, &address) == DAO_OK);
-    FUZZ_REQUIRE(dao_allocator_alloc(program->alone, size_bytes, &alone_address) == DAO_OK);
+    char *address = take_at(program, program->allocator, size_bytes, has_own_thread);
+    char *alone_address = take_at(program, program->alone, size_bytes, false);
     for (uint32_t i = 0; i < program->live_count; i++) {
         const live_t *other = &program->live[i];
-        FUZZ_REQUIRE((char *)address + size_bytes <= other->address ||
-                     other->address + other->size_bytes <= (char *)address);
+        FUZZ_REQUIRE(address + size_bytes <= other->address || other->address + other->size_bytes <= address);
     }
     program->live[program->live_count++] = (live_t){
         .address = address, .alone_address = alone_address, .size_bytes = size_bytes, .free_at = free_at};
+}
+
+static void take(program_t *program, size_t size_bytes, uint32_t free_at)
+{
+    take_by(program, size_bytes, free_at, false);
 }
 
 /* Frees what is due before a position. */
@@ -193,6 +240,49 @@ static void give_due(program_t *program, uint32_t position)
             program->live[i] = program->live[--program->live_count];
         }
     }
+}
+
+/* What a varied program does before a position, besides asking. */
+static void vary(program_t *program, uint32_t position)
+{
+    uint32_t byte = fuzz_byte(program->input);
+    void *unused;
+    program->alignment_bytes = byte % 16 == 1 ? (size_t)512 << byte / 16 % 8 : 0;
+    if (byte % 16 == 2) { /* of few, so that they come again */
+        (void)dao_planned_key_set(byte / 16 % 5);
+    } else if (byte % 16 == 3) {
+        FUZZ_REQUIRE(dao_allocator_alloc(program->allocator, 2 * CAPACITY_BYTES, &unused) != DAO_OK);
+    } else if (byte % 16 == 4) {
+        take_by(program, program->sizes[position], position + 1 + byte / 16 % 4, true);
+    } else if (byte % 16 == 5) { /* of the iteration that is under way, until it ends */
+        FUZZ_REQUIRE(dao_planned_begin(program->allocator) == DAO_OK);
+        FUZZ_REQUIRE(dao_planned_end(program->allocator) == DAO_OK);
+    } else if (byte == 6 || byte == 22) {
+        program->was_controlled = true;
+        dao_planned_enable(program->allocator, byte == 6);
+    }
+}
+
+/* What a varied program does between its iterations. Nobody learns meanwhile. */
+static void control(program_t *program)
+{
+    uint32_t byte = fuzz_byte(program->input);
+    size_t released_bytes;
+    if (byte % 16 == 1) {
+        FUZZ_REQUIRE(dao_planned_reset(program->allocator) == DAO_OK);
+    } else if (byte % 16 == 2) {
+        program->saved->length = 0;
+        dao_status_t status = dao_planned_save(program->allocator, text_add, program->saved);
+        FUZZ_REQUIRE(status == DAO_OK || (status == DAO_ERR_NOT_READY && program->saved->length == 0));
+    } else if (byte % 16 == 3 && program->saved->length > 0) { /* of some iterations ago */
+        FUZZ_REQUIRE(dao_planned_load(program->allocator, program->saved->bytes, program->saved->length) ==
+                     DAO_OK);
+    } else if (byte % 16 == 4) {
+        FUZZ_REQUIRE(program->allocator->ops->trim(program->allocator, 0, &released_bytes) == DAO_OK);
+    } else if (byte % 16 == 5) {
+        dao_planned_enable(program->allocator, true);
+    }
+    program->was_controlled |= byte % 16 == 1 || byte % 16 == 3;
 }
 
 /* What is asked for at a position, as planned or not. */
@@ -224,8 +314,13 @@ static void run_iteration(program_t *program)
     }
     for (uint32_t position = 0; position < program->count; position++) {
         give_due(program, position);
+        if (program->is_varied) {
+            vary(program, position);
+        }
         run_position(program, position);
     }
+    program->alignment_bytes = 0;
+    (void)dao_planned_key_set(0);
     give_due(program, program->count);
     FUZZ_REQUIRE(dao_planned_end(program->allocator) == DAO_OK);
     FUZZ_REQUIRE(program->allocator->ops->is_valid(program->allocator));
@@ -256,9 +351,11 @@ static void end_place(dao_allocator_t *allocator, heap_backend_t *heap)
     FUZZ_REQUIRE(heap_backend_destroy(heap));
 }
 
-static void run_program(fuzz_input_t *input)
+static void run_program(fuzz_input_t *input, bool is_varied)
 {
     static program_t program;
+    static text_t saved;
+    saved.length = 0;
     uint32_t kind = fuzz_byte(input);
     bool has_pages = kind % 2 == 0, has_bins = kind / 2 % 4 == 0;
     heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
@@ -271,7 +368,10 @@ static void run_program(fuzz_input_t *input)
                                                .work_limit = 1000,
                                                .defers_frees = kind / 8 % 4 == 0,
                                                .trusts_program = kind / 32 % 2 == 0}};
-    program = (program_t){.input = input, .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1)};
+    program = (program_t){.input = input,
+                          .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1),
+                          .is_varied = is_varied,
+                          .saved = &saved};
     program.alone = create_caching(alone_heap);
     FUZZ_REQUIRE(dao_planned_create(&config, create_caching(heap), &program.allocator) == DAO_OK);
     for (uint32_t i = 0; i < program.count; i++) {
@@ -280,9 +380,12 @@ static void run_program(fuzz_input_t *input)
     }
     for (uint32_t i = 0; i < ITERATION_COUNT_MAX && input->left > 0; i++) {
         run_iteration(&program);
+        if (is_varied) {
+            control(&program);
+        }
     }
     give_due(&program, UINT32_MAX);
-    if (!has_bins &&
+    if (!has_bins && !program.was_controlled &&
         !config.serving.defers_frees) { /* blocks of bins are larger; frees that are put off are memory */
         uint64_t alone_bytes = peak_of(program.alone);
         uint64_t few_pages = has_pages ? WINDOW_MORE_PAGES : BLOCK_MORE_PAGES;
@@ -302,7 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     } else if (part == 1) {
         run_entries(&input);
     } else {
-        run_program(&input);
+        run_program(&input, size_bytes > 0 && data[0] >= VARIED_FROM);
     }
     return 0;
 }
