@@ -5,6 +5,7 @@
 #define DAO_ALLOCATORS_ALLOCATOR_H
 
 #include "allocators/holds.h"
+#include "allocators/range.h"
 #include "allocators/tags.h"
 
 #include <dao/observe.h>
@@ -20,9 +21,10 @@ typedef struct dao_block_request {
     uint32_t
         lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
     bool wants_unheld; /* nothing that other streams hold: `stream` cannot be made to wait for them */
-    /* What is idle in windows, too, before the place grows: it is gone when the window's next iteration begins, and may be in
-       the way of places until then. */
+    /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the block may be in the
+       way of places. */
     bool takes_windows;
+    uint64_t windows_from_bytes;
 } dao_block_request_t;
 
 /* Tells whether a request may be given what others than its stream hold. */
@@ -57,6 +59,11 @@ typedef struct dao_block_lease_stats {
     uint64_t live_count; /* live blocks */
 } dao_block_lease_stats_t;
 
+/* A place of fewer pages is small: DAO_WINDOW_EDGE_PAGES are a twentieth of it or more. So many may be used in part by no block's
+   fault, where what lives begins and where it ends. */
+#define DAO_WINDOW_SMALL_PAGES 40u
+#define DAO_WINDOW_EDGE_PAGES  2u
+
 /* Addresses for blocks whose place the caller says. */
 typedef struct dao_window {
     char *address;
@@ -64,6 +71,9 @@ typedef struct dao_window {
     uint32_t number;            /* the allocator's own */
     uint64_t waste_limit_bytes; /* the caller's to change; no limit at first: see alloc_at */
     uint64_t usual_bytes; /* the same: what the place may have without blocks of the window being to blame */
+    uint64_t page_bytes;  /* of the place */
+    char *first_address;  /* where its first blocks beside windows lie, behind each other */
+    dao_range_fit_t fit;  /* by which it chooses holes */
 } dao_window_t;
 
 /* A part of a window that is free, with memory behind all of it. */
@@ -166,7 +176,7 @@ typedef struct dao_allocator_ops {
        DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
        else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
        waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away; where the place has more
-       than usual_bytes, at most a quarter of that and a small part of the place: else DAO_ERR_BUSY, without a message as well.
+       than usual_bytes, none; and only if the place does not grow beyond usual_bytes for it: else DAO_ERR_BUSY, without a message as well.
        Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,

@@ -17,7 +17,7 @@
        what streams held and has finished since is free for all
        a part that other streams hold, mapped throughout, behind a wait on the device (requests of a stream)
        the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c); where the place would
-       grow a block that says so may lie in a window, too, if that takes fewer
+       grow beyond what a block says, that block may lie in a window, too, if that takes fewer
        all of this in the arenas of other threads
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once

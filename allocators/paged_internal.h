@@ -206,6 +206,10 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
    brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
 
+/* Tells whether the place would grow for a block that lacks so many pages, and have more than so many bytes then. */
+bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
+                            uint64_t most_bytes);
+
 /* Brings the pages that a placed block lacks, with all locks held; undoes the placing where that fails. */
 DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);
 

@@ -235,14 +235,23 @@ static void search_free(const paged_t *paged, search_t *search, uint32_t count)
     search_holes(paged, search, count, HOLE_LOOK_MANY);
 }
 
-/* Tells whether the place would grow by what was found, for a request that takes what is idle in windows before. */
+bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
+                            uint64_t most_bytes)
+{
+    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
+    uint64_t page_count = (uint64_t)dao_pages_count(paged->pages) + lacking_count - free_count;
+    return lacking_count > free_count && page_count * paged->page_bytes > most_bytes;
+}
+
+/* Tells whether the place would grow too far by what was found, for a request that takes what is idle in windows before. */
 static bool may_take_windows(paged_t *paged, const search_t *search)
 {
     if (paged->window_count == 0 || !search->placing->request->takes_windows) {
         return false;
     }
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    return fewest_pages(search) > dao_pages_free_count(paged->pages, &ranges);
+    return dao_paged_grows_beyond(paged, &ranges, fewest_pages(search),
+                                  search->placing->request->windows_from_bytes);
 }
 
 /* Goes on in windows: what they have free in pages that are used in part cannot go anywhere else. */

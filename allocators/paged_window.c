@@ -13,13 +13,6 @@
 #include "base/error.h"
 #include "base/math.h"
 
-/* Pages whose waste is no block's fault: where what lives begins and where it ends. */
-#define EDGE_PAGE_COUNT 2u
-
-/* In a place that is larger than usual this part of the waste is allowed, and at most this part of the place. */
-#define LARGE_WASTE_PART       4u
-#define LARGE_WASTE_PLACE_PART 64u
-
 /* Holes that a walk looks at. */
 #define HOLE_LOOK_MAX 1024u
 
@@ -38,7 +31,10 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
                                      .size_bytes = arena->segment.size_bytes,
                                      .number = arena->window,
                                      .waste_limit_bytes = UINT64_MAX,
-                                     .usual_bytes = UINT64_MAX};
+                                     .usual_bytes = UINT64_MAX,
+                                     .page_bytes = paged->page_bytes,
+                                     .first_address = paged->arenas[0]->segment.address,
+                                     .fit = paged->fit};
     }
     DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
     dao_paged_unlock(paged);
@@ -57,16 +53,27 @@ static dao_status_t take(placing_t *placing, uint64_t offset_bytes)
     return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.hold);
 }
 
-/* Tells whether more bytes than the window's owner allows lie idle in pages that are used in part, but for some at the edges. */
+/* Tells whether the place would come to have more than usual for a block that lacks pages. */
+static bool grows_too_large(paged_t *paged, const placing_t *placing, uint64_t offset_bytes,
+                            const dao_window_t *window)
+{
+    if (window->usual_bytes == UINT64_MAX) {
+        return false;
+    }
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    uint32_t missing_count =
+        dao_pages_missing(paged->pages, placing->arena->window, offset_bytes, placing->block_bytes);
+    return dao_paged_grows_beyond(paged, &ranges, missing_count, window->usual_bytes);
+}
+
+/* Tells whether more bytes than the window's owner allows, or any in a place that is larger than usual, lie idle in pages that are
+   used in part, but in a small place for some at the edges. */
 static bool wastes_more(paged_t *paged, const dao_window_t *window)
 {
-    uint64_t limit_bytes = window->waste_limit_bytes;
     uint64_t reserved_bytes = dao_pages_count(paged->pages) * paged->page_bytes;
-    if (reserved_bytes > window->usual_bytes) {
-        uint64_t most_bytes = reserved_bytes / LARGE_WASTE_PLACE_PART;
-        limit_bytes /= LARGE_WASTE_PART;
-        limit_bytes = dao_smaller(limit_bytes, most_bytes);
-    }
+    bool is_small = dao_pages_count(paged->pages) < DAO_WINDOW_SMALL_PAGES;
+    uint64_t edge_bytes = is_small ? DAO_WINDOW_EDGE_PAGES * paged->page_bytes : 0;
+    uint64_t limit_bytes = reserved_bytes > window->usual_bytes ? 0 : window->waste_limit_bytes;
     if (limit_bytes == UINT64_MAX) {
         return false;
     }
@@ -78,7 +85,7 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
                                       : dao_range_used(ranges.ranges[i]);
     }
     uint64_t waste_bytes = page_count * paged->page_bytes - used_bytes;
-    return waste_bytes > limit_bytes && waste_bytes - limit_bytes > EDGE_PAGE_COUNT * paged->page_bytes;
+    return waste_bytes > limit_bytes && waste_bytes - limit_bytes > edge_bytes;
 }
 
 /* Takes it and brings the pages that it lacks, with all locks held. */
@@ -114,7 +121,8 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
         return refusal;
     }
     dao_paged_lock(paged);
-    status = wastes_more(paged, window) ? refusal : take_and_back(paged, placing, offset_bytes);
+    bool is_refused = wastes_more(paged, window) || grows_too_large(paged, placing, offset_bytes, window);
+    status = is_refused ? refusal : take_and_back(paged, placing, offset_bytes);
     if (status == DAO_OK) {
         dao_paged_finish(placing, out_grant);
     }

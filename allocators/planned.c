@@ -12,7 +12,7 @@
 
    Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
    the inner allocator has, too, and before the place grows, what is gone before the iteration ends is put into pages that are
-   used in part.
+   used in part; and so is all else before the place has more than it would have without a plan (planned_shadow.c).
    Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from what is free there; as
    much more as the place surely had without a plan; from any hole of the arena; and what is left is a segment for the block
    alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit does: then the arena is
@@ -81,6 +81,8 @@ typedef struct ask {
     bool is_passing;     /* it is known to be gone before its iteration ends */
     bool is_stray;       /* it was counted as one */
     bool has_grown;      /* the place has grown for it */
+    dao_stand_in_t stand_in;
+    uint64_t usual_bytes; /* beside a window: the place may come to have so much */
 } ask_t;
 
 /* ---- who a tracked block is ---- */
@@ -134,6 +136,9 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
     size_t size_bytes = ask->request->size_bytes;
     uint32_t index = record(planned, ask);
+    if (ask->stand_in.address != NULL) {
+        dao_planned_shadow_bind(planned, &ask->stand_in, address, size_bytes);
+    }
     if (!dao_block_map_reserve(&planned->tracked, 1)) {
         return;
     }
@@ -214,6 +219,9 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
         item.alignment_shift = (uint8_t)__builtin_ctzll(request->alignment_bytes);
     }
     ask_t ask = {.request = request, .item = item, .serial = planned->serial};
+    if (planned->shadow != NULL) {
+        ask.stand_in = dao_planned_shadow_take(planned, request);
+    }
     planned->counts.request_count++;
     planned->counts.requested_bytes += request->size_bytes;
     uint32_t place = dao_follow_next(&planned->served.follow, item.lane, item.key, item.size_bytes);
@@ -230,6 +238,7 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
 static void ask_drop(dao_planned_t *planned, const ask_t *ask)
 {
     dao_spin_lock(&planned->lock);
+    dao_planned_shadow_drop(planned, &ask->stand_in);
     if (is_of_now(planned, ask)) {
         uint32_t entry =
             ask->entry != NULL ? (uint32_t)(ask->entry - planned->served.script->entries) : DAO_SCRIPT_NONE;
@@ -402,6 +411,7 @@ static dao_status_t take_planned(dao_planned_t *planned, ask_t *ask, dao_block_g
         ask->is_astray = is_astray;
         ask->is_guest = is_guest(planned, ask); /* the script may be gone by the time that it is asked for */
         ask->is_passing = ask->entry != NULL && !is_lasting(planned, ask->entry);
+        ask->usual_bytes = ask->is_passing ? 0 : dao_planned_window_usual(planned);
     }
     return status;
 }
@@ -471,7 +481,8 @@ static dao_status_t take_beside(dao_planned_t *planned, ask_t *ask, dao_block_gr
     dao_status_t status = is_sparing ? take_sparingly(planned, ask, out_grant) : DAO_ERR_LIMIT;
     if (status != DAO_OK) {
         dao_block_request_t request = *ask->request;
-        request.takes_windows = ask->is_passing;
+        request.takes_windows = ask->is_passing || ask->usual_bytes > 0;
+        request.windows_from_bytes = ask->usual_bytes;
         status = planned->inner->ops->alloc(planned->inner, &request, out_grant);
         if (status != DAO_OK && take_rest(planned, ask, out_grant) == DAO_OK) {
             atomic_fetch_add(&planned->base.ledger->cured_count, 1);
@@ -500,19 +511,28 @@ static bool is_for_plans(dao_planned_t *planned, const dao_block_request_t *requ
            request->alignment_bytes <= (size_t)1 << ALIGNMENT_SHIFT_MAX;
 }
 
+/* Serves what no plan is for. */
+static dao_status_t alloc_inner(dao_planned_t *planned, const dao_block_request_t *request,
+                                dao_block_grant_t *out_grant)
+{
+    return atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed)
+               ? dao_planned_shadow_alloc(planned, request, out_grant)
+               : planned->inner->ops->alloc(planned->inner, request, out_grant);
+}
+
 static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
     bool is_open = atomic_load_explicit(&planned->is_open, memory_order_relaxed);
     if (!is_open || !is_for_plans(planned, request)) {
-        return planned->inner->ops->alloc(planned->inner, request, out_grant);
+        return alloc_inner(planned, request, out_grant);
     }
     uint64_t thread = dao_thread_number(); /* not under the lock: it may wait */
     dao_spin_lock(&planned->lock);
     if (!atomic_load_explicit(&planned->is_open, memory_order_relaxed)) { /* it was over meanwhile */
         dao_spin_unlock(&planned->lock);
-        return planned->inner->ops->alloc(planned->inner, request, out_grant);
+        return alloc_inner(planned, request, out_grant);
     }
     ask_t ask = ask_note(planned, request, thread);
     dao_status_t status = take_in_arena(planned, &ask, out_grant);
@@ -520,11 +540,12 @@ static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_re
     return status == DAO_OK ? DAO_OK : take_beside(planned, &ask, out_grant);
 }
 
-/* Within an iteration there is no shorter way. */
+/* Within an iteration there is no shorter way, nor where a shadow is to know of all. */
 static void *planned_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    return atomic_load_explicit(&planned->is_open, memory_order_relaxed)
+    return atomic_load_explicit(&planned->is_open, memory_order_relaxed) ||
+                   atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed)
                ? dao_allocator_alloc_otherwise(allocator, size_bytes)
                : planned->inner->ops->alloc_plain(planned->inner, size_bytes);
 }
@@ -551,6 +572,9 @@ static free_answer_t free_locked(dao_planned_t *planned, void *address, dao_hold
 {
     dao_block_entry_t *entry = dao_block_map_find(&planned->tracked, address);
     bool is_in_arena = dao_planned_in_arena(planned, address);
+    if (planned->shadow != NULL) {
+        dao_shadow_free(planned->shadow, address);
+    }
     if (!is_in_arena || dao_planned_has_window(planned)) {
         if (entry != NULL) {
             untrack(planned, entry);
@@ -606,6 +630,9 @@ static bool puts_off(dao_planned_t *planned, void *address, const dao_hold_t *ho
                       put_off_reserve(planned);
     if (is_put_off) {
         entry->word |= ITEM_PUT_OFF;
+        if (planned->shadow != NULL) {
+            dao_shadow_free(planned->shadow, address); /* without plans it was not put off */
+        }
         planned->put_off[planned->put_off_count++] =
             (dao_put_off_t){.address = address, .hold = hold != NULL ? *hold : (dao_hold_t){0}};
     }
@@ -620,7 +647,8 @@ static dao_status_t planned_free(dao_allocator_t *allocator, void *address, dao_
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_status_t status;
     if (atomic_load_explicit(&planned->tracked_count, memory_order_relaxed) == 0 &&
-        !dao_planned_in_arena(planned, address)) {
+        !dao_planned_in_arena(planned, address) &&
+        !atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed)) {
         return planned->inner->ops->free(planned->inner, address, hold);
     }
     if (planned->config.defers_frees && puts_off(planned, address, hold, &status)) {
@@ -679,6 +707,7 @@ static dao_status_t planned_trim(dao_allocator_t *allocator, size_t keep_bytes, 
     if (keep_bytes < atomic_load_explicit(&planned->arena_bytes, memory_order_relaxed)) {
         arena_trim(planned);
     }
+    dao_planned_shadow_trim(planned, keep_bytes);
     return planned->inner->ops->trim(planned->inner, keep_bytes, out_released_bytes);
 }
 
@@ -690,19 +719,30 @@ static dao_status_t planned_limit_set(dao_allocator_t *allocator, size_t limit_b
         arena_trim(planned);
         status = planned->inner->ops->limit_set(planned->inner, limit_bytes);
     }
+    if (status == DAO_OK) {
+        dao_planned_shadow_limit(planned, limit_bytes);
+    }
     return status;
 }
 
 static dao_status_t planned_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
 {
-    dao_allocator_t *inner = dao_planned_of(allocator)->inner;
-    return inner->ops->lease_begin(inner, out_lease);
+    dao_planned_t *planned = dao_planned_of(allocator);
+    dao_status_t status = planned->inner->ops->lease_begin(planned->inner, out_lease);
+    if (status == DAO_OK) { /* its pages are its own: without a plan, too, which a shadow knows nothing of */
+        dao_spin_lock(&planned->lock);
+        atomic_fetch_add_explicit(&planned->lease_count, 1, memory_order_relaxed);
+        dao_planned_shadow_end(planned);
+        dao_spin_unlock(&planned->lock);
+    }
+    return status;
 }
 
 static void planned_lease_end(dao_allocator_t *allocator, uint32_t lease)
 {
-    dao_allocator_t *inner = dao_planned_of(allocator)->inner;
-    inner->ops->lease_end(inner, lease);
+    dao_planned_t *planned = dao_planned_of(allocator);
+    planned->inner->ops->lease_end(planned->inner, lease);
+    atomic_fetch_sub_explicit(&planned->lease_count, 1, memory_order_relaxed);
 }
 
 static void planned_lease_stats(dao_allocator_t *allocator, uint32_t lease,
@@ -719,6 +759,7 @@ static void planned_finish(dao_planned_t *planned)
 {
     dao_planned_border_finish(planned);
     dao_served_finish(&planned->served);
+    dao_shadow_destroy(planned->shadow);
     dao_script_destroy(planned->learnt);
     dao_range_destroy(planned->arena.segment.range);
     dao_lifetimes_finish(&planned->recordings[0]);

@@ -31,9 +31,17 @@
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 128u
 
-/* A place may have this part more than it had without plans before its waste is looked at more strictly; and twice as much where
-   the iteration keeps to its plan, and before a plan is given up that the program has left. */
+/* While they are so few, DAO_WINDOW_EDGE_PAGES more may lie idle: recorded steps have two or three more requests at the front, and what
+   they refuse to begin with is refused to the end. */
+#define WASTE_FEW_COUNT 16u
+
+/* A place may have this part more than without plans before its waste is looked at more strictly, and before what is idle in the
+   window is taken instead of growing; and twice as much where the iteration keeps to its plan, and where it is a guess, before a
+   plan is given up that the program has left. */
 #define USUAL_PART 64u
+
+/* Where it is known, such a plan is given up once the place has this part more. */
+#define COSTS_PART 24u
 
 /* An iteration keeps to its plan while at most this part of its requests were no hits. */
 #define KEEPING_PART 200u
@@ -161,6 +169,7 @@ static dao_status_t window_fit(dao_planned_t *planned, uint64_t size_bytes)
         planned->arena.window = window;
         if (is_new) {
             planned->arena.usual = usual;
+            planned->alone_bytes = usual.reserved_bytes;
         }
         arena_show(planned, window.address, window.size_bytes);
         planned->arena.segment = (dao_segment_t){.address = window.address,
@@ -402,15 +411,24 @@ static uint64_t waste_limit(dao_planned_t *planned)
         planned->refusals.left--;
         return 0;
     }
-    return planned->arena.segment.size_bytes / part;
+    uint64_t edge_bytes = planned->stray_count <= WASTE_FEW_COUNT
+                              ? DAO_WINDOW_EDGE_PAGES * planned->arena.window.page_bytes
+                              : 0;
+    return planned->arena.segment.size_bytes / part + edge_bytes;
 }
 
-/* Gives what the place would about have without a plan: what it had before, and what has come to live in it since; and a part
-   more, or two for an iteration that keeps to its plan. Bins are known to take more. */
+/* Gives what the place would have without a plan: its shadow knows; else about what it had before, and what has come to live in
+   it since. And a part more, or two for an iteration that keeps to its plan. Bins are known to take more. */
 static uint64_t usual_bytes(const dao_planned_t *planned, bool keeps)
 {
-    if (planned->served.bins != NULL) {
+    if (planned->served.bins != NULL || !dao_planned_has_window(planned)) {
         return UINT64_MAX;
+    }
+    if (planned->shadow != NULL) { /* which is right to a page or two */
+        uint64_t alone_bytes = dao_shadow_reserved(planned->shadow);
+        uint64_t page_bytes = planned->arena.window.page_bytes;
+        bool is_small = alone_bytes < DAO_WINDOW_SMALL_PAGES * page_bytes;
+        return alone_bytes + (is_small ? DAO_WINDOW_EDGE_PAGES * page_bytes : alone_bytes / USUAL_PART);
     }
     const dao_planned_usual_t *usual = &planned->arena.usual;
     uint64_t live_bytes = planned->peak_live_bytes;
@@ -426,17 +444,29 @@ static bool keeps_to_plan(const dao_planned_t *planned)
     return counts->request_count - 1 - counts->hit_count <= counts->request_count / KEEPING_PART;
 }
 
+uint64_t dao_planned_window_usual(const dao_planned_t *planned)
+{
+    return usual_bytes(planned, keeps_to_plan(planned));
+}
+
 bool dao_planned_window_costs(dao_planned_t *planned)
 {
     dao_stats_t stats;
     planned->inner->ops->stats_get(planned->inner, &stats);
     dao_spin_lock(&planned->lock);
     const dao_planned_usual_t *usual = &planned->arena.usual;
-    bool is_known = dao_planned_has_window(planned) && usual->live_bytes > 0 && planned->served.bins == NULL;
-    uint64_t other_bytes = stats.used_bytes - dao_smaller(stats.used_bytes, planned->live_bytes);
-    uint64_t most_bytes = dao_larger(usual_bytes(planned, true), other_bytes + planned->peak_live_bytes +
-                                                                     usual->reserved_bytes / USUAL_PART);
-    bool costs = is_known && stats.reserved_bytes > most_bytes;
+    bool is_known = dao_planned_has_window(planned) && planned->served.bins == NULL &&
+                    (usual->live_bytes > 0 || planned->shadow != NULL);
+    uint64_t most_bytes = UINT64_MAX;
+    if (is_known && planned->shadow != NULL) {
+        most_bytes = dao_shadow_reserved(planned->shadow);
+        most_bytes = dao_larger(most_bytes + most_bytes / COSTS_PART, usual_bytes(planned, true));
+    } else if (is_known) {
+        uint64_t other_bytes = stats.used_bytes - dao_smaller(stats.used_bytes, planned->live_bytes);
+        most_bytes = dao_larger(usual_bytes(planned, true),
+                                other_bytes + planned->peak_live_bytes + usual->reserved_bytes / USUAL_PART);
+    }
+    bool costs = stats.reserved_bytes > most_bytes;
     dao_spin_unlock(&planned->lock);
     return costs;
 }
@@ -448,7 +478,7 @@ static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes
     dao_arena_t *arena = &planned->arena;
     dao_planned_refusals_t *refusals = &planned->refusals;
     arena->window.waste_limit_bytes = waste_limit(planned);
-    arena->window.usual_bytes = usual_bytes(planned, keeps_to_plan(planned));
+    arena->window.usual_bytes = dao_planned_window_usual(planned);
     dao_status_t status = planned->inner->ops->alloc_at(
         planned->inner, &arena->window, arena->segment.address + offset_bytes, request, out_grant);
     if (status != DAO_ERR_BUSY) {

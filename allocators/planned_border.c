@@ -12,7 +12,8 @@
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
    idle in a block nobody else can have, and what finds its place taken there makes the place larger. It serves on while anything lives in
-   the block, at most LEAVING_MAX iterations; then the block is for all, until it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it.
+   the block, at most LEAVING_MAX iterations; then the block is for all, until it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it:
+   while the program is not seen to keep to its plan, a shadow knows how large that would be (planned_shadow.c).
 
    Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
 
@@ -157,6 +158,7 @@ static dao_status_t serve(dao_planned_t *planned, dao_script_t *script)
     planned->served = next;
     dao_spin_unlock(&planned->lock);
     dao_served_finish(&before);
+    planned->is_unsure = true;
     return DAO_OK;
 }
 
@@ -498,6 +500,7 @@ static void iteration_open(dao_planned_t *planned)
     }
     learning_adopt(planned);
     arena_fit(planned);
+    dao_planned_shadow_fit(planned);
     if (!is_recorded(planned) && planned->served.script == NULL && !dao_planned_has_arena(planned)) {
         return;
     }
@@ -619,15 +622,16 @@ static bool judge(dao_planned_t *planned)
     if (counts->request_count == 0 || counts->dropped_count > 0) {
         return false;
     }
+    uint64_t other_count = counts->request_count - counts->hit_count;
+    planned->is_unsure = other_count > counts->request_count / GOOD_PART_REQUESTS;
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
     if (course->leaving_until > 0 || course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {
         leave(planned);
         return false;
     }
-    uint64_t other_count = counts->request_count - counts->hit_count;
-    bool is_good = other_count <= counts->request_count / GOOD_PART_REQUESTS &&
-                   course->beside_bytes <= planned->arena.segment.size_bytes / GOOD_PART_BYTES;
+    bool is_good =
+        !planned->is_unsure && course->beside_bytes <= planned->arena.segment.size_bytes / GOOD_PART_BYTES;
     bool lacks_arena = planned->served.arena_bytes > 0 && !dao_planned_has_arena(planned);
     return !(is_served && is_good) && !lacks_arena && !has_stopped(planned, 0) && is_recorded(planned) &&
            planned->learning == NULL && planned->number >= course->next_learn;
@@ -649,6 +653,7 @@ static dao_learning_t *iteration_close(dao_planned_t *planned)
         planned->stats.failed_count += learning_create(planned, script) != DAO_OK;
     }
     room_make(planned);
+    dao_planned_shadow_fit(planned);
     if (planned->learning == NULL || !planned->learning->is_under_way ||
         planned->learning->reference_count > 1) {
         return NULL;
@@ -699,6 +704,9 @@ void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
                             0); /* half an iteration is not learnt */
         dao_spin_unlock(&planned->lock);
         put_off_carry_out(planned);
+    }
+    if (!is_enabled) {
+        dao_planned_shadow_fit(planned);
     }
     dao_planned_border_unlock(planned);
 }

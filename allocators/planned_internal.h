@@ -7,6 +7,7 @@
 #include "allocators/block_map.h"
 #include "allocators/planned.h"
 #include "allocators/segments.h"
+#include "allocators/shadow.h"
 #include "base/sync.h"
 #include "planning/follow.h"
 #include "planning/lifetimes.h"
@@ -66,6 +67,12 @@ typedef struct dao_course {
         leaving_until; /* the plan is given up as soon as its arena is empty, at this iteration at the latest; or 0 */
 } dao_course_t;
 
+/* Stands for a block in the shadow of the place. */
+typedef struct dao_stand_in {
+    void *address; /* or NULL */
+    uint32_t serial;
+} dao_stand_in_t;
+
 /* A free that was put off. */
 typedef struct dao_put_off {
     void *address;
@@ -102,6 +109,8 @@ typedef struct dao_planned {
     _Atomic uintptr_t arena_begin;
     _Atomic size_t arena_bytes; /* 0: there is none */
     _Atomic size_t tracked_count;
+    _Atomic bool is_shadowed; /* there is a shadow */
+    _Atomic uint32_t lease_count;
     _Atomic uint64_t small_count; /* of this iteration */
 
     dao_mutex_t border; /* rank BORDER: beginning and ending iterations */
@@ -113,6 +122,7 @@ typedef struct dao_planned {
     dao_learning_t *learning; /* or NULL */
     dao_script_t *learnt;     /* owned: what was learnt and does not serve yet; or NULL */
     dao_course_t course;
+    bool is_unsure; /* the program has not kept to its plan in the latest iteration, or the plan is new */
     uint64_t fault_count; /* of the process as the iteration began */
     uint64_t arena_retry; /* no arena is asked for before this iteration */
     uint64_t arena_gap;
@@ -139,6 +149,9 @@ typedef struct dao_planned {
     uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
     dao_planned_own_t own;
     dao_planned_refusals_t refusals;
+    dao_shadow_t *shadow; /* owned: what the place would have without a plan; or NULL */
+    uint32_t shadow_serial;
+    uint64_t alone_bytes;         /* what the place is known to have had without a plan */
     dao_iteration_stats_t counts; /* of this iteration */
 } dao_planned_t;
 
@@ -203,6 +216,10 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
 
+/* Gives what a place whose arena is a window may have, for a request of an iteration, before it has clearly more than it would have
+   without a plan; UINT64_MAX where the arena is none, or for bins, which are known to take more. The lock is held. */
+uint64_t dao_planned_window_usual(const dao_planned_t *planned);
+
 /* Tells whether a place whose arena is a window has clearly more than it would have without a plan. The lock is not held. */
 bool dao_planned_window_costs(dao_planned_t *planned);
 
@@ -228,6 +245,29 @@ void dao_served_finish(dao_served_t *served);
 
 /* Frees a block now: as free of dao_allocator_ops_t. */
 dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hold_t *hold);
+
+/* ---- planned_shadow.c ---- */
+
+/* Begins or ends the shadow of a place whose plans are served from a window. The border is held, the lock is not. */
+void dao_planned_shadow_fit(dao_planned_t *planned);
+
+/* Ends it. The lock is held. */
+void dao_planned_shadow_end(dao_planned_t *planned);
+
+/* What becomes of a request in the shadow: it is taken, and bound or dropped later. Where that goes wrong the shadow ends. The
+   lock is held, also before dao_shadow_free(). */
+dao_stand_in_t dao_planned_shadow_take(dao_planned_t *planned, const dao_block_request_t *request);
+void dao_planned_shadow_bind(dao_planned_t *planned, const dao_stand_in_t *stand_in, void *address,
+                             size_t size_bytes);
+void dao_planned_shadow_drop(dao_planned_t *planned, const dao_stand_in_t *stand_in);
+
+/* Hands a request that no plan is for to the inner allocator, while there is a shadow. The lock is not held. */
+dao_status_t dao_planned_shadow_alloc(dao_planned_t *planned, const dao_block_request_t *request,
+                                      dao_block_grant_t *out_grant);
+
+/* The place gives its cached memory back, or got another limit. The lock is not held. */
+void dao_planned_shadow_trim(dao_planned_t *planned, size_t keep_bytes);
+void dao_planned_shadow_limit(dao_planned_t *planned, size_t limit_bytes);
 
 /* ---- planned_stats.c: members of the table ---- */
 

@@ -174,7 +174,9 @@ static bool is_sound_locked(const dao_planned_t *planned)
     return live_bytes == planned->live_bytes && beside_bytes == planned->beside_bytes &&
            dao_block_map_is_valid(&planned->tracked) && dao_lifetimes_is_valid(&planned->recordings[0]) &&
            dao_lifetimes_is_valid(&planned->recordings[1]) && dao_follow_is_valid(&planned->served.follow) &&
-           (planned->served.bins == NULL || dao_bins_is_valid(planned->served.bins));
+           (planned->served.bins == NULL || dao_bins_is_valid(planned->served.bins)) &&
+           atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed) == (planned->shadow != NULL) &&
+           (planned->shadow == NULL || dao_shadow_is_valid(planned->shadow));
 }
 
 bool dao_planned_is_valid(dao_allocator_t *allocator)

@@ -345,16 +345,37 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
     }
 }
 
-/* What others have come to take there is no cost of the plan. */
-static void who_departs_keeps_a_plan_that_costs_nothing(void)
+/* The same holes, in a step whose plan is new: what the place would have without it is known then, and that is as much. */
+static void a_plan_is_kept_where_the_place_would_grow_without_it(void)
 {
-    enum { DEVICE = 2, EXTRA_COUNT = 4 };
-    void *extra[EXTRA_COUNT];
+    enum { DEVICE = 2, LARGE_COUNT = 6 };
+    void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
     begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
     whole_step();
-    whole_step();
-    void *weights = dao_alloc(place, 64 * MIB);
-    CU_ASSERT_PTR_NOT_NULL(weights);
+    must(dao_iteration_begin(place));
+    take_all(blocks, MIB);
+    for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) {
+        must(dao_free(place, blocks[i]));
+        blocks[i] = NULL;
+    }
+    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+        large[i] = dao_alloc(place, MIB + MIB / 2);
+        CU_ASSERT_PTR_NOT_NULL(large[i]);
+    }
+    must(dao_iteration_end(place));
+    CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
+    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    give_from(blocks, 0);
+    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+        must(dao_free(place, large[i]));
+    }
+    end();
+}
+
+static void departing_step(void)
+{
+    enum { EXTRA_COUNT = 4 };
+    void *extra[EXTRA_COUNT];
     must(dao_iteration_begin(place));
     for (uint32_t i = 0; i < EXTRA_COUNT; i++) {
         extra[i] = dao_alloc(place, MIB);
@@ -364,10 +385,31 @@ static void who_departs_keeps_a_plan_that_costs_nothing(void)
         must(dao_free(place, extra[i]));
     }
     must(dao_iteration_end(place));
-    CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
     CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
-    must(dao_free(place, weights));
-    end();
+}
+
+/* What others have come to take there is no cost of the plan: neither of one that was kept to so far, nor of one that was not, where
+   what the place would have without it is known from each block. */
+static void who_departs_keeps_a_plan_that_costs_nothing(void)
+{
+    enum { DEVICE = 2 };
+    for (int has_departed = 0; has_departed <= 1; has_departed++) {
+        begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        whole_step();
+        if (has_departed) {
+            departing_step();
+            CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
+        } else {
+            whole_step();
+        }
+        void *weights = dao_alloc(place, 64 * MIB);
+        CU_ASSERT_PTR_NOT_NULL(weights);
+        departing_step();
+        CU_ASSERT_TRUE(has_departed || serving_now().latest.hit_count < serving_now().latest.request_count);
+        must(dao_free(place, weights));
+        departing_step(); /* without them, which is no cost either */
+        end();
+    }
 }
 
 typedef struct held {
@@ -770,6 +812,8 @@ static CU_TestInfo tests[] = {
     {"who departs has to prove more", who_departs_has_to_prove_more},
     {"a large buffer is planned later", a_large_buffer_is_planned_later},
     {"who departs loses a plan that costs pages", who_departs_loses_a_plan_that_costs_pages},
+    {"a plan is kept where the place would grow without it",
+     a_plan_is_kept_where_the_place_would_grow_without_it},
     {"who departs keeps a plan that costs nothing", who_departs_keeps_a_plan_that_costs_nothing},
     {"what was given back before a plan counts", what_was_given_back_before_a_plan_counts},
     {"who departs loses the plan that is made", who_departs_loses_the_plan_that_is_made},

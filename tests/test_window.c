@@ -219,14 +219,20 @@ static void a_taken_place_is_told_as_taken_where_frees_wait(void)
 }
 
 /* Takes a quarter of a page wherever the allocator likes; tells whether that is in the window. */
-static bool lies_in_window(bool takes_windows, void **out_address)
+static bool lies_in_window_beyond(bool takes_windows, uint64_t windows_from_bytes, void **out_address)
 {
-    dao_block_request_t request = {.size_bytes = PAGE / 4, .takes_windows = takes_windows};
+    dao_block_request_t request = {
+        .size_bytes = PAGE / 4, .takes_windows = takes_windows, .windows_from_bytes = windows_from_bytes};
     dao_block_grant_t grant = {0};
     CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
     *out_address = grant.address;
     return (uintptr_t)grant.address - (uintptr_t)window.address < window.size_bytes;
+}
+
+static bool lies_in_window(bool takes_windows, void **out_address)
+{
+    return lies_in_window_beyond(takes_windows, 0, out_address);
 }
 
 static void what_passes_takes_idle_parts_before_the_place_grows(void)
@@ -245,6 +251,36 @@ static void what_passes_takes_idle_parts_before_the_place_grows(void)
     give(3 * PAGE + PAGE / 2);
 }
 
+static void idle_parts_are_taken_before_the_place_has_more_than_usual(void)
+{
+    void *beside, *within;
+    CU_ASSERT_EQUAL(take(3 * PAGE + PAGE / 2, PAGE / 2, UINT64_MAX), DAO_OK);
+    CU_ASSERT_FALSE(lies_in_window_beyond(true, 2 * PAGE, &beside));
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, beside, NULL), DAO_OK);
+    size_t released_bytes;
+    CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
+    CU_ASSERT_TRUE(lies_in_window_beyond(true, 2 * PAGE - 1, &within));
+    CU_ASSERT_EQUAL(reserved_now(), PAGE);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, within, NULL), DAO_OK);
+    give(3 * PAGE + PAGE / 2);
+}
+
+static void no_place_in_it_makes_the_whole_larger_than_usual(void)
+{
+    window.usual_bytes = 2 * PAGE;
+    CU_ASSERT_EQUAL(take(0, 2 * PAGE, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(take(4 * PAGE, PAGE, UINT64_MAX), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    give(0);
+    CU_ASSERT_EQUAL(take(4 * PAGE, PAGE, UINT64_MAX), DAO_OK); /* a free page moves there */
+    window.usual_bytes = UINT64_MAX;
+    CU_ASSERT_EQUAL(take(0, 2 * PAGE, UINT64_MAX), DAO_OK);
+    CU_ASSERT_EQUAL(reserved_now(), 3 * PAGE);
+    give(0);
+    give(4 * PAGE);
+}
+
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
     {"memory is brought without a block", memory_is_brought_without_a_block},
@@ -254,6 +290,9 @@ static CU_TestInfo tests[] = {
     {"idle parts are shown and can be had", idle_parts_are_shown_and_can_be_had},
     {"what passes takes idle parts before the place grows",
      what_passes_takes_idle_parts_before_the_place_grows},
+    {"idle parts are taken before the place has more than usual",
+     idle_parts_are_taken_before_the_place_has_more_than_usual},
+    {"no place in it makes the whole larger than usual", no_place_in_it_makes_the_whole_larger_than_usual},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
     CU_TEST_INFO_NULL,
 };
