@@ -8,7 +8,8 @@
 
    When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena. Each time that a script was learnt it takes
    longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
-   row found no use for a plan it is given up, and nothing is learnt for a while.
+   row found no use for a plan it is given up, and nothing is learnt for a while. A plan that the program departs from at the cost of
+   memory is given up at once; the next one is to be proved, wherever the arena lies.
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
    idle in a block nobody else can have, and what finds its place taken there makes the place larger. It serves on while anything lives in
@@ -316,11 +317,17 @@ static bool has_stopped(const dao_planned_t *planned, uint64_t later)
     return stop != 0 && planned->number + later >= stop;
 }
 
+/* Tells whether the arena is one block. */
+static bool has_block(const dao_planned_t *planned)
+{
+    return planned->inner->ops->window_begin == NULL;
+}
+
 /* Tells whether plans serve only while the program is seen to keep to them. Bins take what they take. */
 static bool needs_proof(const dao_planned_t *planned)
 {
-    return planned->inner->ops->window_begin == NULL && planned->config.mode == DAO_SERVING_OFFSETS &&
-           !planned->config.trusts_program;
+    return (has_block(planned) || planned->course.has_departed) &&
+           planned->config.mode == DAO_SERVING_OFFSETS && !planned->config.trusts_program;
 }
 
 /* Tells whether so many iterations in a row have changed nothing, or more where there is doubt. */
@@ -336,14 +343,14 @@ static bool has_run(const dao_course_t *course, uint64_t run)
 static bool is_proved(dao_planned_t *planned, const dao_script_t *script)
 {
     const dao_course_t *course = &planned->course;
-    if (!needs_proof(planned) || has_run(course, PROOF_RUN)) {
+    if (!needs_proof(planned) || has_run(course, has_block(planned) ? PROOF_RUN : PROOF_RUN_SAFE)) {
         return true;
     }
     uint64_t largest_bytes = 0;
     for (uint32_t i = 0; i < script->count; i++) {
         largest_bytes = dao_larger(largest_bytes, script->entries[i].most_bytes);
     }
-    return has_run(course, PROOF_RUN_SAFE) &&
+    return has_block(planned) && has_run(course, PROOF_RUN_SAFE) &&
            dao_planned_arena_is_safe(planned, script->alive_bytes, largest_bytes);
 }
 
@@ -416,9 +423,7 @@ static void learning_adopt(dao_planned_t *planned)
     dao_script_t *script = learning->script;
     learning->script = NULL;
     planned->learning = NULL;
-    const dao_course_t *course = &planned->course;
-    if (course->leaving_until > 0 ||
-        planned->number <= course->rest_until) { /* the plan before was given up meanwhile */
+    if (planned->course.leaving_until > 0 || learning->is_outdated) {
         dao_script_destroy(script);
     } else if (learning->planner != NULL && dao_script_place(script, learning->planner) != DAO_OK) {
         planned->stats.failed_count++;
@@ -440,13 +445,23 @@ void dao_planned_border_finish(dao_planned_t *planned)
 
 /* ---- giving up ---- */
 
-/* Gives the plan up: the program keeps away from it. */
+/* Gives the plan up. Where the arena served little, nothing is learnt for a while; where the program has departed from a plan that
+   costs memory, it is learnt anew, and to be proved. */
 static void give_up(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
-    uint64_t rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
-    *course = (dao_course_t){
-        .rest = rest, .rest_until = planned->number + rest, .doubt_count = course->doubt_count + 1};
+    dao_course_t next = {
+        .rest = course->rest, .doubt_count = course->doubt_count + 1, .has_departed = course->has_departed};
+    if (course->poor_run >= POOR_RUN) {
+        next.rest = course->rest == 0 ? REST_FIRST : course->rest < REST_MAX ? 2 * course->rest : REST_MAX;
+        next.rest_until = planned->number + next.rest;
+    } else {
+        next.has_departed = true;
+    }
+    *course = next;
+    if (planned->learning != NULL) {
+        planned->learning->is_outdated = true;
+    }
     planned->arena_retry = 0; /* what is left of the arena goes as soon as it can */
     planned->arena_gap = 1;
     planned->stats.given_up_count++;

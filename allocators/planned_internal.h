@@ -51,6 +51,7 @@ typedef struct dao_learning {
     dao_planner_t *planner; /* owned; NULL: bins need none */
     uint32_t reference_count;
     bool is_under_way; /* somebody works on it, or has asked for a thread */
+    bool is_outdated;  /* the plan before it was given up meanwhile */
 } dao_learning_t;
 
 /* How the program has kept to its plans: planned_border.c. */
@@ -61,8 +62,9 @@ typedef struct dao_course {
     uint64_t next_learn;   /* not before this iteration */
     uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
     uint32_t poor_run;     /* iterations in a row of which the arena served little */
-    uint64_t rest_until;   /* nothing is learnt up to this iteration */
-    uint64_t rest;         /* how long the next rest is */
+    bool has_departed; /* from a plan that was given up for that: the next one is to be proved at any place */
+    uint64_t rest_until; /* nothing is learnt up to this iteration */
+    uint64_t rest;       /* how long the next rest is */
     uint64_t
         leaving_until; /* the plan is given up as soon as its arena is empty, at this iteration at the latest; or 0 */
 } dao_course_t;
