@@ -33,6 +33,12 @@ static inline uint64_t dao_larger(uint64_t left, uint64_t right)
     return left > right ? left : right;
 }
 
+/* The sum, or UINT64_MAX if it is larger than that. */
+static inline uint64_t dao_add_capped(uint64_t left, uint64_t right)
+{
+    return right > UINT64_MAX - left ? UINT64_MAX : left + right;
+}
+
 static inline uint64_t dao_smaller(uint64_t left, uint64_t right)
 {
     return left < right ? left : right;

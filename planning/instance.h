@@ -18,7 +18,7 @@
 
    What holds: items and pieces are sorted by begin; begin < end <= time_count; low < high <= size_bytes; an item's begin and
    end are the least and the greatest of its pieces. The sum of all sizes, each rounded up to its alignment, and of the
-   largest fixed end is at most DAO_PLAN_TOTAL_MAX: no sum of the methods can overflow. */
+   largest fixed end of each pool is at most DAO_PLAN_TOTAL_MAX: no sum of the methods can overflow. */
 #ifndef DAO_PLANNING_INSTANCE_H
 #define DAO_PLANNING_INSTANCE_H
 

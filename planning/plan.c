@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "planning/check.h"
 
 #include <string.h>
@@ -83,7 +84,7 @@ void dao_plan_layout_worth(const dao_plan_instance_t *instance, const dao_plan_l
         }
     }
     for (uint32_t i = 0; i < instance->pool_count; i++) {
-        out_worth->peak_bytes += out_worth->pool_peaks[i];
+        out_worth->peak_bytes = dao_add_capped(out_worth->peak_bytes, out_worth->pool_peaks[i]);
     }
 }
 

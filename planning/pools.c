@@ -14,9 +14,15 @@
    beneath it; and the packing is no higher than that of the set less one item, or than what is alive in it at some time.
 
    Items of which some bytes are not used at times may lie beneath what they rest on. Then packings are missing here, and
-   nothing is proved; what is found is still a packing.
+   nothing is proved; what is found is still a packing. Nor is anything proved if the search is cut off at its limit.
 
-   What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off. */
+   It goes on wherever the meter has ended it: sets are packed one after the other, then each pool takes its parts, then what
+   they took is packed once more, to know where it lies.
+
+       PACK, packed[done sets]  --last set-->  FILL, least of a pool's done sets  --last pool-->  PLACE, chosen  -->  DONE
+
+   What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off; the levels of a packing
+   that is under way place one item more each; loads[] of all sets up to the one at hand are known. */
 #include "planning/pools.h"
 
 #include "base/assert.h"
@@ -30,18 +36,28 @@
 #define ITEM_COUNT_MAX 12u
 #define PAIR_COUNT_MAX ((uint64_t)1 << 22)
 
-/* So many items are placed at most, over all sets: about a second. Nothing is exact then. */
-#define STEP_COUNT_MAX ((uint64_t)1 << 22)
+/* Items are cut into at most so many pieces: pairs of them are looked at in one go, in less than a hundred microseconds. */
+#define PIECE_COUNT_MAX 128u
 
-/* Between two looks whether it is cancelled. */
-#define STEPS_PER_LOOK 256u
-
-/* So many parts of sets are looked at for a step of work. */
+/* So many parts of sets are looked at for a step of work, so many pairs of pieces, and so many bytes of sets are summed. */
 #define PARTS_PER_WORK 8u
+#define PAIRS_PER_WORK 8u
+#define SUMS_PER_WORK  4u
 
 #define NO_PEAK UINT64_MAX
 
 typedef uint32_t set_t; /* bit i: item i */
+
+/* Items of a packing that are placed, and what comes next. */
+typedef struct level {
+    set_t placed;
+    set_t waiting;
+    set_t left;     /* of the waiting: not tried yet as the next one */
+    uint32_t last;  /* the item that was placed last */
+    uint64_t peak;  /* of the placed */
+    uint64_t floor; /* no next item is lower */
+    uint64_t cap;   /* nor as high as this */
+} level_t;
 
 /* A packing while it is made. */
 typedef struct packing {
@@ -49,23 +65,37 @@ typedef struct packing {
     uint64_t best_offsets[ITEM_COUNT_MAX];
     uint64_t best_peak; /* NO_PEAK: none yet */
     uint64_t bound;     /* it ends when this is met */
+    uint64_t step_count;
+    level_t levels[ITEM_COUNT_MAX];
+    uint32_t level_count; /* 0: it has ended */
 } packing_t;
 
-typedef struct pools {
+typedef enum phase { PHASE_PACK, PHASE_FILL, PHASE_PLACE, PHASE_DONE } phase_t;
+
+struct dao_plan_pools {
     dao_plan_instance_t *instance;
-    dao_plan_meter_t *meter;
+    dao_plan_layout_t layout;
     uint32_t item_count;
     bool overlap[ITEM_COUNT_MAX][ITEM_COUNT_MAX]; /* they may not share bytes */
     set_t *alive; /* the items that live when a piece begins; without clocks */
     uint32_t alive_count;
-    bool are_whole;  /* all bytes of every item are used all the time */
-    bool is_cut_off; /* more steps than there may be, or cancelled */
-    uint64_t step_count;
-    uint64_t *packed; /* of each set; NO_PEAK: fixed items are in the way of each other */
-    uint64_t *least;  /* of each set that is taken, by the pools so far; NO_PEAK: they do not hold it */
-    uint64_t *before; /* the same, by the pools before the last one */
-    uint16_t *parts;  /* of each pool and set: what the pool takes of it */
-} pools_t;
+    bool are_whole;      /* all bytes of every item are used all the time */
+    bool is_cut_off;     /* more steps than there may be */
+    uint64_t steps_left; /* of packing all sets */
+    phase_t phase;
+    set_t set;     /* PACK, FILL: the one at hand; PLACE: what is left to the pools up to the one at hand */
+    uint32_t pool; /* FILL: the one at hand; PLACE: the one after it */
+    bool
+        is_packing; /* PACK, PLACE: the packing at hand is under way, of the set or of the pool's part of it */
+    packing_t packing; /* the one at hand */
+    uint64_t *loads;   /* of each set: the most bytes of it that are alive at once */
+    uint64_t *packed;  /* of each set; NO_PEAK: fixed items are in the way of each other, or it was cut off */
+    uint64_t *least;   /* of each set that is taken, by the pools so far; NO_PEAK: they do not hold it */
+    uint64_t *before;  /* the same, by the pools before the last one */
+    uint16_t *parts;   /* of each pool and set: what the pool takes of it */
+};
+
+typedef dao_plan_pools_t pools_t;
 
 static uint64_t power_of_three(uint32_t exponent)
 {
@@ -79,6 +109,7 @@ static uint64_t power_of_three(uint32_t exponent)
 bool dao_plan_pools_knows(const dao_plan_instance_t *instance)
 {
     return instance->pool_count > 1 && instance->item_count > 0 && instance->item_count <= ITEM_COUNT_MAX &&
+           instance->piece_count <= PIECE_COUNT_MAX &&
            power_of_three(instance->item_count) * instance->pool_count <= PAIR_COUNT_MAX;
 }
 
@@ -133,8 +164,10 @@ static void list_alive(pools_t *pools)
     }
 }
 
-static void look_at_items(pools_t *pools)
+static void look_at_items(pools_t *pools, dao_plan_meter_t *meter)
 {
+    uint64_t piece_count = pools->instance->piece_count;
+    meter->used += 1 + piece_count * piece_count / PAIRS_PER_WORK;
     list_alive(pools);
     pools->are_whole = true;
     for (uint32_t i = 0; i < pools->item_count; i++) {
@@ -198,7 +231,7 @@ static bool is_hopeless(const pools_t *pools, const packing_t *packing, set_t pl
 {
     const dao_plan_item_t *items = pools->instance->items;
     *out_cap = NO_PEAK;
-    if (packing->best_peak != NO_PEAK && floor + load_of(pools, waiting) >= packing->best_peak) {
+    if (packing->best_peak != NO_PEAK && floor + pools->loads[waiting] >= packing->best_peak) {
         return true;
     }
     for (set_t left = waiting; left != 0; left &= left - 1) {
@@ -215,65 +248,99 @@ static bool is_hopeless(const pools_t *pools, const packing_t *packing, set_t pl
     return false;
 }
 
-static bool is_over(pools_t *pools, const packing_t *packing)
+/* Goes on from where some items are placed: notes the packing that is complete, or adds a level, if a better one may come. */
+static void enter(const pools_t *pools, packing_t *packing, level_t level)
 {
-    pools->step_count++;
-    pools->meter->used++;
-    if (pools->step_count % STEPS_PER_LOOK == 0 && dao_plan_meter_is_cancelled(pools->meter)) {
-        pools->is_cut_off = true;
-    }
-    pools->is_cut_off = pools->is_cut_off || pools->step_count >= STEP_COUNT_MAX;
-    return pools->is_cut_off || packing->best_peak <= packing->bound;
-}
-
-/* Places one item after the other, each in all the ways there are. As deep as there are items, which are few. */
-static void pack_rest(pools_t *pools, packing_t *packing, set_t placed, set_t waiting, uint32_t last,
-                      uint64_t peak)
-{
-    const dao_plan_item_t *items = pools->instance->items;
-    uint64_t floor = placed == 0 ? 0 : packing->offsets[last], cap = NO_PEAK;
-    if (waiting == 0) {
-        packing->best_peak = peak;
+    level.floor = level.placed == 0 ? 0 : packing->offsets[level.last];
+    if (level.waiting == 0) {
+        packing->best_peak = level.peak;
         memcpy(packing->best_offsets, packing->offsets, sizeof(packing->offsets));
         return;
     }
-    if (is_over(pools, packing) || is_hopeless(pools, packing, placed, waiting, floor, &cap)) {
-        return;
-    }
-    for (set_t left = waiting; left != 0 && peak < packing->best_peak; left &= left - 1) {
-        uint32_t item = first_of(left);
-        uint64_t offset = offset_of(pools, packing, placed, item, 0);
-        bool is_in_order = placed == 0 || offset > floor || (offset == floor && item > last);
-        uint64_t end = offset + items[item].size_bytes;
-        if (offset != NO_PEAK && is_in_order && offset < cap && end < packing->best_peak) {
-            packing->offsets[item] = offset;
-            pack_rest(pools, packing, placed | (set_t)1 << item, waiting & ~((set_t)1 << item), item,
-                      dao_larger(peak, end));
-        }
+    packing->step_count++;
+    if (!is_hopeless(pools, packing, level.placed, level.waiting, level.floor, &level.cap)) {
+        level.left = level.waiting;
+        packing->levels[packing->level_count++] = level;
     }
 }
 
-/* Packs a set, as low as it can be. */
-static void pack(pools_t *pools, packing_t *packing, set_t set)
+/* Places the next item of the last level, in the next way there is; ends the level after the last one. */
+static void place_next(const pools_t *pools, packing_t *packing)
 {
-    packing->best_peak = NO_PEAK;
-    packing->bound = load_of(pools, set);
+    const dao_plan_item_t *items = pools->instance->items;
+    level_t *level = &packing->levels[packing->level_count - 1];
+    if (level->left == 0 || level->peak >= packing->best_peak) {
+        packing->level_count--;
+        return;
+    }
+    uint32_t item = first_of(level->left);
+    level->left &= level->left - 1;
+    uint64_t offset = offset_of(pools, packing, level->placed, item, 0);
+    bool is_in_order =
+        level->placed == 0 || offset > level->floor || (offset == level->floor && item > level->last);
+    uint64_t end = offset + items[item].size_bytes;
+    if (offset != NO_PEAK && is_in_order && offset < level->cap && end < packing->best_peak) {
+        const set_t own = (set_t)1 << item;
+        packing->offsets[item] = offset;
+        enter(pools, packing,
+              (level_t){.placed = level->placed | own,
+                        .waiting = level->waiting & ~own,
+                        .last = item,
+                        .peak = dao_larger(level->peak, end)});
+    }
+}
+
+/* Begins to pack a set, as low as it can be. */
+static void start_packing(pools_t *pools, set_t set, dao_plan_meter_t *meter)
+{
+    packing_t *packing = &pools->packing;
+    *packing = (packing_t){.best_peak = NO_PEAK, .bound = pools->loads[set]};
     for (set_t left = set; left != 0; left &= left - 1) {
         packing->bound = dao_larger(packing->bound, pools->packed[set & ~((set_t)1 << first_of(left))]);
     }
     if (packing->bound != NO_PEAK) { /* else fixed items are in the way already */
-        pack_rest(pools, packing, 0, set, 0, 0);
+        enter(pools, packing, (level_t){.waiting = set});
     }
+    meter->used++;
+    pools->is_packing = true;
 }
 
-static void pack_all(pools_t *pools)
+/* Goes on with the packing at hand, for so many steps of it at most. False: the meter has ended first. */
+static bool step_packing(pools_t *pools, uint64_t step_limit, dao_plan_meter_t *meter)
 {
-    set_t end = (set_t)1 << pools->item_count;
-    pools->packed[0] = 0;
-    for (set_t set = 1; set < end; set++) {
-        packing_t packing;
-        pack(pools, &packing, set);
-        pools->packed[set] = packing.best_peak;
+    packing_t *packing = &pools->packing;
+    while (packing->level_count > 0 && packing->best_peak > packing->bound) {
+        if (packing->step_count >= step_limit) {
+            pools->is_cut_off = true;
+            break;
+        }
+        if (!dao_plan_meter_has(meter)) {
+            return false;
+        }
+        place_next(pools, packing);
+        meter->used++;
+    }
+    pools->is_packing = false;
+    return true;
+}
+
+/* Packs the set at hand, and goes to the next one. */
+static void pack_set(pools_t *pools, dao_plan_meter_t *meter)
+{
+    if (!pools->is_packing) {
+        pools->loads[pools->set] = load_of(pools, pools->set);
+        meter->used += pools->alive_count / SUMS_PER_WORK;
+        start_packing(pools, pools->set, meter);
+    }
+    if (!step_packing(pools, pools->steps_left, meter)) {
+        return;
+    }
+    pools->steps_left -= dao_smaller(pools->packing.step_count, pools->steps_left);
+    pools->packed[pools->set] = pools->packing.best_peak;
+    pools->set++;
+    if (pools->set >> pools->item_count != 0) {
+        pools->phase = PHASE_FILL;
+        pools->set = 0;
     }
 }
 
@@ -291,11 +358,11 @@ static set_t allowed_in(const pools_t *pools, uint32_t pool)
 }
 
 /* What a pool takes of a set beside those before it. Of equal parts it is nothing, or the one with the lowest number. */
-static void take_part(pools_t *pools, uint32_t pool, set_t set, set_t allowed)
+static void take_part(pools_t *pools, uint32_t pool, set_t set, dao_plan_meter_t *meter)
 {
     const uint64_t *before = pools->before;
     uint64_t capacity = pools->instance->capacities[pool], least = before[set];
-    set_t own = set & allowed, chosen = 0;
+    set_t own = set & allowed_in(pools, pool), chosen = 0;
     for (set_t part = own; part != 0; part = (part - 1) & own) {
         uint64_t rest = before[set & ~part], peak = pools->packed[part];
         bool is_held = rest != NO_PEAK && peak != NO_PEAK && peak <= capacity;
@@ -306,34 +373,7 @@ static void take_part(pools_t *pools, uint32_t pool, set_t set, set_t allowed)
     }
     pools->least[set] = least;
     pools->parts[((size_t)pool << pools->item_count) + set] = (uint16_t)chosen;
-    pools->meter->used += 1 + ((uint64_t)1 << __builtin_popcount(own)) / PARTS_PER_WORK;
-}
-
-/* Lets a pool take the best part of each set. */
-static void take_parts(pools_t *pools, uint32_t pool)
-{
-    set_t end = (set_t)1 << pools->item_count, allowed = allowed_in(pools, pool);
-    uint64_t *before = pools->least;
-    pools->least = pools->before;
-    pools->before = before;
-    for (set_t set = 0; set < end; set++) {
-        if (dao_plan_meter_is_cancelled(pools->meter)) {
-            pools->is_cut_off = true;
-            return;
-        }
-        take_part(pools, pool, set, allowed);
-    }
-}
-
-static void fill_pools(pools_t *pools)
-{
-    set_t end = (set_t)1 << pools->item_count;
-    for (set_t set = 0; set < end; set++) {
-        pools->least[set] = set == 0 ? 0 : NO_PEAK;
-    }
-    for (uint32_t pool = 0; pool < pools->instance->pool_count; pool++) {
-        take_parts(pools, pool);
-    }
+    meter->used += 1 + ((uint64_t)1 << __builtin_popcount(own)) / PARTS_PER_WORK;
 }
 
 /* The set of most bytes that the pools hold, of those the one with the lowest peak. Fixed items are in it. */
@@ -355,69 +395,144 @@ static set_t choose_set(const pools_t *pools)
     return chosen;
 }
 
-/* Places a set of items, and nothing else. */
-static void place_set(pools_t *pools, dao_plan_layout_t *layout, set_t set)
+/* Lets the pool at hand take the best part of the set at hand, and goes to the next set; after the last one to the next pool, after
+   the last one of these to the places. */
+static void fill_set(pools_t *pools, dao_plan_meter_t *meter)
 {
-    for (uint32_t i = 0; i < pools->item_count; i++) {
-        dao_plan_layout_put(layout, i, DAO_PLAN_NOWHERE, 0);
+    take_part(pools, pools->pool, pools->set, meter);
+    pools->set++;
+    if (pools->set >> pools->item_count == 0) {
+        return;
     }
-    for (uint32_t pool = pools->instance->pool_count; pool-- > 0;) {
-        set_t part = pools->parts[((size_t)pool << pools->item_count) + set];
-        packing_t packing;
-        pack(pools, &packing, part);
-        for (set_t left = part; left != 0; left &= left - 1) {
-            dao_plan_layout_put(layout, first_of(left), packing.best_offsets[first_of(left)], pool);
+    pools->set = 0;
+    pools->pool++;
+    if (pools->pool < pools->instance->pool_count) {
+        uint64_t *before = pools->least;
+        pools->least = pools->before;
+        pools->before = before;
+        return;
+    }
+    pools->set = choose_set(pools);
+    meter->used += ((uint64_t)1 << pools->item_count) / SUMS_PER_WORK;
+    pools->phase = PHASE_PLACE;
+}
+
+/* Places what the last pool that is left takes. The packing is made once more, on its own limit: what was found is found again. */
+static void place_part(pools_t *pools, dao_plan_meter_t *meter)
+{
+    set_t part = pools->parts[((size_t)(pools->pool - 1) << pools->item_count) + pools->set];
+    if (!pools->is_packing) {
+        start_packing(pools, part, meter);
+    }
+    if (!step_packing(pools, DAO_PLAN_POOLS_STEPS_MAX, meter)) {
+        return;
+    }
+    bool is_found = pools->packing.best_peak != NO_PEAK;
+    for (set_t left = is_found ? part : 0; left != 0; left &= left - 1) {
+        uint32_t item = first_of(left);
+        dao_plan_layout_put(&pools->layout, item, pools->packing.best_offsets[item], pools->pool - 1);
+    }
+    pools->set &= ~part;
+    pools->pool--;
+    if (pools->pool == 0) {
+        DAO_ASSERT(pools->set == 0);
+        pools->phase = PHASE_DONE;
+    }
+}
+
+bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_meter_t *meter)
+{
+    while (pools->phase != PHASE_DONE && dao_plan_meter_has(meter)) {
+        if (pools->phase == PHASE_PACK) {
+            pack_set(pools, meter);
+        } else if (pools->phase == PHASE_FILL) {
+            fill_set(pools, meter);
+        } else {
+            place_part(pools, meter);
         }
-        set &= ~part;
+        DAO_ASSERT(dao_plan_pools_is_valid(pools));
     }
-    DAO_ASSERT(set == 0);
+    return pools->phase == PHASE_DONE;
+}
+
+bool dao_plan_pools_is_exact(const dao_plan_pools_t *pools)
+{
+    return pools->phase == PHASE_DONE && pools->are_whole && !pools->is_cut_off;
+}
+
+const dao_plan_layout_t *dao_plan_pools_layout(const dao_plan_pools_t *pools)
+{
+    return &pools->layout;
+}
+
+bool dao_plan_pools_is_valid(const dao_plan_pools_t *pools)
+{
+    const packing_t *packing = &pools->packing;
+    uint32_t placed_count =
+        packing->level_count == 0
+            ? 0
+            : (uint32_t)__builtin_popcount(packing->levels[packing->level_count - 1].placed);
+    bool is_in_range = pools->phase >= PHASE_PLACE || pools->pool < pools->instance->pool_count;
+    return pools->set >> pools->item_count == 0 && is_in_range &&
+           (packing->best_peak >= packing->bound || pools->is_cut_off) &&
+           packing->level_count <= pools->item_count &&
+           (packing->level_count == 0 || placed_count == packing->level_count - 1);
 }
 
 /* ---- start and end ---- */
 
-static bool pools_init(pools_t *pools, dao_plan_instance_t *instance, dao_plan_meter_t *meter)
+/* Takes memory for all sets. */
+static bool take_all(pools_t *pools, dao_plan_meter_t *meter)
 {
+    dao_plan_instance_t *instance = pools->instance;
     dao_plan_memory_t *memory = &instance->memory;
     size_t count = (size_t)1 << instance->item_count;
-    *pools = (pools_t){.instance = instance, .meter = meter, .item_count = instance->item_count};
+    pools->loads = dao_plan_take(memory, count, sizeof(*pools->loads));
     pools->packed = dao_plan_take(memory, count, sizeof(*pools->packed));
     pools->least = dao_plan_take(memory, count, sizeof(*pools->least));
     pools->before = dao_plan_take(memory, count, sizeof(*pools->before));
     pools->parts = dao_plan_take(memory, count * instance->pool_count, sizeof(*pools->parts));
     pools->alive = dao_plan_take(memory, instance->piece_count, sizeof(*pools->alive));
-    return pools->alive != NULL && pools->packed != NULL && pools->least != NULL && pools->before != NULL &&
+    return dao_plan_layout_init(&pools->layout, instance, meter) && pools->alive != NULL &&
+           pools->loads != NULL && pools->packed != NULL && pools->least != NULL && pools->before != NULL &&
            pools->parts != NULL;
 }
 
-static void pools_finish(pools_t *pools)
+dao_status_t dao_plan_pools_create(dao_plan_instance_t *instance, uint64_t step_limit,
+                                   dao_plan_meter_t *meter, dao_plan_pools_t **out_pools)
 {
-    dao_plan_memory_t *memory = &pools->instance->memory;
-    dao_plan_give(memory, pools->packed);
-    dao_plan_give(memory, pools->least);
-    dao_plan_give(memory, pools->before);
-    dao_plan_give(memory, pools->parts);
-    dao_plan_give(memory, pools->alive);
-}
-
-dao_status_t dao_plan_pools_find(dao_plan_instance_t *instance, dao_plan_layout_t *layout,
-                                 dao_plan_meter_t *meter, bool *out_is_exact)
-{
-    DAO_ASSERT(dao_plan_pools_knows(instance));
-    pools_t pools;
-    if (!pools_init(&pools, instance, meter)) {
-        pools_finish(&pools);
+    DAO_ASSERT(dao_plan_pools_knows(instance) && step_limit <= DAO_PLAN_POOLS_STEPS_MAX);
+    pools_t *pools = dao_plan_take(&instance->memory, 1, sizeof(*pools));
+    if (pools != NULL) {
+        *pools =
+            (pools_t){.instance = instance, .item_count = instance->item_count, .steps_left = step_limit};
+    }
+    if (pools == NULL || !take_all(pools, meter)) {
+        dao_plan_pools_destroy(pools);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to split %u buffers over %u pools",
                          instance->item_count, instance->pool_count);
     }
-    look_at_items(&pools);
-    pack_all(&pools);
-    fill_pools(&pools);
-    *out_is_exact = pools.are_whole && !pools.is_cut_off;
-    if (!dao_plan_meter_is_cancelled(meter)) {
-        pools.is_cut_off = false; /* of what was packed already */
-        pools.step_count = 0;
-        place_set(&pools, layout, choose_set(&pools));
+    dao_plan_layout_put_fixed(&pools->layout, instance, meter);
+    for (set_t set = 0; set >> pools->item_count == 0; set++) {
+        pools->before[set] = set == 0 ? 0 : NO_PEAK;
     }
-    pools_finish(&pools);
+    look_at_items(pools, meter);
+    pools->set = 1; /* nothing is packed at 0 */
+    *out_pools = pools;
     return DAO_OK;
+}
+
+void dao_plan_pools_destroy(dao_plan_pools_t *pools)
+{
+    if (pools != NULL) {
+        dao_plan_memory_t *memory = &pools->instance->memory;
+        dao_plan_layout_finish(&pools->layout, pools->instance);
+        dao_plan_give(memory, pools->loads);
+        dao_plan_give(memory, pools->packed);
+        dao_plan_give(memory, pools->least);
+        dao_plan_give(memory, pools->before);
+        dao_plan_give(memory, pools->parts);
+        dao_plan_give(memory, pools->alive);
+        dao_plan_give(memory, pools);
+    }
 }

@@ -4,14 +4,30 @@
 
 #include "planning/method.h"
 
-/* Tells whether an instance has several pools, and so few items that all splits can be looked at. */
+typedef struct dao_plan_pools dao_plan_pools_t;
+
+/* So many times an item is placed at most, over all sets of items: some hundred milliseconds. Nothing is exact then. */
+#define DAO_PLAN_POOLS_STEPS_MAX ((uint64_t)1 << 22)
+
+/* Tells whether an instance has several pools, and so few items and pieces that all splits can be looked at. */
 bool dao_plan_pools_knows(const dao_plan_instance_t *instance);
 
-/* Finds the layout that leaves out the fewest bytes, and of those one with the lowest peak. It is not taken up again halfway; a
-   cancellation ends it. `out_is_exact`: there is no better one. It may be false where offsets are in the way of each other in
-   ways that are too many, or that are not looked at. `layout` is one that was made for the instance; what it holds is open
-   before, and after a cancellation. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_plan_pools_find(dao_plan_instance_t *instance, dao_plan_layout_t *layout,
-                                               dao_plan_meter_t *meter, bool *out_is_exact);
+/* Begins to look for the layout that leaves out the fewest bytes, and of those for one with the lowest peak; places items so many
+   times at most. The instance outlives it. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_plan_pools_create(dao_plan_instance_t *instance, uint64_t step_limit,
+                                                 dao_plan_meter_t *meter, dao_plan_pools_t **out_pools);
+void dao_plan_pools_destroy(dao_plan_pools_t *pools);
+
+/* Goes on until the meter ends. True: the layout is there. */
+bool dao_plan_pools_step(dao_plan_pools_t *pools, dao_plan_meter_t *meter);
+
+/* Tells whether the layout is there, and none is better. It may not be known where offsets are in the way of each other in ways that
+   are too many, or that are not looked at. */
+bool dao_plan_pools_is_exact(const dao_plan_pools_t *pools);
+
+/* Valid when all steps are done; borrowed. */
+const dao_plan_layout_t *dao_plan_pools_layout(const dao_plan_pools_t *pools);
+
+bool dao_plan_pools_is_valid(const dao_plan_pools_t *pools);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/math.h"
 #include "planning/bins.h"
 #include "planning/bump.h"
 #include "planning/check.h"
@@ -115,8 +116,8 @@ struct dao_plan_portfolio {
     worker_t worker;
     bool does_bump;
     bool does_search;
-    bool does_pools;                /* all splits over the pools are to be looked at */
-    dao_plan_layout_t pools_layout; /* what came of that, until it is compared */
+    bool does_pools;         /* all splits over the pools are to be looked at */
+    dao_plan_pools_t *pools; /* who does that, until what came of it is compared */
     dao_plan_bump_t *bump;
     dao_plan_search_t *search;
     uint64_t search_work;
@@ -144,10 +145,11 @@ static void drop_builder(dao_plan_portfolio_t *portfolio)
     dao_plan_greedy_destroy(portfolio->greedy);
     dao_plan_lowest_destroy(portfolio->lowest);
     dao_plan_bins_destroy(portfolio->bins);
-    dao_plan_layout_finish(&portfolio->pools_layout, &portfolio->instance);
+    dao_plan_pools_destroy(portfolio->pools);
     portfolio->greedy = NULL;
     portfolio->lowest = NULL;
     portfolio->bins = NULL;
+    portfolio->pools = NULL;
 }
 
 static dao_status_t start_builder(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
@@ -186,7 +188,7 @@ static const dao_plan_layout_t *layout_at_hand(const dao_plan_portfolio_t *portf
         return dao_plan_search_layout(portfolio->search);
     }
     if (portfolio->worker == WORKER_POOLS) {
-        return &portfolio->pools_layout;
+        return dao_plan_pools_layout(portfolio->pools);
     }
     if (portfolio->greedy != NULL) {
         return dao_plan_greedy_layout(portfolio->greedy);
@@ -293,7 +295,7 @@ static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *be
         bound_bytes = 1;
         for (uint32_t i = 0; i < instance->pool_count && bound_bytes != 0; i++) {
             uint64_t capacity_bytes = instance->capacities[i];
-            bound_bytes = capacity_bytes == UINT64_MAX ? 0 : bound_bytes + capacity_bytes;
+            bound_bytes = capacity_bytes == UINT64_MAX ? 0 : dao_add_capped(bound_bytes, capacity_bytes);
         }
     }
     if (bound_bytes > instance->bound_bytes) {
@@ -306,20 +308,19 @@ static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *be
 /* Looks at all splits over the pools. */
 static dao_status_t step_pools(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
-    dao_plan_instance_t *instance = &portfolio->instance;
-    dao_plan_layout_t *layout = &portfolio->pools_layout;
-    bool is_exact = false;
-    if (!dao_plan_layout_init(layout, instance, meter)) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for %u offsets", instance->item_count);
+    if (portfolio->pools == NULL) {
+        return dao_plan_pools_create(&portfolio->instance, DAO_PLAN_POOLS_STEPS_MAX, meter,
+                                     &portfolio->pools);
     }
-    dao_status_t status = dao_plan_pools_find(instance, layout, meter, &is_exact);
-    if (status != DAO_OK || dao_plan_meter_is_cancelled(meter)) {
-        dao_plan_layout_finish(layout, instance);
-        return status;
+    if (!dao_plan_pools_step(portfolio->pools, meter)) {
+        return DAO_OK;
     }
     dao_plan_worth_t worth;
-    dao_plan_layout_worth(instance, layout, meter, &worth);
-    if (is_exact) {
+    dao_plan_layout_worth(&portfolio->instance, dao_plan_pools_layout(portfolio->pools), meter, &worth);
+    if (dao_plan_meter_is_cancelled(meter)) {
+        return DAO_ERR_STOPPED; /* the worth may be half known */
+    }
+    if (dao_plan_pools_is_exact(portfolio->pools)) {
         end_with(portfolio, &worth);
     }
     portfolio->does_pools = false;

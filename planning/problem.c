@@ -99,7 +99,7 @@ static dao_status_t check_life(const dao_plan_problem_t *problem, size_t index)
 
 /* Checks where a buffer may lie, and adds what it takes at most to the total. */
 static dao_status_t check_place(const dao_plan_problem_t *problem, size_t index, uint64_t *total_bytes,
-                                uint64_t *fixed_end)
+                                uint64_t *fixed_ends)
 {
     const dao_plan_buffer_t *buffer = &problem->buffers[index];
     uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;
@@ -129,13 +129,29 @@ static dao_status_t check_place(const dao_plan_problem_t *problem, size_t index,
         return too_large(index);
     }
     uint64_t end = buffer->fixed_offset + buffer->size_bytes;
-    uint64_t capacity_bytes =
-        dao_plan_capacity(problem, buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool);
+    uint32_t pool = buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool;
+    uint64_t capacity_bytes = dao_plan_capacity(problem, pool);
     if (end > capacity_bytes) {
         return dao_error(DAO_ERR_INVALID, "buffer %zu is fixed up to %" PRIu64 ", its pool holds %" PRIu64,
                          index, end, capacity_bytes);
     }
-    *fixed_end = end > *fixed_end ? end : *fixed_end;
+    fixed_ends[pool] = dao_larger(fixed_ends[pool], end);
+    return DAO_OK;
+}
+
+/* Peaks are added up over the pools: the sum has a limit, not each alone. */
+static dao_status_t check_sums(uint64_t total_bytes, const uint64_t *fixed_ends)
+{
+    uint64_t fixed_bytes = 0;
+    for (uint32_t pool = 0; pool < DAO_PLAN_POOL_COUNT_MAX; pool++) {
+        fixed_bytes = dao_add_capped(fixed_bytes, fixed_ends[pool]);
+    }
+    if (dao_add_capped(total_bytes, fixed_bytes) > DAO_PLAN_TOTAL_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW,
+                         "all sizes (%" PRIu64 ") and the largest fixed end of each pool (%" PRIu64
+                         " together) exceed %" PRIu64 " bytes: fix buffers at lower offsets",
+                         total_bytes, fixed_bytes, DAO_PLAN_TOTAL_MAX);
+    }
     return DAO_OK;
 }
 
@@ -174,18 +190,15 @@ dao_status_t dao_plan_problem_check(const dao_plan_problem_t *problem)
     if (status == DAO_OK && problem->clock_count > 0) {
         status = check_clocks(problem);
     }
-    uint64_t total_bytes = 0, fixed_end = 0;
+    uint64_t total_bytes = 0, fixed_ends[DAO_PLAN_POOL_COUNT_MAX] = {0};
     for (size_t i = 0; i < problem->buffer_count && status == DAO_OK; i++) {
         status = problem->clock_count > 0 ? DAO_OK : check_life(problem, i);
         if (status == DAO_OK) {
-            status = check_place(problem, i, &total_bytes, &fixed_end);
+            status = check_place(problem, i, &total_bytes, fixed_ends);
         }
     }
-    if (status == DAO_OK && total_bytes + fixed_end > DAO_PLAN_TOTAL_MAX) {
-        status = dao_error(DAO_ERR_OVERFLOW,
-                           "all sizes (%" PRIu64 ") and the largest fixed end (%" PRIu64 ") exceed %" PRIu64
-                           " bytes",
-                           total_bytes, fixed_end, DAO_PLAN_TOTAL_MAX);
+    if (status == DAO_OK) {
+        status = check_sums(total_bytes, fixed_ends);
     }
     for (size_t i = 0; i < problem->gap_count && status == DAO_OK; i++) {
         status = check_gap(problem, i);

@@ -159,6 +159,17 @@ static void sizes_that_are_too_large_together_are_told(void)
     make_pair();
     plan.buffers[0].fixed_offset = DAO_PLAN_TOTAL_MAX;
     CU_ASSERT_TRUE(is_refused(DAO_ERR_OVERFLOW, "exceed"));
+    make_pair();
+    dao_plan_buffer_t apart[9]; /* one a pool: what is told is the sum of their ends */
+    dao_plan_pool_t pools[9] = {{0}};
+    for (uint32_t i = 0; i < 9; i++) {
+        apart[i] = (dao_plan_buffer_t){
+            .end_time = 1, .size_bytes = 1, .fixed_offset = DAO_PLAN_TOTAL_MAX - 100, .pool = i};
+    }
+    plan.problem = (dao_plan_problem_t){.buffers = apart, .buffer_count = 9, .pools = pools, .pool_count = 9};
+    CU_ASSERT_TRUE(is_refused(DAO_ERR_OVERFLOW, "lower offsets"));
+    plan.problem.buffer_count = 2;
+    CU_ASSERT_TRUE(is_refused(DAO_ERR_OVERFLOW, "of each pool"));
     static dao_plan_buffer_t many[1 << 14];
     dao_plan_problem_t problem = {.buffers = many, .buffer_count = sizeof(many) / sizeof(many[0])};
     for (size_t i = 0; i < problem.buffer_count; i++) {
@@ -175,6 +186,42 @@ static void sizes_that_are_too_large_together_are_told(void)
     CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
     CU_ASSERT_EQUAL(report.peak_bytes, DAO_PLAN_TOTAL_MAX);
     CU_ASSERT_TRUE(report.is_proved);
+    dao_plan_release(made);
+}
+
+static void peaks_of_pools_are_no_more_than_can_be_counted(void)
+{
+    dao_plan_buffer_t buffers[9];
+    dao_plan_pool_t pools[9] = {{0}};
+    uint64_t offsets[9];
+    uint32_t own_pools[9];
+    dao_plan_t *made = NULL;
+    dao_plan_report_t report;
+    for (uint32_t i = 0; i < 9; i++) {
+        buffers[i] = (dao_plan_buffer_t){
+            .end_time = 1, .size_bytes = 1, .fixed_offset = DAO_PLAN_NOWHERE, .pool = DAO_PLAN_ANY_POOL};
+        offsets[i] = DAO_PLAN_TOTAL_MAX - 1;
+        own_pools[i] = i;
+    }
+    const dao_plan_problem_t problem = {
+        .buffers = buffers, .buffer_count = 9, .pools = pools, .pool_count = 9};
+    CU_ASSERT_EQUAL_FATAL(dao_plan_create(&problem, offsets, own_pools, &made), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
+    CU_ASSERT_EQUAL(report.peak_bytes, UINT64_MAX);
+    CU_ASSERT_FALSE(report.is_proved);
+    dao_plan_release(made);
+    pools[0].capacity_bytes = 1; /* buffer 0 does not fit: the bound is above all that the pools hold */
+    buffers[0].size_bytes = 2;
+    buffers[0].pool = 0;
+    for (uint32_t i = 1; i < 9; i++) {
+        pools[i].capacity_bytes = DAO_PLAN_TOTAL_MAX;
+    }
+    const dao_planner_config_t config = {.work_limit = 2000000};
+    made = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_plan_make(&problem, &config, &made), DAO_OK);
+    CU_ASSERT_EQUAL(dao_plan_report_get(made, &report), DAO_OK);
+    CU_ASSERT_EQUAL(report.unplaced_count, 1);
+    CU_ASSERT_EQUAL(report.bound_bytes, UINT64_MAX);
     dao_plan_release(made);
 }
 
@@ -287,6 +334,7 @@ static CU_TestInfo tests[] = {
     {"a margin goes round the longest step", a_margin_goes_round_the_longest_step},
     {"clocks that are wrong are refused", clocks_that_are_wrong_are_refused},
     {"sizes that are too large together are told", sizes_that_are_too_large_together_are_told},
+    {"peaks of pools are no more than can be counted", peaks_of_pools_are_no_more_than_can_be_counted},
     {"what shares bytes is named", what_shares_bytes_is_named},
     {"a plan of offsets says what they are worth", a_plan_of_offsets_says_what_they_are_worth},
     {"random offsets are judged as the model does", random_offsets_are_judged_as_the_model_does},

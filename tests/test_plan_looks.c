@@ -20,6 +20,7 @@ typedef struct looks {
     uint64_t count;
     uint64_t cancel_at;   /* this look sees it; 0: none */
     uint64_t after_count; /* looks after it */
+    uint64_t overrun;     /* the most work that a step did beyond its limit */
     _Atomic bool is_cancelled;
 } looks_t;
 
@@ -53,6 +54,8 @@ static dao_status_t work(const dao_plan_problem_t *problem, dao_plan_method_t me
             meter.limit = meter.used + DAO_PLAN_STRETCH_WORK;
         }
         status = dao_plan_portfolio_step(portfolio, &meter, &plan);
+        uint64_t overrun = meter.used > meter.limit ? meter.used - meter.limit : 0;
+        looks->overrun = overrun > looks->overrun ? overrun : looks->overrun;
         dao_plan_release(plan);
     }
     dao_plan_portfolio_destroy(portfolio);
@@ -121,7 +124,41 @@ static void a_cancellation_is_heard_at_every_look(void)
     free(buffers);
 }
 
+/* As many buffers as are split over pools in all ways, and packed in as many ways as may be: some hundred thousand. */
+static void draw_split(dao_test_plan_t *plan, uint64_t *random)
+{
+    dao_test_plan_make(plan, DAO_TEST_PLAN_ALIGNED | DAO_TEST_PLAN_CLOCKS, 12, 100000, random);
+    plan->problem.pools = plan->pools;
+    plan->problem.pool_count = 2;
+    for (size_t i = 0; i < 12; i++) {
+        plan->buffers[i].pool = i == 0 ? 0 : 1;
+        plan->buffers[i].alignment_bytes = UINT32_C(1) << dao_test_random(random) % 18;
+    }
+}
+
+static void splits_end_where_they_are_told_to(void)
+{
+    static dao_test_plan_t plan;
+    uint64_t random = dao_test_seed("splits", 9), most_count = 0;
+    for (uint32_t round = 0; round < 8; round++) {
+        looks_t all = {0};
+        draw_split(&plan, &random);
+        CU_ASSERT_EQUAL(work(&plan.problem, DAO_PLAN_METHOD_SEARCH, UINT64_MAX, &all), DAO_OK);
+        CU_ASSERT(all.longest <= GAP_WORK_MOST);
+        CU_ASSERT(all.overrun <= GAP_WORK_MOST / 4);
+        most_count = all.count > most_count ? all.count : most_count;
+        for (uint64_t i = 1; i < 16; i++) {
+            looks_t looks = {.cancel_at = all.count * i / 16};
+            dao_status_t status = work(&plan.problem, DAO_PLAN_METHOD_SEARCH, UINT64_MAX, &looks);
+            CU_ASSERT(status == DAO_ERR_STOPPED || status == DAO_OK);
+            CU_ASSERT(looks.is_cancelled && looks.after_count <= LOOKS_AFTER_MOST);
+        }
+    }
+    CU_ASSERT(most_count > 20000); /* they were in the splits, mostly */
+}
+
 static CU_TestInfo tests[] = {
+    {"splits end where they are told to", splits_end_where_they_are_told_to},
     {"looks are close together", looks_are_close_together},
     {"a cancellation is heard at every look", a_cancellation_is_heard_at_every_look},
     CU_TEST_INFO_NULL,

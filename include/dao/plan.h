@@ -34,8 +34,8 @@ DAO_BEGIN_DECLS
 /** Largest buffer, in bytes. */
 #define DAO_PLAN_SIZE_MAX ((uint64_t)1 << 48)
 
-/** All sizes, each rounded up to its alignment, and the largest fixed end together: at most this many bytes. Also the most that
-    a pool may hold. */
+/** All sizes, each rounded up to its alignment, and the largest fixed end of each pool together: at most this many bytes. Also
+    the most that a pool may hold. */
 #define DAO_PLAN_TOTAL_MAX ((uint64_t)1 << 61)
 
 /** Most buffers, and most pieces that gaps and a period cut their lives into. */
