@@ -54,8 +54,9 @@ typedef struct dao_serve_result {
     const char *instance; /* what it was run on */
     uint64_t step_count;  /* that were looked at, in all cells */
     uint64_t cell_count;
-    uint64_t cells_over; /* that had a step above reserved_ratio_most */
-    double served_least; /* the worst of the steps, and what comes of them all */
+    uint64_t cells_left_out; /* for want of time */
+    uint64_t cells_over;     /* that had a step above reserved_ratio_most */
+    double served_least;     /* the worst of the steps, and what comes of them all */
     double served_sum;
     double total_ratio;    /* the worst of the steps */
     double reserved_ratio; /* the worst of the steps, */

@@ -57,7 +57,8 @@ typedef struct bench {
     const char *serve_figure; /* of the latest row of those of serving; NULL: there is none */
     size_t row_count;
     size_t breach_count;
-    size_t left_out_count; /* of goals that nothing is here for */
+    size_t left_out_count;   /* of goals that nothing is here for */
+    uint64_t cells_left_out; /* of goals that --budget had no time for */
     dao_json_rows_t json;
 } bench_t;
 
@@ -416,6 +417,7 @@ static void report_serve(bench_t *bench, const dao_serve_result_t *result)
         dao_output_flush();
     }
     bench->serve_figure = figure;
+    bench->cells_left_out += result->cells_left_out;
     bench->row_count++;
 }
 
@@ -520,6 +522,9 @@ static int read_settings(const dao_command_t *command, bench_t *bench)
 static void print_sums(const bench_t *bench)
 {
     (void)printf("\n%zu figures, %zu over a limit\n", bench->row_count, bench->breach_count);
+    if (bench->cells_left_out > 0) {
+        (void)printf("%" PRIu64 " cells left out: --budget was over\n", bench->cells_left_out);
+    }
     if (bench->left_out_count > 0) {
         (void)printf("%zu left out: their files are not in %s, or their places not here\n",
                      bench->left_out_count, bench->data);
@@ -589,7 +594,7 @@ const dao_command_t dao_command_bench_plan = {
         "  bins       against the bins of PRMalloc\n"
         "  served     recorded steps, and equal ones, served from a plan: the worst step\n"
         "  deviating  what a place takes for steps that deviate, over what it takes without plans: the\n"
-        "             worst step of 20 cells, and how many have a step over the limit\n"
+        "             worst step of 25 cells, and how many have a step over the limit\n"
         "All live blocks of these two are held against each other: none may share a byte with another.\n"
         "Instances that are not there are left out, or others stand in for them.",
     .options = options,

@@ -11,9 +11,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#define STRIPE_BITS    6
-#define STRIPE_COUNT   ((size_t)1 << STRIPE_BITS)
-#define FIRST_CAPACITY ((size_t)256) /* a page of entries */
+#define STRIPE_BITS     6
+#define STRIPE_COUNT    ((size_t)1 << STRIPE_BITS)
+#define HASH_SLOT_SHIFT 26            /* 2^32 slots below the stripe's bits */
+#define FIRST_CAPACITY  ((size_t)256) /* a page of entries */
 
 typedef struct entry {
     uintptr_t address; /* 0: a gap */
@@ -52,10 +53,16 @@ static stripe_t *stripe_of(uintptr_t address)
     return &stripes[hash(address) >> (64 - STRIPE_BITS)];
 }
 
+/* Gives the slot that an address wants, by bits that do not say its stripe: of pages the lowest bits of the hash are all equal. */
+static size_t own_slot(const stripe_t *stripe, uintptr_t address)
+{
+    return (size_t)(hash(address) >> HASH_SLOT_SHIFT) & (stripe->capacity - 1);
+}
+
 /* Gives where an address is, or else the gap where it would be put. */
 static size_t slot_of(const stripe_t *stripe, uintptr_t address)
 {
-    size_t slot = hash(address) & (stripe->capacity - 1);
+    size_t slot = own_slot(stripe, address);
     while (stripe->entries[slot].address != 0 && stripe->entries[slot].address != address) {
         slot = (slot + 1) & (stripe->capacity - 1);
     }
@@ -114,7 +121,7 @@ static void erase(stripe_t *stripe, size_t gap)
 {
     size_t mask = stripe->capacity - 1;
     for (size_t slot = (gap + 1) & mask; stripe->entries[slot].address != 0; slot = (slot + 1) & mask) {
-        size_t own = hash(stripe->entries[slot].address) & mask;
+        size_t own = own_slot(stripe, stripe->entries[slot].address);
         if (((slot - own) & mask) >= ((slot - gap) & mask)) {
             stripe->entries[gap] = stripe->entries[slot];
             gap = slot;

@@ -10,8 +10,8 @@
 
    Nothing lies before a block: whose it is its address tells, so that no content can be mistaken for a header.
 
-   libdao itself calls malloc(), under locks of its own, too. Such a call is known by where it comes from, or by the thread being
-   in a call of libdao's from here, and goes to glibc. */
+   libdao itself calls malloc(), under locks of its own, too, also by way of glibc and the loader. Such a call is known by where it
+   comes from, or by the thread being in a call of libdao's from here, and goes to glibc. */
 #define _GNU_SOURCE
 #include "integrations/malloc/dao_malloc.h"
 
@@ -40,9 +40,15 @@
 
 /* What DAO_MALLOC_REPORT writes of a place, and of how it is served, at most. */
 #define REPORT_BYTES 8192
+#define NAME_BYTES   64
 
 /* A block that shrinks to less than this part moves to a smaller one. */
 #define SHRINK_PART 2u
+
+/* What grows to so many bytes is glibc's from then on, which moves its pages instead of copying it; and what is to be clear and as
+   large is, as most of it may never be touched. */
+#define GROWN_LARGE_BYTES ((size_t)1 << 20)
+#define CLEAR_LARGE_BYTES ((size_t)16 << 20)
 
 /* glibc's own, under the names that it keeps for this. */
 extern void *__libc_malloc(size_t size_bytes);
@@ -53,19 +59,33 @@ extern void __libc_free(void *address);
 
 #define CALLER() __builtin_return_address(0)
 
-static _Atomic bool is_on; /* libdao may be asked: from the start on, and not in a child */
+/* The code of an object that is loaded. */
+typedef struct code {
+    uintptr_t begin, end;
+} code_t;
+
+static _Atomic int refusal =
+    DAO_ERR_NOT_READY; /* DAO_OK: libdao may be asked, from the start on, and not in a child */
 static size_t smallest_bytes = SMALLEST_DEFAULT;
-static uintptr_t library_begin, library_end; /* libdao's code */
+static code_t glibcs_own[3]; /* whose requests are glibc's: libdao, glibc, the loader */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static __thread bool is_inside /* this thread is in a call of libdao's that was made here */
     __attribute__((tls_model("initial-exec")));
 
 /* ---- blocks of libdao ---- */
 
+static bool is_on(void)
+{
+    return atomic_load_explicit(&refusal, memory_order_relaxed) == (int)DAO_OK;
+}
+
 static bool is_for_libdao(size_t size_bytes, const void *caller)
 {
-    return size_bytes >= smallest_bytes && !is_inside && atomic_load_explicit(&is_on, memory_order_relaxed) &&
-           (uintptr_t)caller - library_begin >= library_end - library_begin;
+    bool is = size_bytes >= smallest_bytes && !is_inside && is_on();
+    for (size_t i = 0; is && i < sizeof(glibcs_own) / sizeof(glibcs_own[0]); i++) {
+        is = (uintptr_t)caller - glibcs_own[i].begin >= glibcs_own[i].end - glibcs_own[i].begin;
+    }
+    return is;
 }
 
 /* Tells whether libdao has answered that there is no memory: glibc is not asked for it then, as the limit is the user's. */
@@ -74,32 +94,41 @@ static bool is_short(dao_status_t status)
     return status == DAO_ERR_LIMIT || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_OVERFLOW;
 }
 
-static void block_free(void *address)
-{
-    int error = errno;
-    if (atomic_load_explicit(&is_on, memory_order_relaxed)) { /* in a child it is the parent's */
-        is_inside = true;
-        if (dao_free(dao_cpu_place(), address) != DAO_OK && dao_last_status() != DAO_ERR_SHUTDOWN) {
-            (void)dprintf(STDERR_FILENO, "libdao_malloc: %s\n", dao_last_message());
-        }
-        is_inside = false;
-    }
-    errno = error;
-}
-
 /* Starts libdao for the rest of the process: a program that knows of it may stop it, but has its blocks on. */
 static void library_start(void)
 {
-    if (dao_init(NULL) != DAO_OK) {
+    dao_status_t status = dao_init(NULL);
+    if (status != DAO_OK) {
         (void)dprintf(STDERR_FILENO, "libdao_malloc: all is glibc's: %s\n", dao_last_message());
-        atomic_store(&is_on, false);
+        atomic_store(&refusal, (int)status);
     }
 }
 
-static void enter(void)
+/* Begins a call of libdao's; gives what leave() is told then. It may be within another one: in a callback of the program's. */
+static bool enter(void)
 {
+    bool was_inside = is_inside;
     is_inside = true;
     (void)pthread_once(&library_once, library_start);
+    return was_inside;
+}
+
+static void leave(bool was_inside)
+{
+    is_inside = was_inside;
+}
+
+static void block_free(void *address)
+{
+    int error = errno;
+    if (is_on()) { /* in a child it is the parent's */
+        bool was_inside = enter();
+        if (dao_free(dao_cpu_place(), address) != DAO_OK && dao_last_status() != DAO_ERR_SHUTDOWN) {
+            (void)dprintf(STDERR_FILENO, "libdao_malloc: %s\n", dao_last_message());
+        }
+        leave(was_inside);
+    }
+    errno = error;
 }
 
 /* Gives false where glibc is to be asked instead. */
@@ -107,10 +136,10 @@ static bool block_alloc(size_t alignment_bytes, size_t size_bytes, void **out_ad
 {
     int error = errno;
     dao_alloc_options_t options = {.alignment_bytes = alignment_bytes};
-    enter();
+    bool was_inside = enter();
     void *address = dao_alloc_with(dao_place_of(dao_cpu_place()), size_bytes, &options);
     bool is_answered = address != NULL || is_short(dao_last_status());
-    is_inside = false;
+    leave(was_inside);
     if (address != NULL && !dao_block_table_put(address, size_bytes)) {
         block_free(address);
         address = NULL;
@@ -157,8 +186,8 @@ DAO_API void *calloc(size_t count, size_t size_bytes)
 {
     size_t all_bytes;
     void *address;
-    if (__builtin_mul_overflow(count, size_bytes, &all_bytes) || !is_for_libdao(all_bytes, CALLER()) ||
-        !block_alloc(0, all_bytes, &address)) {
+    if (__builtin_mul_overflow(count, size_bytes, &all_bytes) || all_bytes >= CLEAR_LARGE_BYTES ||
+        !is_for_libdao(all_bytes, CALLER()) || !block_alloc(0, all_bytes, &address)) {
         return __libc_calloc(count, size_bytes); /* it refuses what overflows */
     }
     return address != NULL ? memset(address, 0, all_bytes) : NULL;
@@ -167,7 +196,8 @@ DAO_API void *calloc(size_t count, size_t size_bytes)
 /* Moves what fits to a new block; the old one stays where there is none. */
 static void *move(void *address, size_t old_bytes, size_t size_bytes, const void *caller)
 {
-    void *moved = alloc(size_bytes, caller);
+    bool is_large = size_bytes > old_bytes && size_bytes >= GROWN_LARGE_BYTES;
+    void *moved = is_large ? __libc_malloc(size_bytes) : alloc(size_bytes, caller);
     if (moved != NULL) {
         memcpy(moved, address, old_bytes < size_bytes ? old_bytes : size_bytes);
         free(address);
@@ -182,7 +212,7 @@ static void *resize(void *address, size_t size_bytes, const void *caller)
         return alloc(size_bytes, caller);
     }
     if (old_bytes == 0) {
-        return is_for_libdao(size_bytes, caller)
+        return size_bytes < GROWN_LARGE_BYTES && is_for_libdao(size_bytes, caller)
                    ? move(address, malloc_usable_size(address), size_bytes, caller)
                    : __libc_realloc(address, size_bytes);
     }
@@ -268,43 +298,60 @@ DAO_API size_t malloc_usable_size(void *address)
 
 /* ---- steps ---- */
 
+/* Asks libdao, or says why it is not asked. */
+static int step(dao_status_t (*border)(dao_place_t place))
+{
+    bool was_inside = enter();
+    int status = atomic_load(&refusal);
+    status = status == (int)DAO_OK ? (int)border(dao_place_of(dao_cpu_place())) : status;
+    leave(was_inside);
+    return status;
+}
+
 int dao_malloc_step_begin(void)
 {
-    enter();
-    dao_status_t status = dao_iteration_begin(dao_cpu_place());
-    is_inside = false;
-    return (int)status;
+    return step((dao_iteration_begin));
 }
 
 int dao_malloc_step_end(void)
 {
-    enter();
-    dao_status_t status = dao_iteration_end(dao_cpu_place());
-    is_inside = false;
-    return (int)status;
+    return step((dao_iteration_end));
 }
 
 /* ---- the report ---- */
+
+/* Writes the program's name, without what JSON would not take as it is. */
+static void write_name(char out_name[NAME_BYTES])
+{
+    (void)snprintf(out_name, NAME_BYTES, "%s", program_invocation_short_name);
+    for (char *at = out_name; *at != '\0'; at++) {
+        bool is_plain = *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
+        *at = is_plain ? *at : '?';
+    }
+}
 
 /* Writes one line, so that those of several processes stay apart. */
 static void report_write(const char *path)
 {
     static char text[2 * REPORT_BYTES + 512], place[REPORT_BYTES], serving[REPORT_BYTES];
     dao_place_t host = dao_place_of(dao_cpu_place());
+    char name[NAME_BYTES];
     struct rusage usage;
     size_t place_bytes = dao_stats_json_write(host, place, sizeof(place));
     size_t serving_bytes = dao_serving_json_write(host, serving, sizeof(serving));
     (void)getrusage(RUSAGE_SELF, &usage);
+    write_name(name);
     int length = snprintf(text, sizeof(text),
                           "{\"program\": \"%s\", \"process\": %ld, \"minor_faults\": %ld, "
                           "\"peak_resident_bytes\": %ld, \"place\": %s, \"serving\": %s}\n",
-                          program_invocation_short_name, (long)getpid(), usage.ru_minflt,
-                          usage.ru_maxrss * 1024, place_bytes - 1 < sizeof(place) ? place : "null",
+                          name, (long)getpid(), usage.ru_minflt, usage.ru_maxrss * 1024,
+                          place_bytes - 1 < sizeof(place) ? place : "null",
                           serving_bytes - 1 < sizeof(serving) ? serving : "null");
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0 || length <= 0 || (size_t)length >= sizeof(text) ||
-        write(file, text, (size_t)length) != length) {
-        (void)dprintf(STDERR_FILENO, "libdao_malloc: DAO_MALLOC_REPORT: \"%s\": %s\n", path, strerror(errno));
+    ssize_t written = file >= 0 ? write(file, text, (size_t)length) : -1;
+    if (written != length) {
+        (void)dprintf(STDERR_FILENO, "libdao_malloc: DAO_MALLOC_REPORT: \"%s\": %s\n", path,
+                      written < 0 ? strerror(errno) : "no room for the whole line");
     }
     if (file >= 0) {
         (void)close(file);
@@ -313,26 +360,54 @@ static void report_write(const char *path)
 
 /* ---- start and end ---- */
 
-/* Looks for libdao's code, by a function of it that programs hardly have of their own. */
-static int find_library(struct dl_phdr_info *object, size_t size, void *user)
+/* Code that is looked for: the object around an address. */
+typedef struct code_search {
+    uintptr_t address;
+    code_t *out_code;
+} code_search_t;
+
+static int look_at_object(struct dl_phdr_info *object, size_t size, void *user)
 {
-    uintptr_t address = *(uintptr_t *)user;
+    const code_search_t *search = user;
     (void)size;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         uintptr_t begin = object->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) != 0 && address - begin < part->p_memsz) {
-            library_begin = begin;
-            library_end = begin + part->p_memsz;
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) != 0 &&
+            search->address - begin < part->p_memsz) {
+            *search->out_code = (code_t){begin, begin + part->p_memsz};
             return 1;
         }
     }
     return 0;
 }
 
-static void read_smallest(void)
+/* Finds them by functions of theirs that nobody replaces. */
+static bool find_own(void)
 {
-    const char *text = getenv("DAO_MALLOC_SMALLEST");
+    static const char *const names[] = {"dao_alloc_with", "__libc_malloc", "__tls_get_addr"};
+    bool is_found = true;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && is_found; i++) {
+        code_search_t search = {(uintptr_t)dlsym(RTLD_DEFAULT, names[i]), &glibcs_own[i]};
+        is_found = dl_iterate_phdr(look_at_object, &search) != 0;
+    }
+    return is_found;
+}
+
+/* getenv() as long as glibc has not started itself. */
+static const char *find_setting(char **environment, const char *name)
+{
+    size_t length = strlen(name);
+    for (; *environment != NULL; environment++) {
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') {
+            return *environment + length + 1;
+        }
+    }
+    return NULL;
+}
+
+static void read_smallest(const char *text)
+{
     char *end;
     if (text == NULL || text[0] == '\0') {
         return;
@@ -350,29 +425,31 @@ static void read_smallest(void)
 
 static void fork_child(void)
 {
-    atomic_store(&is_on, false);
+    atomic_store(&refusal, (int)DAO_ERR_FORKED);
     dao_block_table_unlock();
 }
 
-__attribute__((constructor)) static void start(void)
+/* Runs before other constructors: of all that is done before a fork, this is the last then, so that nothing else asks the locked
+   table. glibc gives constructors what it gives main(). */
+__attribute__((constructor)) static void start(int argument_count, char **arguments, char **environment)
 {
-    uintptr_t function = (uintptr_t)dlsym(RTLD_DEFAULT, "dao_alloc_with");
-    read_smallest();
+    (void)argument_count;
+    (void)arguments;
+    read_smallest(find_setting(environment, "DAO_MALLOC_SMALLEST"));
     dao_block_table_init();
-    if (dl_iterate_phdr(find_library, &function) == 0 ||
-        pthread_atfork(dao_block_table_lock, dao_block_table_unlock, fork_child) != 0) {
+    if (!find_own() || pthread_atfork(dao_block_table_lock, dao_block_table_unlock, fork_child) != 0) {
         (void)dprintf(STDERR_FILENO, "libdao_malloc: it cannot be told who allocates; all is glibc's\n");
         return;
     }
-    atomic_store(&is_on, true);
+    atomic_store(&refusal, (int)DAO_OK);
 }
 
 __attribute__((destructor)) static void end(void)
 {
     const char *path = getenv("DAO_MALLOC_REPORT");
-    if (path != NULL && path[0] != '\0' && atomic_load(&is_on)) {
-        is_inside = true;
+    if (path != NULL && path[0] != '\0' && is_on()) {
+        bool was_inside = enter();
         report_write(path);
-        is_inside = false;
+        leave(was_inside);
     }
 }
