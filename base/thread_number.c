@@ -7,6 +7,7 @@
    slot. */
 #include "base/thread_number.h"
 
+#include "base/error.h"
 #include "base/sync.h"
 
 #include <stdatomic.h>
@@ -65,9 +66,12 @@ uint64_t dao_thread_number(void)
         return own_number;
     }
     has_none = true;
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
     dao_mutex_lock(&lock);
     uint64_t number = number_create_locked();
     dao_mutex_unlock(&lock);
+    (void)dao_error_restore(&record); /* to have none is no failure of the caller's */
     return number;
 }
 

@@ -1,5 +1,6 @@
 /* Threads of the library: what a program's signals do to them, which is nothing; and the numbers of all threads. */
 #define _GNU_SOURCE
+#include "base/error.h"
 #include "base/fault.h"
 #include "base/sync.h"
 #include "base/thread_number.h"
@@ -43,14 +44,17 @@ typedef struct numbered {
     uint64_t number;
     bool is_the_same; /* when it is asked for again */
     bool lives;
+    dao_status_t left; /* the last error of a thread that had one of its own before */
 } numbered_t;
 
 static void *ask_for_number(void *user)
 {
     numbered_t *numbered = user;
+    (void)dao_error(DAO_ERR_BUSY, "the thread's own");
     numbered->number = dao_thread_number();
     numbered->is_the_same = numbered->number == dao_thread_number();
     numbered->lives = numbered->number != 0 && dao_thread_number_lives(numbered->number);
+    numbered->left = dao_last_status();
     return NULL;
 }
 
@@ -81,6 +85,7 @@ static void no_two_threads_have_one_number(void)
 }
 
 #if defined(DAO_FAULTS)
+/* The first of all: nobody has asked for the ends of threads yet. */
 static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
 {
     numbered_t numbered = {0};
@@ -90,15 +95,16 @@ static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
     dao_thread_join(&thread);
     CU_ASSERT_EQUAL(dao_fault_disarm(), 1); /* it does not ask again */
     CU_ASSERT_EQUAL(numbered.number, 0);
+    CU_ASSERT_EQUAL(numbered.left, DAO_ERR_BUSY);
     CU_ASSERT_NOT_EQUAL(run_numbered().number, 0);
 }
 #endif
 
 static CU_TestInfo tests[] = {
-    {"no two threads have one number", no_two_threads_have_one_number},
 #if defined(DAO_FAULTS)
     {"a thread whose end cannot be seen has no number", a_thread_whose_end_cannot_be_seen_has_no_number},
 #endif
+    {"no two threads have one number", no_two_threads_have_one_number},
     {"a thread takes no signal of the program", a_thread_takes_no_signal_of_the_program},
     CU_TEST_INFO_NULL,
 };
