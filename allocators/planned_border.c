@@ -792,6 +792,7 @@ dao_status_t dao_planned_reset(dao_allocator_t *allocator)
     dao_status_t status = check_idle(planned, "dao_serving_reset()");
     if (status == DAO_OK) {
         status = start_over(planned, NULL);
+        dao_planned_shadow_fit(planned);
         (void)dao_planned_arena_give(planned); /* else it goes when it is empty, at a border */
     }
     dao_planned_border_unlock(planned);

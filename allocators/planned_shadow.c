@@ -240,9 +240,12 @@ void dao_planned_shadow_trim(dao_planned_t *planned, size_t keep_bytes)
 
 void dao_planned_shadow_limit(dao_planned_t *planned, size_t limit_bytes)
 {
+    dao_error_record_t record;
+    dao_error_save(&record, dao_last_status());
     dao_spin_lock(&planned->lock);
     if (planned->shadow != NULL && dao_shadow_limit_set(planned->shadow, limit_bytes) != DAO_OK) {
         dao_planned_shadow_end(planned);
     }
     dao_spin_unlock(&planned->lock);
+    (void)dao_error_restore(&record); /* the place has taken the limit */
 }
