@@ -136,7 +136,7 @@ static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
     size_t size_bytes = ask->request->size_bytes;
     uint32_t index = record(planned, ask);
-    if (ask->stand_in.address != NULL) {
+    if (ask->stand_in.serial != 0) {
         dao_planned_shadow_bind(planned, &ask->stand_in, address, size_bytes);
     }
     if (!dao_block_map_reserve(&planned->tracked, 1)) {

@@ -69,9 +69,10 @@ typedef struct dao_course {
         leaving_until; /* the plan is given up as soon as its arena is empty, at this iteration at the latest; or 0 */
 } dao_course_t;
 
-/* Stands for a block in the shadow of the place. */
+/* Stands for a block in the shadow of the place. All zero: there was none. */
 typedef struct dao_stand_in {
-    void *address; /* or NULL */
+    void *address;        /* NULL: the shadow had no room for it, or no memory */
+    uint64_t alone_bytes; /* that the shadow had before */
     uint32_t serial;
 } dao_stand_in_t;
 
@@ -151,9 +152,10 @@ typedef struct dao_planned {
     uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
     dao_planned_own_t own;
     dao_planned_refusals_t refusals;
-    dao_shadow_t *shadow; /* owned: what the place would have without a plan; or NULL */
-    uint32_t shadow_serial;
-    uint64_t alone_bytes;         /* what the place is known to have had without a plan */
+    dao_shadow_t *shadow;   /* owned: what the place would have without a plan; or NULL */
+    uint32_t shadow_serial; /* from 1 */
+    uint32_t change_count;  /* of limits and trims, which a shadow that is being made may not have seen */
+    uint64_t alone_bytes;   /* what the place is known to have had without a plan */
     dao_iteration_stats_t counts; /* of this iteration */
 } dao_planned_t;
 
@@ -256,8 +258,8 @@ void dao_planned_shadow_fit(dao_planned_t *planned);
 /* Ends it. The lock is held. */
 void dao_planned_shadow_end(dao_planned_t *planned);
 
-/* What becomes of a request in the shadow: it is taken, and bound or dropped later. Where that goes wrong the shadow ends. The
-   lock is held, also before dao_shadow_free(). */
+/* What becomes of a request in the shadow: it is taken, and bound or dropped later. The shadow ends where it has no room for what
+   the place had room for, or no memory. The lock is held, also before dao_shadow_free(). */
 dao_stand_in_t dao_planned_shadow_take(dao_planned_t *planned, const dao_block_request_t *request);
 void dao_planned_shadow_bind(dao_planned_t *planned, const dao_stand_in_t *stand_in, void *address,
                              size_t size_bytes);

@@ -65,6 +65,7 @@ typedef struct filling {
     uint64_t end_bytes; /* of what lies there, and was left out */
     void **gaps;        /* stand for what was left out between blocks */
     uint64_t gap_count;
+    uint64_t room_bytes; /* that the shadow has: no more is left out */
 } filling_t;
 
 static void *fill_take(const filling_t *filling, uint64_t size_bytes)
@@ -78,7 +79,8 @@ static void *fill_take(const filling_t *filling, uint64_t size_bytes)
 static void leave_gap(filling_t *filling, const dao_piece_t *block)
 {
     uint64_t offset_bytes = (uint64_t)((uintptr_t)block->address - (uintptr_t)filling->begin);
-    if (block->address < filling->begin || offset_bytes < filling->end_bytes) {
+    if (block->address < filling->begin || offset_bytes < filling->end_bytes ||
+        offset_bytes > filling->room_bytes) {
         return;
     }
     if (offset_bytes > filling->end_bytes) {
@@ -105,7 +107,7 @@ static bool has_taken(filling_t *filling, const dao_planned_t *planned, const li
             stand_in != NULL && dao_shadow_bind(filling->shadow, stand_in, block->address, block->size_bytes);
     }
     for (uint64_t i = 0; i < filling->gap_count; i++) {
-        dao_shadow_drop(filling->shadow, filling->gaps[i]);
+        dao_shadow_drop(filling->shadow, filling->gaps[i], UINT64_MAX);
     }
     return is_right;
 }
@@ -114,7 +116,9 @@ static bool has_taken(filling_t *filling, const dao_planned_t *planned, const li
 static bool fill(dao_planned_t *planned, uint64_t live_count, dao_shadow_t *shadow)
 {
     live_walk_t walk = {.capacity = live_count + LIVE_REST_COUNT};
-    filling_t filling = {.shadow = shadow, .begin = planned->arena.window.first_address};
+    filling_t filling = {.shadow = shadow,
+                         .begin = planned->arena.window.first_address,
+                         .room_bytes = dao_shadow_reserved(shadow)};
     walk.blocks = dao_host_calloc((size_t)walk.capacity, sizeof(*walk.blocks));
     filling.gaps = dao_host_calloc((size_t)walk.capacity, sizeof(*filling.gaps));
     bool is_right = walk.blocks != NULL && filling.gaps != NULL;
@@ -132,29 +136,33 @@ static bool fill(dao_planned_t *planned, uint64_t live_count, dao_shadow_t *shad
 static void shadow_begin(dao_planned_t *planned)
 {
     dao_stats_t stats;
+    dao_spin_lock(&planned->lock);
+    uint64_t alone_bytes = planned->alone_bytes;
+    uint32_t change_count = planned->change_count;
+    dao_spin_unlock(&planned->lock);
     planned->inner->ops->stats_get(planned->inner, &stats);
     dao_shadow_config_t config = {.name = planned->name,
                                   .page_bytes = planned->arena.window.page_bytes,
                                   .capacity_bytes = planned->inner->ledger->capacity_bytes,
-                                  .initial_bytes = planned->alone_bytes,
+                                  .initial_bytes = alone_bytes,
                                   .fit = planned->arena.window.fit};
     dao_shadow_t *shadow;
     if (dao_shadow_create(&config, &shadow) != DAO_OK) {
         return;
     }
     bool is_right = fill(planned, stats.live_count, shadow);
-    if (is_right && planned->alone_bytes > 0) { /* what the gaps have brought goes again */
-        (void)dao_shadow_limit_set(shadow, (size_t)planned->alone_bytes); /* else there lives more now */
-    }
-    if (!is_right || dao_shadow_limit_set(shadow, (size_t)stats.limit_bytes) != DAO_OK) {
-        dao_shadow_destroy(shadow);
-        return;
-    }
+    dao_shadow_shrink(shadow, alone_bytes); /* what the gaps have brought goes again */
+    is_right = is_right && dao_shadow_limit_set(shadow, (size_t)stats.limit_bytes) == DAO_OK;
     dao_spin_lock(&planned->lock);
-    planned->shadow = shadow;
-    planned->shadow_serial++;
-    atomic_store_explicit(&planned->is_shadowed, true, memory_order_relaxed);
+    if (is_right && planned->change_count == change_count &&
+        atomic_load_explicit(&planned->lease_count, memory_order_relaxed) == 0) {
+        planned->shadow = shadow;
+        planned->shadow_serial++;
+        atomic_store_explicit(&planned->is_shadowed, true, memory_order_relaxed);
+        shadow = NULL;
+    }
     dao_spin_unlock(&planned->lock);
+    dao_shadow_destroy(shadow); /* NULL, unless something came between */
 }
 
 void dao_planned_shadow_fit(dao_planned_t *planned)
@@ -177,33 +185,32 @@ void dao_planned_shadow_fit(dao_planned_t *planned)
 
 dao_stand_in_t dao_planned_shadow_take(dao_planned_t *planned, const dao_block_request_t *request)
 {
-    dao_stand_in_t stand_in = {.address = dao_shadow_take(planned->shadow, request),
+    dao_stand_in_t stand_in = {.alone_bytes = dao_shadow_reserved(planned->shadow),
                                .serial = planned->shadow_serial};
-    if (stand_in.address == NULL) {
-        dao_planned_shadow_end(planned);
-    }
+    stand_in.address = dao_shadow_take(planned->shadow, request);
     return stand_in;
 }
 
-/* Tells whether something stands for a block in the shadow that there is now. */
+/* Tells whether something is of the shadow that there is now. */
 static bool is_of_shadow(const dao_planned_t *planned, const dao_stand_in_t *stand_in)
 {
-    return stand_in->address != NULL && planned->shadow != NULL && stand_in->serial == planned->shadow_serial;
+    return planned->shadow != NULL && stand_in->serial == planned->shadow_serial;
 }
 
 void dao_planned_shadow_bind(dao_planned_t *planned, const dao_stand_in_t *stand_in, void *address,
                              size_t size_bytes)
 {
     if (is_of_shadow(planned, stand_in) &&
-        !dao_shadow_bind(planned->shadow, stand_in->address, address, size_bytes)) {
+        (stand_in->address == NULL ||
+         !dao_shadow_bind(planned->shadow, stand_in->address, address, size_bytes))) {
         dao_planned_shadow_end(planned);
     }
 }
 
 void dao_planned_shadow_drop(dao_planned_t *planned, const dao_stand_in_t *stand_in)
 {
-    if (is_of_shadow(planned, stand_in)) {
-        dao_shadow_drop(planned->shadow, stand_in->address);
+    if (is_of_shadow(planned, stand_in) && stand_in->address != NULL) {
+        dao_shadow_drop(planned->shadow, stand_in->address, stand_in->alone_bytes);
     }
 }
 
@@ -232,6 +239,7 @@ dao_status_t dao_planned_shadow_alloc(dao_planned_t *planned, const dao_block_re
 void dao_planned_shadow_trim(dao_planned_t *planned, size_t keep_bytes)
 {
     dao_spin_lock(&planned->lock);
+    planned->change_count++;
     if (planned->shadow != NULL) {
         dao_shadow_trim(planned->shadow, keep_bytes);
     }
@@ -243,6 +251,7 @@ void dao_planned_shadow_limit(dao_planned_t *planned, size_t limit_bytes)
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
     dao_spin_lock(&planned->lock);
+    planned->change_count++;
     if (planned->shadow != NULL && dao_shadow_limit_set(planned->shadow, limit_bytes) != DAO_OK) {
         dao_planned_shadow_end(planned);
     }

@@ -180,18 +180,27 @@ static void give(dao_shadow_t *shadow, void *stand_in)
     (void)status;
 }
 
-void dao_shadow_drop(dao_shadow_t *shadow, void *stand_in)
+void dao_shadow_shrink(dao_shadow_t *shadow, uint64_t most_bytes)
+{
+    if (dao_shadow_reserved(shadow) > most_bytes) {
+        uint64_t used_bytes = shadow->place->ops->used_get(shadow->place);
+        dao_shadow_trim(shadow, (size_t)(most_bytes > used_bytes ? most_bytes - used_bytes : 0));
+    }
+}
+
+void dao_shadow_drop(dao_shadow_t *shadow, void *stand_in, uint64_t most_bytes)
 {
     DAO_ASSERT(shadow->unbound_count > 0);
     shadow->unbound_count--;
     give(shadow, stand_in);
+    dao_shadow_shrink(shadow, most_bytes);
 }
 
 bool dao_shadow_bind(dao_shadow_t *shadow, void *stand_in, void *address, size_t size_bytes)
 {
     dao_shadow_free(shadow, address);
     if (!dao_block_map_reserve(&shadow->blocks, 1)) {
-        dao_shadow_drop(shadow, stand_in);
+        dao_shadow_drop(shadow, stand_in, UINT64_MAX);
         return false;
     }
     dao_block_entry_t entry = {.address = address,

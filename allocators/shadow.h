@@ -30,10 +30,15 @@ void *dao_shadow_take(dao_shadow_t *shadow, const dao_block_request_t *request);
 
 /* Says where such a block came to be; one that was there before has gone unseen. False: as NULL of dao_shadow_take(). */
 bool dao_shadow_bind(dao_shadow_t *shadow, void *stand_in, void *address, size_t size_bytes);
-void dao_shadow_drop(dao_shadow_t *shadow, void *stand_in); /* it came to be nowhere */
+
+/* It came to be nowhere: what has been free since goes, as far as the shadow has more than `most_bytes`. */
+void dao_shadow_drop(dao_shadow_t *shadow, void *stand_in, uint64_t most_bytes);
 
 /* Frees the block at an address, if it is known. */
 void dao_shadow_free(dao_shadow_t *shadow, void *address);
+
+/* Gives back what is free, as far as the shadow has more than `most_bytes`. */
+void dao_shadow_shrink(dao_shadow_t *shadow, uint64_t most_bytes);
 
 /* As the members of dao_allocator_ops_t; DAO_ERR_LIMIT as there. */
 void dao_shadow_trim(dao_shadow_t *shadow, size_t keep_bytes);

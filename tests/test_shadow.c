@@ -124,8 +124,8 @@ static void what_came_to_be_nowhere_takes_nothing(void)
         void *stand_in = dao_shadow_take(shadow, &request);
         CU_ASSERT_PTR_NOT_NULL_FATAL(stand_in);
         CU_ASSERT_TRUE(dao_shadow_is_valid(shadow));
-        dao_shadow_drop(shadow, stand_in);
-        CU_ASSERT_EQUAL(dao_shadow_reserved(shadow), 3 * PAGE); /* the second had the pages of the first */
+        dao_shadow_drop(shadow, stand_in, i * PAGE);
+        CU_ASSERT_EQUAL(dao_shadow_reserved(shadow), i * PAGE);
     }
 }
 
