@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { BLOCK_COUNT = 20, FREE_STEP_COUNT = 60, TEXT_BYTES = 1 << 14 };
+enum { BLOCK_COUNT = 20, LARGE_COUNT = 6, FREE_STEP_COUNT = 60, TEXT_BYTES = 1 << 14 };
 
 static const dao_place_t places[] = {
     {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_DEVICE, 0}};
@@ -314,14 +314,31 @@ static void a_block_is_not_lost_by_requests_that_fail(void)
     end();
 }
 
+/* Frees every other block, which leaves holes, and takes blocks that fit into none of them. */
+static void take_between_holes(void *blocks[BLOCK_COUNT], void *large[LARGE_COUNT])
+{
+    take_all(blocks, MIB);
+    for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) {
+        must(dao_free(place, blocks[i]));
+        blocks[i] = NULL;
+    }
+    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+        large[i] = dao_alloc(place, MIB + MIB / 2);
+        CU_ASSERT_PTR_NOT_NULL(large[i]);
+    }
+}
+
+static void give_large(void *const large[LARGE_COUNT])
+{
+    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
+        must(dao_free(place, large[i]));
+    }
+}
+
 /* Holes that nothing fits into: a place in pages takes more than ever for no more that lives. */
 static void who_departs_loses_a_plan_that_costs_pages(void)
 {
-    enum {
-        DEVICE = 2,
-        LARGE_COUNT = 6,
-        PROOF_COUNT = 5
-    }; /* one that is learnt, and twice the two that change nothing */
+    enum { DEVICE = 2, PROOF_COUNT = 5 }; /* one step that is learnt, and twice the two that change nothing */
     for (int is_trusted = 0; is_trusted <= 1; is_trusted++) {
         void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
         begin_at(DEVICE,
@@ -330,21 +347,11 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
         whole_step();
         CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
         must(dao_iteration_begin(place));
-        take_all(blocks, MIB);
-        for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) {
-            must(dao_free(place, blocks[i]));
-            blocks[i] = NULL;
-        }
-        for (uint32_t i = 0; i < LARGE_COUNT; i++) {
-            large[i] = dao_alloc(place, MIB + MIB / 2);
-            CU_ASSERT_PTR_NOT_NULL(large[i]);
-        }
+        take_between_holes(blocks, large);
         must(dao_iteration_end(place));
         CU_ASSERT_EQUAL(serving_now().given_up_count, is_trusted ? 0 : 1);
         give_from(blocks, 0);
-        for (uint32_t i = 0; i < LARGE_COUNT; i++) {
-            must(dao_free(place, large[i]));
-        }
+        give_large(large);
         for (uint32_t step = 1; step <= PROOF_COUNT; step++) {
             whole_step();
             CU_ASSERT_TRUE(serving_now().latest.hit_count == 0 || is_trusted);
@@ -358,27 +365,17 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
 /* The same holes, in a step whose plan is new: what the place would have without it is known then, and that is as much. */
 static void a_plan_is_kept_where_the_place_would_grow_without_it(void)
 {
-    enum { DEVICE = 2, LARGE_COUNT = 6 };
+    enum { DEVICE = 2 };
     void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
     begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
     whole_step();
     must(dao_iteration_begin(place));
-    take_all(blocks, MIB);
-    for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) {
-        must(dao_free(place, blocks[i]));
-        blocks[i] = NULL;
-    }
-    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
-        large[i] = dao_alloc(place, MIB + MIB / 2);
-        CU_ASSERT_PTR_NOT_NULL(large[i]);
-    }
+    take_between_holes(blocks, large);
     must(dao_iteration_end(place));
     CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
     CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
     give_from(blocks, 0);
-    for (uint32_t i = 0; i < LARGE_COUNT; i++) {
-        must(dao_free(place, large[i]));
-    }
+    give_large(large);
     end();
 }
 
