@@ -109,7 +109,9 @@ static bool enter(void)
 {
     bool was_inside = is_inside;
     is_inside = true;
-    (void)pthread_once(&library_once, library_start);
+    if (is_on()) { /* a child that was forked starts nothing */
+        (void)pthread_once(&library_once, library_start);
+    }
     return was_inside;
 }
 
