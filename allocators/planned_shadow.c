@@ -1,11 +1,12 @@
 /* The shadow of a place that is served from plans: what it would have if its allocator placed all blocks, for as long as the
    program is not seen to keep to its plan.
 
-       the plan is new, or an iteration left it --> shadow --> an iteration kept to it, the plan is given up, a lease begins
+       the plan is new, or an iteration left it --> shadow --> an iteration kept to it, the plan is given up or reset, a lease begins,
                                                                no memory for the shadow, or the limit is in its way
 
-   It begins as an iteration does, with the blocks that live then, where they lie but for those of the arena, and with as many pages
-   as the place is known to have had without a plan. From then on it is told of every block of the place, also of those from outside of iterations.
+   It begins at a border, with the blocks that live then, where they lie but for those of the arena, and with as many pages as the
+   place is known to have had without a plan. From then on it is told of every block of the place, also of those from outside of
+   iterations. What changes the place while it is made, a limit, a trim or a lease, lets the next border try again.
 
    What holds between calls, under the lock:
 
