@@ -25,6 +25,8 @@ typedef struct dao_block_request {
        way of places. */
     bool takes_windows;
     uint64_t windows_from_bytes;
+    bool
+        takes_fewest_pages; /* lies where it takes the fewest free pages, in windows, too, whatever is in the way of it there */
 } dao_block_request_t;
 
 /* Tells whether a request may be given what others than its stream hold. */
@@ -71,9 +73,10 @@ typedef struct dao_window {
     uint32_t number;            /* the allocator's own */
     uint64_t waste_limit_bytes; /* the caller's to change; no limit at first: see alloc_at */
     uint64_t usual_bytes; /* the same: what the place may have without blocks of the window being to blame */
-    uint64_t page_bytes;  /* of the place */
-    char *first_address;  /* where its first blocks beside windows lie, behind each other */
-    dao_range_fit_t fit;  /* by which it chooses holes */
+    uint64_t used_limit_bytes; /* the same: what the pages in use may come to, see alloc_at */
+    uint64_t page_bytes;       /* of the place */
+    char *first_address;       /* where its first blocks beside windows lie, behind each other */
+    dao_range_fit_t fit;       /* by which it chooses holes */
 } dao_window_t;
 
 /* A part of a window that is free, with memory behind all of it. */
@@ -177,7 +180,8 @@ typedef struct dao_allocator_ops {
        else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
        waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away; where the place has more
        than usual_bytes, none; and only if the place does not grow beyond usual_bytes for it: else DAO_ERR_BUSY, without a message as well.
-       Such a block is freed like any other. */
+       So it is for a block that takes pages which nothing lives in, there or not, and the pages in use would come to more than
+       used_limit_bytes. Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);

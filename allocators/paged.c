@@ -22,7 +22,8 @@
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once
 
-   then an error with the figures. Where little may still be taken, as of the last change of pages or of the limit or the
+   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before all that to the place in any
+   arena or window where it takes the fewest pages which nothing lives in. Where little may still be taken, as of the last change of pages or of the limit or the
    last trim, memory is tight: requests without a stream then go by place_tightly(), which looks at more holes, so that small
    blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks, too.
 
@@ -81,6 +82,9 @@ static dao_status_t place(paged_t *paged, const dao_block_request_t *request, ui
                           dao_block_grant_t *out_grant)
 {
     placing_t placing = {.request = request, .block_bytes = block_bytes};
+    if (request->takes_fewest_pages) {
+        return dao_paged_alloc_slowly(paged, &placing, out_grant);
+    }
     arena_t *arena = enter(paged, request);
     dao_status_t status = dao_paged_place_in(arena, &placing, false);
     if (status == DAO_OK) {
@@ -295,6 +299,15 @@ static dao_status_t release_pages(paged_t *paged, uint32_t page_count)
     dao_status_t status = dao_pages_release(paged->pages, &ranges, page_count);
     dao_paged_note_pages(paged);
     return status;
+}
+
+uint64_t dao_paged_used_bytes(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    uint64_t used_bytes = dao_paged_used_count(paged) * paged->page_bytes;
+    dao_paged_unlock(paged);
+    return used_bytes;
 }
 
 static uint32_t free_pages(paged_t *paged)

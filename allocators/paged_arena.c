@@ -122,6 +122,12 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged)
     return ranges;
 }
 
+uint32_t dao_paged_used_count(paged_t *paged)
+{
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    return dao_pages_count(paged->pages) - dao_pages_free_count(paged->pages, &ranges);
+}
+
 /* Adds up what the arenas have counted. */
 void dao_paged_gather(paged_t *paged)
 {

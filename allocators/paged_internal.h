@@ -170,6 +170,9 @@ uint32_t dao_paged_growable(const paged_t *paged);
 /* Notes what has become of the pages: what the backend has given or got back, where they are, and whether memory is tight. */
 void dao_paged_note_pages(paged_t *paged);
 
+/* Gives the number of pages that blocks live in, streams hold, or leases keep. */
+uint32_t dao_paged_used_count(paged_t *paged);
+
 uint64_t dao_paged_largest_hole(const paged_t *paged); /* of those that threads share */
 
 /* Lets go of what streams held and have finished with; true if anything may be free now. */
@@ -205,6 +208,10 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
 /* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being the first, and
    brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
+
+/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
+uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
+                               uint64_t block_bytes);
 
 /* Tells whether the place would grow for a block that lacks so many pages, and have more than so many bytes then. */
 bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,

@@ -32,12 +32,11 @@ typedef struct search {
     uint64_t best_offset_bytes;
 } search_t;
 
-/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
-static uint64_t pages_taken(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
+                               uint64_t block_bytes)
 {
-    const arena_t *arena = search->arena;
     uint64_t first = offset_bytes >> arena->page_shift;
-    uint64_t last = (offset_bytes + search->placing->block_bytes - 1) >> arena->page_shift;
+    uint64_t last = (offset_bytes + block_bytes - 1) >> arena->page_shift;
     uint64_t hole_end_bytes = hole->offset_bytes + hole->size_bytes;
     bool shares_first = (first << arena->page_shift) < hole->offset_bytes ||
                         (first + 1) << arena->page_shift > hole_end_bytes;
@@ -54,12 +53,13 @@ static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, u
     uint64_t block_bytes = search->placing->block_bytes;
     if (search->aim == AIM_KEEPS_PAGES) {
         return dao_paged_is_mapped(arena, offset_bytes, block_bytes)
-                   ? pages_taken(search, hole, offset_bytes) * arena->tight_page_bytes + offset_bytes
+                   ? dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes) * arena->tight_page_bytes +
+                         offset_bytes
                    : UINT64_MAX;
     }
     uint64_t missing = dao_pages_missing(search->pages, arena->window, offset_bytes, block_bytes);
     bool lacks = search->aim == AIM_LACKS_LEAST || arena->role == ARENA_LEASED; /* whose free pages stay */
-    return (lacks ? missing : pages_taken(search, hole, offset_bytes)) << 32 | missing;
+    return (lacks ? missing : dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
 }
 
 /* Gives the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
@@ -299,6 +299,28 @@ static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t c
     return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
 }
 
+/* Where the usual way takes free pages, it is the place of all that takes the fewest, windows included. */
+static dao_status_t place_in_fewest(paged_t *paged, placing_t *placing, uint32_t count)
+{
+    uint32_t used_count = dao_paged_used_count(paged);
+    dao_status_t status = place_among(paged, placing, count, false);
+    uint32_t taken_count = status == DAO_OK ? dao_paged_used_count(paged) - used_count : UINT32_MAX;
+    if (taken_count == 0) {
+        return DAO_OK;
+    }
+    if (status == DAO_OK) {
+        dao_paged_take_back(placing->arena, &placing->grant);
+    }
+    search_t search = {.pages = paged->pages, .placing = placing};
+    search_free(paged, &search, count);
+    search_windows(paged, &search);
+    if (fewest_pages(&search) >= taken_count || take_best(&search, placing) != DAO_OK) {
+        return place_or_back(paged, placing, count);
+    }
+    status = dao_paged_back(paged, placing);
+    return status == DAO_OK ? status : place_or_back(paged, placing, count);
+}
+
 static bool is_shortage(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
@@ -308,7 +330,8 @@ static bool is_shortage(dao_status_t status)
 static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
 {
     uint32_t count = choice_count(paged, placing->request);
-    dao_status_t status = place_or_back(paged, placing, 1);
+    dao_status_t status = placing->request->takes_fewest_pages ? place_in_fewest(paged, placing, count)
+                                                               : place_or_back(paged, placing, 1);
     if (is_shortage(status) && count > 1) {
         status = place_or_back(paged, placing, count);
     }

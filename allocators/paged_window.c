@@ -6,8 +6,8 @@
 
    The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas.
 
-   Pages that are used in part cannot go anywhere. So a block may be refused the pages that it lacks (waste_limit_bytes), and
-   what is idle in such pages is shown to the window's owner (window_walk). */
+   Pages that are used in part cannot go anywhere. So a block may be refused the pages that it lacks (waste_limit_bytes), or all that
+   nothing lives in (used_limit_bytes), and what is idle in such pages is shown to the window's owner (window_walk). */
 #include "allocators/paged_internal.h"
 
 #include "base/error.h"
@@ -32,6 +32,7 @@ dao_status_t dao_paged_window_begin(dao_allocator_t *allocator, dao_window_t *ou
                                      .number = arena->window,
                                      .waste_limit_bytes = UINT64_MAX,
                                      .usual_bytes = UINT64_MAX,
+                                     .used_limit_bytes = UINT64_MAX,
                                      .page_bytes = paged->page_bytes,
                                      .first_address = paged->arenas[0]->segment.address,
                                      .fit = paged->fit};
@@ -78,7 +79,7 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
         return false;
     }
     dao_pages_ranges_t ranges = dao_paged_ranges(paged);
-    uint64_t page_count = dao_pages_count(paged->pages) - dao_pages_free_count(paged->pages, &ranges);
+    uint64_t page_count = dao_paged_used_count(paged);
     uint64_t used_bytes = 0;
     for (uint32_t i = 0; i < ranges.count; i++) {
         used_bytes += ranges.stays[i] ? dao_pages_mapped_count(paged->pages, i) * paged->page_bytes
@@ -86,6 +87,33 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
     }
     uint64_t waste_bytes = page_count * paged->page_bytes - used_bytes;
     return waste_bytes > limit_bytes && waste_bytes - limit_bytes > edge_bytes;
+}
+
+/* Tells whether a block, if its place is free, would take pages that nothing lives in, and more be in use then than the window's owner
+   allows. */
+static bool uses_more(paged_t *paged, const placing_t *placing, uint64_t offset_bytes,
+                      const dao_window_t *window)
+{
+    arena_t *arena = placing->arena;
+    dao_range_block_t hole;
+    if (window->used_limit_bytes == UINT64_MAX) {
+        return false;
+    }
+    dao_arena_lock(arena);
+    dao_status_t status = dao_range_query(arena->segment.range, offset_bytes, &hole);
+    dao_spin_unlock(&arena->lock);
+    if (status != DAO_OK || !hole.is_free ||
+        hole.offset_bytes + hole.size_bytes < offset_bytes + placing->block_bytes) {
+        return false;
+    }
+    uint64_t taken = dao_paged_pages_taken(arena, &hole, offset_bytes, placing->block_bytes);
+    if (taken == 0 || window->used_limit_bytes == 0) {
+        return taken > 0;
+    }
+    dao_paged_lock(paged);
+    uint64_t used_count = dao_paged_used_count(paged);
+    dao_paged_unlock(paged);
+    return (used_count + taken) * paged->page_bytes > window->used_limit_bytes;
 }
 
 /* Takes it and brings the pages that it lacks, with all locks held. */
@@ -103,6 +131,9 @@ static dao_status_t place_at(paged_t *paged, placing_t *placing, uint64_t offset
                              const dao_window_t *window, dao_block_grant_t *out_grant)
 {
     arena_t *arena = placing->arena;
+    if (uses_more(paged, placing, offset_bytes, window)) {
+        return DAO_ERR_BUSY;
+    }
     dao_arena_lock(arena);
     dao_status_t status = take(placing, offset_bytes);
     bool is_mapped = status == DAO_OK && dao_paged_is_mapped(arena, offset_bytes, placing->block_bytes);

@@ -315,12 +315,12 @@ static bool survey_hole(const dao_range_block_t *hole, void *user)
     uint64_t first = (hole->offset_bytes + page_bytes - 1) / page_bytes;
     uint64_t end = (hole->offset_bytes + hole->size_bytes) / page_bytes;
     end = end < survey->window->mapped_end ? end : survey->window->mapped_end;
-    for (uint64_t place = first; place < end; place++) {
-        uint64_t bit = UINT64_C(1) << place % WORD_BITS;
-        if ((survey->window->mapped[place / WORD_BITS] & bit) != 0) {
-            survey->window->surveyed[place / WORD_BITS] |= bit;
-            pages->free_count++;
-        }
+    for (uint64_t place = first; place < end; place = (place / WORD_BITS + 1) * WORD_BITS) {
+        uint64_t word = place / WORD_BITS;
+        uint64_t found = survey->window->mapped[word] & UINT64_MAX << place % WORD_BITS;
+        found &= word == end / WORD_BITS ? (UINT64_C(1) << end % WORD_BITS) - 1 : UINT64_MAX;
+        survey->window->surveyed[word] |= found;
+        pages->free_count += (uint32_t)__builtin_popcountll(found);
     }
     return true;
 }

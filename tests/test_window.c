@@ -2,6 +2,7 @@
    idle in pages that are used in part is shown and can be had. */
 #include "allocators/buddy.h"
 #include "allocators/caching.h"
+#include "allocators/paged.h"
 #include "tests/support/heap_backend.h"
 #include "tests/support/suite.h"
 #include "tests/support/told_streams.h"
@@ -281,6 +282,128 @@ static void no_place_in_it_makes_the_whole_larger_than_usual(void)
     give(4 * PAGE);
 }
 
+/* The window has used_limit_bytes for as long as it is asked, free pages being there or not. */
+static dao_status_t take_within(uint64_t offset_bytes, size_t size_bytes, uint64_t used_limit_bytes)
+{
+    window.used_limit_bytes = used_limit_bytes;
+    dao_status_t status = take(offset_bytes, size_bytes, UINT64_MAX);
+    window.used_limit_bytes = UINT64_MAX;
+    return status;
+}
+
+static void free_pages_are_taken_up_to_what_may_be_in_use(void)
+{
+    CU_ASSERT_EQUAL(take_within(0, PAGE / 2, PAGE - 1), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(take_within(0, PAGE / 2, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(take_within(PAGE / 2, PAGE / 4, 0), DAO_OK); /* takes none */
+    CU_ASSERT_EQUAL(take_within(PAGE / 2, PAGE / 4, 0), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(take_within(3 * PAGE / 4, PAGE, 2 * PAGE - 1), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(take_within(3 * PAGE / 4, PAGE, 2 * PAGE), DAO_OK);
+    give(3 * PAGE / 4);
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_EQUAL(take_within(PAGE, PAGE, PAGE), DAO_ERR_BUSY); /* its page is there, and free */
+    CU_ASSERT_EQUAL(take_within(PAGE, PAGE, 2 * PAGE), DAO_OK);
+    give(PAGE);
+    give(PAGE / 2);
+    give(0);
+}
+
+/* Takes a block where it takes the fewest free pages; tells whether that is in the window. */
+static bool lies_with_fewest_pages_in_window(size_t size_bytes, void **out_address)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes, .takes_fewest_pages = true};
+    dao_block_grant_t grant = {0};
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    *out_address = grant.address;
+    return (uintptr_t)grant.address - (uintptr_t)window.address < window.size_bytes;
+}
+
+static void the_fewest_free_pages_may_be_in_it(void)
+{
+    dao_block_request_t request = {.size_bytes = 2 * PAGE};
+    dao_block_grant_t grant;
+    void *small, *large;
+    CU_ASSERT_EQUAL_FATAL(allocator->ops->alloc(allocator, &request, &grant), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, grant.address, NULL),
+                    DAO_OK); /* two free pages are there */
+    CU_ASSERT_EQUAL(take(5 * PAGE, PAGE / 4, UINT64_MAX), DAO_OK);
+    CU_ASSERT_TRUE(lies_with_fewest_pages_in_window(PAGE / 4, &small)); /* takes none */
+    CU_ASSERT_EQUAL(dao_paged_used_bytes(allocator), PAGE);
+    CU_ASSERT_TRUE(lies_with_fewest_pages_in_window(PAGE + PAGE / 4, &large)); /* takes one, elsewhere two */
+    CU_ASSERT_EQUAL(dao_paged_used_bytes(allocator), 2 * PAGE);
+    CU_ASSERT_EQUAL(reserved_now(), 2 * PAGE);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, small, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, large, NULL), DAO_OK);
+    give(5 * PAGE);
+    CU_ASSERT_FALSE(lies_with_fewest_pages_in_window(PAGE / 4, &small)); /* takes one anywhere */
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, small, NULL), DAO_OK);
+}
+
+/* ---- pages in use ---- */
+
+#define BLOCK_COUNT_MAX 48u
+
+/* The slow way: marks the pages of every block that lives. */
+static uint64_t used_by_hand(void *const *blocks, const size_t *sizes_bytes, uint32_t count)
+{
+    uint64_t used_bytes = 0;
+    uintptr_t pages[BLOCK_COUNT_MAX * 8];
+    uint32_t page_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uintptr_t last = ((uintptr_t)blocks[i] + sizes_bytes[i] - 1) / PAGE;
+        for (uintptr_t page = (uintptr_t)blocks[i] / PAGE; page <= last; page++) {
+            uint32_t place = 0;
+            while (place < page_count && pages[place] != page) {
+                place++;
+            }
+            if (place == page_count) {
+                pages[page_count++] = page;
+                used_bytes += PAGE;
+            }
+        }
+    }
+    return used_bytes;
+}
+
+static void pages_in_use_are_those_that_blocks_lie_in(void)
+{
+    uint64_t random = dao_test_seed("pages in use", 11);
+    void *blocks[BLOCK_COUNT_MAX];
+    size_t sizes_bytes[BLOCK_COUNT_MAX];
+    uint32_t count = 0;
+    for (uint32_t round = 0; round < 4000; round++) {
+        if (count < BLOCK_COUNT_MAX && dao_test_random(&random) % 2 == 0) {
+            size_t size_bytes =
+                DAO_RANGE_GRANULE * (1 + (size_t)(dao_test_random(&random) % (2 * PAGE / DAO_RANGE_GRANULE)));
+            dao_block_request_t request = {.size_bytes = size_bytes,
+                                           .takes_fewest_pages = dao_test_random(&random) % 2 == 0};
+            dao_block_grant_t grant;
+            uint64_t offset_bytes =
+                dao_test_random(&random) % (120 * PAGE / DAO_RANGE_GRANULE) * DAO_RANGE_GRANULE;
+            dao_status_t status =
+                dao_test_random(&random) % 2 == 0
+                    ? allocator->ops->alloc(allocator, &request, &grant)
+                    : allocator->ops->alloc_at(allocator, &window, window.address + offset_bytes, &request,
+                                               &grant);
+            if (status == DAO_OK) {
+                blocks[count] = grant.address;
+                sizes_bytes[count++] = size_bytes;
+            }
+        } else if (count > 0) {
+            uint32_t place = (uint32_t)(dao_test_random(&random) % count--);
+            CU_ASSERT_EQUAL(allocator->ops->free(allocator, blocks[place], NULL), DAO_OK);
+            blocks[place] = blocks[count];
+            sizes_bytes[place] = sizes_bytes[count];
+        }
+        CU_ASSERT_EQUAL_FATAL(dao_paged_used_bytes(allocator), used_by_hand(blocks, sizes_bytes, count));
+    }
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    while (count > 0) {
+        CU_ASSERT_EQUAL(allocator->ops->free(allocator, blocks[--count], NULL), DAO_OK);
+    }
+}
+
 static CU_TestInfo tests[] = {
     {"a block lies where it is asked for", a_block_lies_where_it_is_asked_for},
     {"memory is brought without a block", memory_is_brought_without_a_block},
@@ -293,6 +416,9 @@ static CU_TestInfo tests[] = {
     {"idle parts are taken before the place has more than usual",
      idle_parts_are_taken_before_the_place_has_more_than_usual},
     {"no place in it makes the whole larger than usual", no_place_in_it_makes_the_whole_larger_than_usual},
+    {"free pages are taken up to what may be in use", free_pages_are_taken_up_to_what_may_be_in_use},
+    {"the fewest free pages may be in it", the_fewest_free_pages_may_be_in_it},
+    {"pages in use are those that blocks lie in", pages_in_use_are_those_that_blocks_lie_in},
     {"a taken place is told as taken where frees wait", a_taken_place_is_told_as_taken_where_frees_wait},
     CU_TEST_INFO_NULL,
 };
