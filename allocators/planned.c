@@ -16,7 +16,8 @@
    Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from what is free there; as
    much more as the place surely had without a plan; from any hole of the arena; and what is left is a segment for the block
    alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit does: then the arena is
-   a segment like any other, until the next iteration begins.
+   a segment like any other, until the next iteration begins; and of a window, for as long as there is a shadow, what is free goes to
+   all requests, each of which lies where it takes the fewest pages that nothing lives in.
 
    So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie,
    so that their frees end their lifetimes.
@@ -43,6 +44,12 @@
    find their place taken. */
 #define STRAY_PART       50u
 #define STRAY_FREE_COUNT 1024u
+
+/* The same where the arena is a window and it is known what the place would have without a plan: one request in STRAY_PAGES over the
+   pages that this is, WINDOW_STRAY_FREE_COUNT requests counted in. What strays keeps pages, whatever it is a part of, and places of few
+   pages feel each: where 1 in 20 strayed in 60 pages, hits made it a twentieth larger than good fit. */
+#define STRAY_PAGES             3000u
+#define WINDOW_STRAY_FREE_COUNT 256u
 
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
 #define BESIDE_PART 1024u
@@ -274,14 +281,21 @@ static bool is_guest(const dao_planned_t *planned, const ask_t *ask)
 }
 
 /* Counts a request that is in no plan or found its place taken. An iteration that keeps so little to its plan has places no more:
-   each would be in the way of others, and waste a block. */
+   each would be in the way of others, and waste a block, or pages. */
 static void stray_note(dao_planned_t *planned, ask_t *ask)
 {
-    uint64_t request_count = planned->counts.request_count + STRAY_FREE_COUNT;
+    uint64_t request_count = planned->counts.request_count;
+    uint64_t most_count = UINT64_MAX;
+    if (planned->arena.segment.range != NULL) {
+        most_count = (request_count + STRAY_FREE_COUNT) / STRAY_PART;
+    } else if (planned->shadow != NULL) {
+        uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
+        page_count = dao_larger(page_count, DAO_WINDOW_SMALL_PAGES);
+        most_count = (request_count + WINDOW_STRAY_FREE_COUNT) * page_count / STRAY_PAGES;
+    }
     ask->is_stray = true;
     planned->stray_count++;
-    planned->is_astray |=
-        planned->arena.segment.range != NULL && planned->stray_count > request_count / STRAY_PART;
+    planned->is_astray |= planned->stray_count > most_count;
 }
 
 /* Tells whether an arena, which may be smaller than the plan, reaches over an entry. */
@@ -483,6 +497,7 @@ static dao_status_t take_beside(dao_planned_t *planned, ask_t *ask, dao_block_gr
         dao_block_request_t request = *ask->request;
         request.takes_windows = ask->is_passing || ask->usual_bytes > 0;
         request.windows_from_bytes = ask->usual_bytes;
+        request.takes_fewest_pages = ask->is_astray && !ask->is_beside_block;
         status = planned->inner->ops->alloc(planned->inner, &request, out_grant);
         if (status != DAO_OK && take_rest(planned, ask, out_grant) == DAO_OK) {
             atomic_fetch_add(&planned->base.ledger->cured_count, 1);

@@ -40,6 +40,13 @@
    plan is given up that the program has left. */
 #define USUAL_PART 64u
 
+/* Where it is known what the place would have without plans, and a program strays, a hit may take free pages only as long as no more are
+   in use then than without plans, and USUAL_PART of the place. Where without plans some would be free, as before and behind the
+   peak, this part of these may be in use as well. It strays if more than FEW_STRAY_COUNT requests of this iteration do,
+   or the one before has not kept to its plan. */
+#define FREE_PART       10u
+#define FEW_STRAY_COUNT 3u
+
 /* Where it is known, such a plan is given up once the place has this part more. */
 #define COSTS_PART 24u
 
@@ -471,16 +478,44 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     return costs;
 }
 
+/* Gives how many bytes of pages may be in use for a hit that takes free ones, where there is a shadow. */
+static uint64_t used_limit(const dao_planned_t *planned)
+{
+    uint64_t usual = usual_bytes(planned, false);
+    if (planned->stray_count <= FEW_STRAY_COUNT && !planned->has_strayed) {
+        return usual;
+    }
+    uint64_t alone_bytes = dao_shadow_reserved(planned->shadow);
+    uint64_t used_bytes = dao_shadow_used(planned->shadow);
+    return used_bytes + dao_larger(usual - alone_bytes, (alone_bytes - used_bytes) / FREE_PART);
+}
+
+/* Asks for a place in the window; where there is a shadow, first for one that takes no free page, as its answer takes time. */
+static dao_status_t ask_window(dao_planned_t *planned, uint64_t offset_bytes,
+                               const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_window_t *window = &planned->arena.window;
+    dao_allocator_t *inner = planned->inner;
+    char *address = planned->arena.segment.address + offset_bytes;
+    bool is_known = planned->shadow != NULL;
+    window->waste_limit_bytes = is_known ? UINT64_MAX : waste_limit(planned);
+    window->usual_bytes = dao_planned_window_usual(planned);
+    window->used_limit_bytes = is_known ? 0 : UINT64_MAX;
+    dao_status_t status = inner->ops->alloc_at(inner, window, address, request, out_grant);
+    if (status == DAO_ERR_BUSY && is_known) {
+        window->used_limit_bytes = used_limit(planned);
+        status = inner->ops->alloc_at(inner, window, address, request, out_grant);
+    }
+    return status;
+}
+
 /* Takes a place in the window, if it is free and need not bring memory that others could have. */
 static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes,
                                    const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {
     dao_arena_t *arena = &planned->arena;
     dao_planned_refusals_t *refusals = &planned->refusals;
-    arena->window.waste_limit_bytes = waste_limit(planned);
-    arena->window.usual_bytes = dao_planned_window_usual(planned);
-    dao_status_t status = planned->inner->ops->alloc_at(
-        planned->inner, &arena->window, arena->segment.address + offset_bytes, request, out_grant);
+    dao_status_t status = ask_window(planned, offset_bytes, request, out_grant);
     if (status != DAO_ERR_BUSY) {
         return status;
     }

@@ -639,6 +639,7 @@ static bool judge(dao_planned_t *planned)
     }
     uint64_t other_count = counts->request_count - counts->hit_count;
     planned->is_unsure = other_count > counts->request_count / GOOD_PART_REQUESTS;
+    planned->has_strayed = is_served && planned->is_unsure;
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
     if (course->leaving_until > 0 || course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {

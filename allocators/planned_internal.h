@@ -125,7 +125,8 @@ typedef struct dao_planned {
     dao_learning_t *learning; /* or NULL */
     dao_script_t *learnt;     /* owned: what was learnt and does not serve yet; or NULL */
     dao_course_t course;
-    bool is_unsure; /* the program has not kept to its plan in the latest iteration, or the plan is new */
+    bool is_unsure;   /* the program has not kept to its plan in the latest iteration, or the plan is new */
+    bool has_strayed; /* it has not, and there was a plan */
     uint64_t fault_count; /* of the process as the iteration began */
     uint64_t arena_retry; /* no arena is asked for before this iteration */
     uint64_t arena_gap;

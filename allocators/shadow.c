@@ -240,6 +240,11 @@ uint64_t dao_shadow_reserved(const dao_shadow_t *shadow)
     return shadow->device.page_count * shadow->page_bytes;
 }
 
+uint64_t dao_shadow_used(const dao_shadow_t *shadow)
+{
+    return dao_paged_used_bytes(shadow->place);
+}
+
 bool dao_shadow_is_valid(dao_shadow_t *shadow)
 {
     dao_stats_t stats;

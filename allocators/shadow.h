@@ -47,6 +47,9 @@ dao_status_t dao_shadow_limit_set(dao_shadow_t *shadow, size_t limit_bytes);
 /* Gives what the place would have now. O(1). */
 uint64_t dao_shadow_reserved(const dao_shadow_t *shadow);
 
+/* Gives the bytes of its pages that something lives in. The cost of dao_paged_used_bytes(). */
+uint64_t dao_shadow_used(const dao_shadow_t *shadow);
+
 bool dao_shadow_is_valid(dao_shadow_t *shadow);
 
 #endif
