@@ -40,17 +40,6 @@
    DAO_PLANNED_GROWTH_PART where they are larger than what asks. */
 #define ALLOWANCE_PART 32u
 
-/* A program is astray in an iteration once more than this part of its requests, STRAY_FREE_COUNT counted in, are in no plan or
-   find their place taken. */
-#define STRAY_PART       50u
-#define STRAY_FREE_COUNT 1024u
-
-/* The same where the arena is a window and it is known what the place would have without a plan: one request in STRAY_PAGES over the
-   pages that this is, WINDOW_STRAY_FREE_COUNT requests counted in. What strays keeps pages, whatever it is a part of, and places of few
-   pages feel each: where 1 in 20 strayed in 60 pages, hits made it a twentieth larger than good fit. */
-#define STRAY_PAGES             3000u
-#define WINDOW_STRAY_FREE_COUNT 256u
-
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
 #define BESIDE_PART 1024u
 
@@ -280,22 +269,12 @@ static bool is_guest(const dao_planned_t *planned, const ask_t *ask)
     return !planned->is_draining || (ask->entry != NULL && !is_lasting(planned, ask->entry));
 }
 
-/* Counts a request that is in no plan or found its place taken. An iteration that keeps so little to its plan has places no more:
-   each would be in the way of others, and waste a block, or pages. */
+/* Counts a request that is in no plan or found its place taken. */
 static void stray_note(dao_planned_t *planned, ask_t *ask)
 {
-    uint64_t request_count = planned->counts.request_count;
-    uint64_t most_count = UINT64_MAX;
-    if (planned->arena.segment.range != NULL) {
-        most_count = (request_count + STRAY_FREE_COUNT) / STRAY_PART;
-    } else if (planned->shadow != NULL) {
-        uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
-        page_count = dao_larger(page_count, DAO_WINDOW_SMALL_PAGES);
-        most_count = (request_count + WINDOW_STRAY_FREE_COUNT) * page_count / STRAY_PAGES;
-    }
     ask->is_stray = true;
     planned->stray_count++;
-    planned->is_astray |= planned->stray_count > most_count;
+    dao_planned_strays_judge(planned, false);
 }
 
 /* Tells whether an arena, which may be smaller than the plan, reaches over an entry. */

@@ -47,6 +47,18 @@
 #define FREE_PART       10u
 #define FEW_STRAY_COUNT 3u
 
+/* An iteration is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in. */
+#define STRAY_PART       50u
+#define STRAY_FREE_COUNT 1024u
+
+/* The same where the arena is a window and it is known what the place would have without a plan: one request in STRAY_PAGES over the
+   pages that this is; or in REFUSED_STRAY_PAGES, where a hit was refused its free pages. WINDOW_STRAY_FREE_COUNT requests are counted
+   in. What strays keeps pages, whatever it is a part of, and a place of few pages feels each: where 1 in 20 strayed in 60 pages,
+   hits made it a twentieth larger than good fit. */
+#define STRAY_PAGES             1000u
+#define REFUSED_STRAY_PAGES     3000u
+#define WINDOW_STRAY_FREE_COUNT 256u
+
 /* Where it is known, such a plan is given up once the place has this part more. */
 #define COSTS_PART 24u
 
@@ -478,6 +490,21 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     return costs;
 }
 
+void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
+{
+    uint64_t request_count = planned->counts.request_count;
+    uint64_t most_count = UINT64_MAX;
+    if (planned->arena.segment.range != NULL) {
+        most_count = (request_count + STRAY_FREE_COUNT) / STRAY_PART;
+    } else if (planned->shadow != NULL) {
+        uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
+        page_count = dao_larger(page_count, DAO_WINDOW_SMALL_PAGES);
+        most_count = (request_count + WINDOW_STRAY_FREE_COUNT) * page_count /
+                     (is_refused ? REFUSED_STRAY_PAGES : STRAY_PAGES);
+    }
+    planned->is_astray |= planned->stray_count > most_count;
+}
+
 /* Gives how many bytes of pages may be in use for a hit that takes free ones, where there is a shadow. */
 static uint64_t used_limit(const dao_planned_t *planned)
 {
@@ -519,6 +546,7 @@ static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes
     if (status != DAO_ERR_BUSY) {
         return status;
     }
+    dao_planned_strays_judge(planned, true);
     refusals->count++;
     if (arena->window.waste_limit_bytes > 0) { /* it was looked at, which takes time */
         refusals->gap = refusals->gap == 0                ? 1

@@ -221,6 +221,11 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
 
+/* Looks at how many requests of the iteration have strayed: in no plan, or their place was taken; behind a hit that was refused its
+   free pages, more closely. An iteration that keeps so little to its plan is astray: it has places no more, as each would be in the
+   way of others, and waste a block, or pages. The lock is held. */
+void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused);
+
 /* Gives what a place whose arena is a window may have, for a request of an iteration, before it has clearly more than it would have
    without a plan; UINT64_MAX where the arena is none, or for bins, which are known to take more. The lock is held. */
 uint64_t dao_planned_window_usual(const dao_planned_t *planned);
