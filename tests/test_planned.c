@@ -322,50 +322,53 @@ static void a_step_that_deviates_grows_the_place_by_little(void)
     step_end();
 }
 
-/* It is the first one that is served, so that it is known what the place would have without a plan. */
-static void a_step_that_strays_from_a_new_plan_has_no_hits_any_more(void)
+/* The blocks of a step, behind some that are in no plan. */
+static void run_step_behind_strays(void)
 {
-    enum { STRAY_COUNT = 64, STRAY_BYTES = 8000, FORGOTTEN_COUNT = 16 };
+    enum { STRAY_COUNT = 64, STRAY_BYTES = 8000 };
     void *strays[STRAY_COUNT];
-    whole_step(false);
-    step_begin();
-    CU_ASSERT_PTR_NOT_NULL(dao_planned_of(allocator)->shadow);
-    for (uint32_t i = 0; i < STRAY_COUNT; i++) { /* nothing of these is in the plan */
+    for (uint32_t i = 0; i < STRAY_COUNT; i++) {
         strays[i] = take(STRAY_BYTES + i);
     }
     run_step(false);
     for (uint32_t i = 0; i < STRAY_COUNT; i++) {
         give(strays[i]);
     }
-    step_end();
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
+}
+
+/* Steps until it is forgotten that one went astray. */
+static void step_often(void)
+{
+    enum { FORGOTTEN_COUNT = 16 };
     for (uint32_t i = 0; i < FORGOTTEN_COUNT; i++) {
         whole_step(false);
     }
+}
+
+/* It is the first one that is served, so that it is known what the place would have without a plan. */
+static void a_step_that_strays_from_a_new_plan_has_no_hits_any_more(void)
+{
+    whole_step(false);
+    step_begin();
+    CU_ASSERT_PTR_NOT_NULL(dao_planned_of(allocator)->shadow);
+    run_step_behind_strays();
+    step_end();
+    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
+    step_often();
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 static void a_step_that_went_astray_is_forgotten(void)
 {
-    enum { STRAY_COUNT = 64, STRAY_BYTES = 8000, FORGOTTEN_COUNT = 16 };
-    void *strays[STRAY_COUNT];
     whole_step(false);
     step_begin();
-    for (uint32_t i = 0; i < STRAY_COUNT; i++) { /* nothing of these is in the plan */
-        strays[i] = take(STRAY_BYTES + i);
-    }
-    run_step(false);
-    for (uint32_t i = 0; i < STRAY_COUNT; i++) {
-        give(strays[i]);
-    }
+    run_step_behind_strays();
     step_end();
     if (page_bytes == 0) {
         CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
         CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
     }
-    for (uint32_t i = 0; i < FORGOTTEN_COUNT; i++) {
-        whole_step(false);
-    }
+    step_often();
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
