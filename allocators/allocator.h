@@ -25,8 +25,8 @@ typedef struct dao_block_request {
        way of places. */
     bool takes_windows;
     uint64_t windows_from_bytes;
-    bool
-        takes_fewest_pages; /* lies where it takes the fewest free pages, in windows, too, whatever is in the way of it there */
+    /* It lies where it takes the fewest free pages, in windows, too, whatever is planned there. */
+    bool takes_fewest_pages;
 } dao_block_request_t;
 
 /* Tells whether a request may be given what others than its stream hold. */

@@ -22,10 +22,11 @@
        parts that different streams hold side by side, joined (requests of a stream)
        what streams hold, waited for on the host, once
 
-   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before all that to the place in any
-   arena or window where it takes the fewest pages which nothing lives in. Where little may still be taken, as of the last change of pages or of the limit or the
-   last trim, memory is tight: requests without a stream then go by place_tightly(), which looks at more holes, so that small
-   blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks, too.
+   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before all that to the
+   place in any arena or window where it takes the fewest pages which nothing lives in. Where little may still be taken, as of
+   the last change of pages or of the limit or the last trim, memory is tight: requests without a stream then go by
+   place_tightly(), which looks at more holes, so that small blocks keep out of pages that are free as a whole. Whatever is asked
+   of all arenas takes the world's locks, too.
 
    What holds between calls, with the world's locks:
 

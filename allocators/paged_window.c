@@ -103,6 +103,7 @@ static bool uses_more(paged_t *paged, const placing_t *placing, uint64_t offset_
     dao_status_t status = dao_range_query(arena->segment.range, offset_bytes, &hole);
     dao_spin_unlock(&arena->lock);
     if (status != DAO_OK || !hole.is_free ||
+        !dao_hold_is_empty(&hole.hold) || /* which keeps its pages in use */
         hole.offset_bytes + hole.size_bytes < offset_bytes + placing->block_bytes) {
         return false;
     }

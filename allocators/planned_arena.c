@@ -40,12 +40,8 @@
    plan is given up that the program has left. */
 #define USUAL_PART 64u
 
-/* Where it is known what the place would have without plans, and a program strays, a hit may take free pages only as long as no more are
-   in use then than without plans, and USUAL_PART of the place. Where without plans some would be free, as before and behind the
-   peak, this part of these may be in use as well. It strays if more than FEW_STRAY_COUNT requests of this iteration do,
-   or the one before has not kept to its plan. */
-#define FREE_PART       10u
-#define FEW_STRAY_COUNT 3u
+/* Where it is known, such a plan is given up once the place has this part more. */
+#define COSTS_PART 24u
 
 /* An iteration is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in. */
 #define STRAY_PART       50u
@@ -59,8 +55,13 @@
 #define REFUSED_STRAY_PAGES     3000u
 #define WINDOW_STRAY_FREE_COUNT 256u
 
-/* Where it is known, such a plan is given up once the place has this part more. */
-#define COSTS_PART 24u
+/* Such an arena has no limit but that of the place before more than one request in CLOSE_STRAY_PAGES over its pages, FEW_STRAY_COUNT at
+   least, has strayed or was no hit in the iteration before. Then a hit may take free pages only as long as no more are in use
+   than without plans, and USUAL_PART of the place. Where without plans some would be free, as before and behind the peak, FREE_PART of
+   these may be in use as well. */
+#define CLOSE_STRAY_PAGES 10000u
+#define FEW_STRAY_COUNT   3u
+#define FREE_PART         10u
 
 /* An iteration keeps to its plan while at most this part of its requests were no hits. */
 #define KEEPING_PART 200u
@@ -490,6 +491,13 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     return costs;
 }
 
+/* Gives how many of so many requests may stray where there is a shadow: one in `stray_pages` over its pages. */
+static uint64_t stray_limit(const dao_planned_t *planned, uint64_t request_count, uint64_t stray_pages)
+{
+    uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
+    return request_count * dao_larger(page_count, DAO_WINDOW_SMALL_PAGES) / stray_pages;
+}
+
 void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
 {
     uint64_t request_count = planned->counts.request_count;
@@ -497,19 +505,27 @@ void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
     if (planned->arena.segment.range != NULL) {
         most_count = (request_count + STRAY_FREE_COUNT) / STRAY_PART;
     } else if (planned->shadow != NULL) {
-        uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
-        page_count = dao_larger(page_count, DAO_WINDOW_SMALL_PAGES);
-        most_count = (request_count + WINDOW_STRAY_FREE_COUNT) * page_count /
-                     (is_refused ? REFUSED_STRAY_PAGES : STRAY_PAGES);
+        most_count = stray_limit(planned, request_count + WINDOW_STRAY_FREE_COUNT,
+                                 is_refused ? REFUSED_STRAY_PAGES : STRAY_PAGES);
     }
     planned->is_astray |= planned->stray_count > most_count;
+}
+
+/* Tells whether hardly a request has strayed, or was no hit in the iteration before. */
+static bool keeps_close(const dao_planned_t *planned)
+{
+    uint64_t request_count = planned->counts.request_count + WINDOW_STRAY_FREE_COUNT;
+    uint64_t now_count = stray_limit(planned, request_count, CLOSE_STRAY_PAGES);
+    uint64_t before_count = stray_limit(planned, planned->served.script->count, CLOSE_STRAY_PAGES);
+    return planned->stray_count <= dao_larger(now_count, FEW_STRAY_COUNT) &&
+           planned->others_before <= dao_larger(before_count, FEW_STRAY_COUNT);
 }
 
 /* Gives how many bytes of pages may be in use for a hit that takes free ones, where there is a shadow. */
 static uint64_t used_limit(const dao_planned_t *planned)
 {
     uint64_t usual = usual_bytes(planned, false);
-    if (planned->stray_count <= FEW_STRAY_COUNT && !planned->has_strayed) {
+    if (keeps_close(planned)) {
         return usual;
     }
     uint64_t alone_bytes = dao_shadow_reserved(planned->shadow);
@@ -536,23 +552,28 @@ static dao_status_t ask_window(dao_planned_t *planned, uint64_t offset_bytes,
     return status;
 }
 
-/* Takes a place in the window, if it is free and need not bring memory that others could have. */
-static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes,
-                                   const dao_block_request_t *request, dao_block_grant_t *out_grant)
+/* Lets the next requests go without asking, where there is no shadow. */
+static void refusal_note(dao_planned_t *planned)
 {
-    dao_arena_t *arena = &planned->arena;
     dao_planned_refusals_t *refusals = &planned->refusals;
-    dao_status_t status = ask_window(planned, offset_bytes, request, out_grant);
-    if (status != DAO_ERR_BUSY) {
-        return status;
-    }
-    dao_planned_strays_judge(planned, true);
     refusals->count++;
-    if (arena->window.waste_limit_bytes > 0) { /* it was looked at, which takes time */
+    if (planned->arena.window.waste_limit_bytes > 0) { /* it was looked at, which takes time */
         refusals->gap = refusals->gap == 0                ? 1
                         : refusals->gap < REFUSAL_GAP_MAX ? 2 * refusals->gap
                                                           : REFUSAL_GAP_MAX;
         refusals->left = refusals->gap;
+    }
+}
+
+/* Takes a place in the window, if it is free and need not bring memory that others could have. */
+static dao_status_t take_in_window(dao_planned_t *planned, uint64_t offset_bytes,
+                                   const dao_block_request_t *request, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = ask_window(planned, offset_bytes, request, out_grant);
+    if (status == DAO_ERR_BUSY && planned->shadow != NULL) {
+        dao_planned_strays_judge(planned, true);
+    } else if (status == DAO_ERR_BUSY) {
+        refusal_note(planned);
     }
     return status;
 }

@@ -527,6 +527,7 @@ static void iteration_open(dao_planned_t *planned)
     dao_follow_restart(&planned->served.follow);
     lanes_free_locked(planned);
     planned->now = 0;
+    planned->others_before = planned->counts.missed_count + planned->counts.unplanned_count;
     planned->stray_count = 0;
     planned->is_astray = false;
     planned->has_grown = false;
@@ -639,7 +640,6 @@ static bool judge(dao_planned_t *planned)
     }
     uint64_t other_count = counts->request_count - counts->hit_count;
     planned->is_unsure = other_count > counts->request_count / GOOD_PART_REQUESTS;
-    planned->has_strayed = is_served && planned->is_unsure;
     bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
     if (course->leaving_until > 0 || course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {

@@ -125,8 +125,7 @@ typedef struct dao_planned {
     dao_learning_t *learning; /* or NULL */
     dao_script_t *learnt;     /* owned: what was learnt and does not serve yet; or NULL */
     dao_course_t course;
-    bool is_unsure;   /* the program has not kept to its plan in the latest iteration, or the plan is new */
-    bool has_strayed; /* it has not, and there was a plan */
+    bool is_unsure; /* the program has not kept to its plan in the latest iteration, or the plan is new */
     uint64_t fault_count; /* of the process as the iteration began */
     uint64_t arena_retry; /* no arena is asked for before this iteration */
     uint64_t arena_gap;
@@ -141,8 +140,9 @@ typedef struct dao_planned {
     uint32_t serial;               /* of the latest one: its number */
     dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
     uint32_t now;                  /* where in the script the program is */
+    uint64_t others_before;        /* of the iteration before: no hits, while a plan served */
     uint64_t stray_count; /* of this iteration: in no plan, or found their place taken; 0 where bins serve */
-    bool is_astray;       /* they were too many for places by the plan: planned.c */
+    bool is_astray;       /* they were too many for places by the plan: planned_arena.c */
     bool has_grown;       /* in this iteration, for a block beside an arena that is a block */
     bool is_draining;     /* the arena is to be empty at the next border */
     uint64_t lane_threads[DAO_LIFETIME_LANE_COUNT]; /* their numbers; 0: nobody has that lane */
