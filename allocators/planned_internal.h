@@ -201,8 +201,8 @@ DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64
    new one would be hardly larger. The border is held, the lock is not. */
 bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes);
 
-/* Tells whether the place would have hardly more than it surely had without a plan even if the largest buffer of a plan lay beside
-   an arena of so many bytes. The border is held, the lock is not. */
+/* Tells whether the place would have hardly more than it surely had without a plan even if some buffers as large as the largest of a
+   plan lay beside an arena of so many bytes. The border is held, the lock is not. */
 bool dao_planned_arena_is_safe(dao_planned_t *planned, uint64_t size_bytes, uint64_t largest_bytes);
 
 /* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the lock is not. */
