@@ -515,14 +515,15 @@ void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
     planned->is_astray |= planned->stray_count > most_count;
 }
 
-/* Tells whether hardly a request has strayed, or was no hit in the iteration before. */
+/* Tells whether hardly a request has strayed, or was no hit in the iteration before, unless the program is known to be steady: then these were
+   refused, or found others' places taken by what was refused. */
 static bool keeps_close(const dao_planned_t *planned)
 {
     uint64_t request_count = planned->counts.request_count + WINDOW_STRAY_FREE_COUNT;
     uint64_t now_count = stray_limit(planned, request_count, CLOSE_STRAY_PAGES);
     uint64_t before_count = stray_limit(planned, planned->served.script->count, CLOSE_STRAY_PAGES);
     return planned->stray_count <= dao_larger(now_count, FEW_STRAY_COUNT) &&
-           planned->others_before <= dao_larger(before_count, FEW_STRAY_COUNT);
+           (planned->is_steady || planned->others_before <= dao_larger(before_count, FEW_STRAY_COUNT));
 }
 
 /* Gives how many bytes of pages may be in use for a hit that takes free ones, where there is a shadow. */

@@ -527,6 +527,7 @@ static void iteration_open(dao_planned_t *planned)
     dao_follow_restart(&planned->served.follow);
     lanes_free_locked(planned);
     planned->now = 0;
+    planned->is_steady = planned->course.stable_run >= PROOF_RUN_SAFE;
     planned->others_before = planned->counts.missed_count + planned->counts.unplanned_count;
     planned->stray_count = 0;
     planned->is_astray = false;

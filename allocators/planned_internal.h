@@ -140,6 +140,7 @@ typedef struct dao_planned {
     uint32_t serial;               /* of the latest one: its number */
     dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
     uint32_t now;                  /* where in the script the program is */
+    bool is_steady;                /* the latest iterations that were learnt have changed nothing */
     uint64_t others_before;        /* of the iteration before: no hits, while a plan served */
     uint64_t stray_count; /* of this iteration: in no plan, or found their place taken; 0 where bins serve */
     bool is_astray;       /* they were too many for places by the plan: planned_arena.c */
