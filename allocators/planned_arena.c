@@ -495,6 +495,24 @@ bool dao_planned_window_costs(dao_planned_t *planned)
     return costs;
 }
 
+void dao_planned_excess_give(dao_planned_t *planned)
+{
+    dao_stats_t stats;
+    planned->inner->ops->stats_get(planned->inner, &stats);
+    dao_spin_lock(&planned->lock);
+    bool is_known = planned->shadow != NULL;
+    uint64_t alone_bytes = is_known ? dao_shadow_reserved(planned->shadow) : 0;
+    bool has_more = is_known && stats.reserved_bytes > usual_bytes(planned, false);
+    dao_spin_unlock(&planned->lock);
+    if (has_more) {
+        uint64_t used_bytes = planned->inner->ops->used_get(planned->inner);
+        size_t released_bytes;
+        (void)planned->inner->ops->trim(planned->inner,
+                                        alone_bytes > used_bytes ? (size_t)(alone_bytes - used_bytes) : 0,
+                                        &released_bytes); /* what stays is looked at again */
+    }
+}
+
 /* Gives how many of so many requests may stray where there is a shadow: one in `stray_pages` over its pages. */
 static uint64_t stray_limit(const dao_planned_t *planned, uint64_t request_count, uint64_t stray_pages)
 {

@@ -49,6 +49,11 @@
 #define PROOF_RUN_MAX  1024u
 #define WARM_UP_COUNT  3u
 
+/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were none before them: what was
+   larger or lived longer at one time would have no room for ever. Twice as many after each time, RENEWAL_COUNT_MAX times. */
+#define RENEWAL_RUN       4u
+#define RENEWAL_COUNT_MAX 8u
+
 /* A plan that is given up serves so many iterations more at most while blocks live in its arena. */
 #define LEAVING_MAX ((uint64_t)16)
 
@@ -264,16 +269,24 @@ static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *r
     return status;
 }
 
+/* Tells whether what was learnt so far is to be forgotten. */
+static bool is_renewal(const dao_planned_t *planned)
+{
+    return planned->served.script != NULL &&
+           planned->course.stable_run >= RENEWAL_RUN << planned->course.renewal_count;
+}
+
 /* Learns the iteration that has ended, and before it what has become known of the one before. */
 static dao_status_t learn(dao_planned_t *planned, dao_script_t **out_script)
 {
-    const dao_script_t *base = planned->learnt != NULL ? planned->learnt : planned->served.script;
+    const dao_script_t *known = planned->learnt != NULL ? planned->learnt : planned->served.script;
+    const dao_script_t *base = is_renewal(planned) ? NULL : known;
     uint32_t serials[2] = {planned->serial - 1, planned->serial};
     *out_script = NULL;
     dao_status_t status = DAO_OK;
     for (int i = 0; i < 2 && status == DAO_OK; i++) {
         dao_lifetimes_t copy;
-        bool is_wanted = i == 1 || (base != NULL && goes_over(planned, serials[i]));
+        bool is_wanted = i == 1 || (known != NULL && goes_over(planned, serials[i]));
         status = is_wanted ? recording_copy(planned, serials[i], &copy) : DAO_OK;
         if (is_wanted && status == DAO_OK && copy.count > 0) {
             status = learn_one(base, &copy, out_script);
@@ -368,6 +381,7 @@ static void learn_and_ask(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
     dao_script_t *script;
+    bool renews = is_renewal(planned);
     dao_status_t status = learn(planned, &script);
     if (script == NULL) {
         planned->stats.failed_count += status != DAO_OK;
@@ -376,7 +390,8 @@ static void learn_and_ask(dao_planned_t *planned)
     planned->stats.learn_count++;
     course->learnt_count++;
     course->stable_run = script->changed_count == 0 ? course->stable_run + 1 : 0;
-    course->doubt_count += script->changed_count > 0 && course->learnt_count > WARM_UP_COUNT;
+    course->doubt_count += script->changed_count > 0 && course->learnt_count > WARM_UP_COUNT && !renews;
+    course->renewal_count += renews && course->renewal_count < RENEWAL_COUNT_MAX;
     dao_script_destroy(planned->learnt);
     planned->learnt = NULL;
     bool is_last = planned->served.arena_bytes > 0 || has_stopped(planned, 1); /* it has to do */
@@ -670,6 +685,7 @@ static dao_learning_t *iteration_close(dao_planned_t *planned)
         planned->stats.failed_count += learning_create(planned, script) != DAO_OK;
     }
     room_make(planned);
+    dao_planned_excess_give(planned);
     dao_planned_shadow_fit(planned);
     if (planned->learning == NULL || !planned->learning->is_under_way ||
         planned->learning->reference_count > 1) {

@@ -56,12 +56,13 @@ typedef struct dao_learning {
 
 /* How the program has kept to its plans: planned_border.c. */
 typedef struct dao_course {
-    uint32_t learnt_count; /* iterations that the script was learnt from */
-    uint32_t stable_run;   /* of these, how many in a row changed nothing */
-    uint32_t doubt_count;  /* changes and plans given up, for which more is to be proved */
-    uint64_t next_learn;   /* not before this iteration */
-    uint64_t beside_bytes; /* most that lay beside the arena in the latest iteration */
-    uint32_t poor_run;     /* iterations in a row of which the arena served little */
+    uint32_t learnt_count;  /* iterations that the script was learnt from */
+    uint32_t stable_run;    /* of these, how many in a row changed nothing */
+    uint32_t renewal_count; /* times that they were learnt anew, up to a limit */
+    uint32_t doubt_count;   /* changes and plans given up, for which more is to be proved */
+    uint64_t next_learn;    /* not before this iteration */
+    uint64_t beside_bytes;  /* most that lay beside the arena in the latest iteration */
+    uint32_t poor_run;      /* iterations in a row of which the arena served little */
     bool has_departed; /* from a plan that was given up for that: the next one is to be proved at any place */
     uint64_t rest_until; /* nothing is learnt up to this iteration */
     uint64_t rest;       /* how long the next rest is */
@@ -233,6 +234,10 @@ uint64_t dao_planned_window_usual(const dao_planned_t *planned);
 
 /* Tells whether a place whose arena is a window has clearly more than it would have without a plan. The lock is not held. */
 bool dao_planned_window_costs(dao_planned_t *planned);
+
+/* Gives back, as far as it is idle, what a place has clearly more than it would have without a plan, where that is known: what one
+   iteration took too much is not to be in the way of all that follow. The border is held, the lock is not. */
+void dao_planned_excess_give(dao_planned_t *planned);
 
 /* Gives how many bytes the place may grow beside an arena that is a block, to have hardly more than it surely had without a plan.
    The lock is not held. */

@@ -1,7 +1,7 @@
 /* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes for the same
    requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block that
-   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. No two live blocks share a byte meanwhile: on the host each one's bytes are
-   written and looked at. */
+   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. Equal steps behind them are served whole again. No two live blocks share a byte
+   meanwhile: on the host each one's bytes are written and looked at. */
 #include <dao/dao.h>
 
 #include "base/host.h"
@@ -12,7 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCALE = 4, LAYER_COUNT = 12, BATCH_COUNT = 2, STEP_COUNT = 4, STEADY_COUNT = 4, STAMP_BYTES = 64 };
+enum {
+    SCALE = 4,
+    LAYER_COUNT = 12,
+    BATCH_COUNT = 2,
+    STEP_COUNT = 4,
+    STEADY_COUNT = 10,
+    AGAIN_COUNT = 4,
+    STAMP_BYTES = 64
+};
 
 /* At most this share above the place without plans. */
 #define LIMIT_PART 20u
@@ -154,6 +162,18 @@ static void run_steps(dao_place_t place, const dao_event_file_t *file)
     dao_host_free(blocks);
 }
 
+/* Whatever came before: after some steps that are equal all requests are hits. */
+static void check_again(dao_place_t place, const dao_event_file_t *steady)
+{
+    dao_serving_stats_t serving;
+    for (int i = 0; i < AGAIN_COUNT; i++) {
+        run_steps(place, steady);
+    }
+    must(dao_serving_stats_get(place, &serving));
+    CU_ASSERT_EQUAL(serving.latest.hit_count, serving.latest.request_count);
+    CU_ASSERT_TRUE(serving.latest.hit_count > 0);
+}
+
 /* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken. */
 static uint64_t run(const site_t *site, const dao_event_file_t *steady, const dao_event_file_t *file,
                     dao_serving_mode_t mode)
@@ -178,6 +198,9 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
         CU_ASSERT_EQUAL(serving.all.hit_count, 0);
     }
     must(dao_stats_get(place, &stats));
+    if (mode != DAO_SERVING_OFF && !is_block) {
+        check_again(place, steady);
+    }
     must(dao_finalize());
     return stats.peak_reserved_bytes;
 }
