@@ -269,10 +269,12 @@ static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *r
     return status;
 }
 
-/* Tells whether what was learnt so far is to be forgotten. */
+/* Tells whether what was learnt so far is to be forgotten. Where the arena is a block, it is when a plan is given up; bins have room for what
+   is larger. */
 static bool is_renewal(const dao_planned_t *planned)
 {
-    return planned->served.script != NULL &&
+    return dao_planned_has_window(planned) && planned->served.script != NULL &&
+           planned->served.bins == NULL &&
            planned->course.stable_run >= RENEWAL_RUN << planned->course.renewal_count;
 }
 

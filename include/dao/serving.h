@@ -126,7 +126,8 @@ DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
  *
  * @return As dao_iteration_begin(); DAO_ERR_INVALID also where none is under way.
  *
- * Threads: any, not only the one that began. Waits: never. Cost: O(1), and the plan if the caller is the one who makes it.
+ * Threads: any, not only the one that began. Waits: never, but for the device where pages are mapped and what an iteration took that
+ * left its plan is given back. Cost: O(1), and the plan if the caller is the one who makes it.
  */
 DAO_API dao_status_t dao_iteration_end(dao_place_t place);
 
