@@ -533,8 +533,8 @@ void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
     planned->is_astray |= planned->stray_count > most_count;
 }
 
-/* Tells whether hardly a request has strayed, or was no hit in the iteration before, unless the program is known to be steady: then these were
-   refused, or found others' places taken by what was refused. */
+/* Tells whether hardly a request has strayed, or was no hit in the iteration before. Of a program that is known to be steady these
+   were refused, or found their places taken by what was refused. */
 static bool keeps_close(const dao_planned_t *planned)
 {
     uint64_t request_count = planned->counts.request_count + WINDOW_STRAY_FREE_COUNT;

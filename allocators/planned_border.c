@@ -49,8 +49,9 @@
 #define PROOF_RUN_MAX  1024u
 #define WARM_UP_COUNT  3u
 
-/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were none before them: what was
-   larger or lived longer at one time would have no room for ever. Twice as many after each time, RENEWAL_COUNT_MAX times. */
+/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were none before them:
+   what was larger or lived longer at one time would keep its room for ever. Twice as many after each time, up to
+   RENEWAL_COUNT_MAX times. */
 #define RENEWAL_RUN       4u
 #define RENEWAL_COUNT_MAX 8u
 
@@ -269,8 +270,8 @@ static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *r
     return status;
 }
 
-/* Tells whether what was learnt so far is to be forgotten. Where the arena is a block, it is when a plan is given up; bins have room for what
-   is larger. */
+/* Tells whether what was learnt so far is to be forgotten. Where the arena is a block, it is when a plan is given up; bins have
+   room for what is larger. */
 static bool is_renewal(const dao_planned_t *planned)
 {
     return dao_planned_has_window(planned) && planned->served.script != NULL &&
@@ -278,11 +279,11 @@ static bool is_renewal(const dao_planned_t *planned)
            planned->course.stable_run >= RENEWAL_RUN << planned->course.renewal_count;
 }
 
-/* Learns the iteration that has ended, and before it what has become known of the one before. */
-static dao_status_t learn(dao_planned_t *planned, dao_script_t **out_script)
+/* Learns the iteration that has ended, and before it what has become known of the one before; anew, or with what is known. */
+static dao_status_t learn(dao_planned_t *planned, bool renews, dao_script_t **out_script)
 {
     const dao_script_t *known = planned->learnt != NULL ? planned->learnt : planned->served.script;
-    const dao_script_t *base = is_renewal(planned) ? NULL : known;
+    const dao_script_t *base = renews ? NULL : known;
     uint32_t serials[2] = {planned->serial - 1, planned->serial};
     *out_script = NULL;
     dao_status_t status = DAO_OK;
@@ -384,7 +385,7 @@ static void learn_and_ask(dao_planned_t *planned)
     dao_course_t *course = &planned->course;
     dao_script_t *script;
     bool renews = is_renewal(planned);
-    dao_status_t status = learn(planned, &script);
+    dao_status_t status = learn(planned, renews, &script);
     if (script == NULL) {
         planned->stats.failed_count += status != DAO_OK;
         return;

@@ -1,7 +1,7 @@
 /* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes for the same
    requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block that
-   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. Equal steps behind them are served whole again. No two live blocks share a byte
-   meanwhile: on the host each one's bytes are written and looked at. */
+   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. In pages equal steps behind them
+   are served whole again. No two live blocks share a byte meanwhile: on the host each one's bytes are written and looked at. */
 #include <dao/dao.h>
 
 #include "base/host.h"
