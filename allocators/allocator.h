@@ -4,9 +4,9 @@
 #ifndef DAO_ALLOCATORS_ALLOCATOR_H
 #define DAO_ALLOCATORS_ALLOCATOR_H
 
+#include "allocators/accounting/tags.h"
 #include "allocators/holds.h"
-#include "allocators/range.h"
-#include "allocators/tags.h"
+#include "allocators/range/range.h"
 
 #include <dao/observe.h>
 

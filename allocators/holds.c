@@ -32,10 +32,10 @@
    that do not wait; waiting is done without it. */
 #include "allocators/holds.h"
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/sync.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* Checking a backend's table, once, as the context starts. */
 #include "backends/backend.h"
 
-#include "base/error.h"
+#include "base/report/error.h"
 
 /* Slots that every backend fills. */
 #define REQUIRED_LIST(X)                                                                                     \

@@ -29,7 +29,7 @@ typedef struct dao_backend_pool dao_backend_pool_t;     /* device memory that th
 /* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those out. */
 typedef struct dao_backend_share {
     unsigned char bytes[64];
-    int descriptor; /* DAO_NO_DESCRIPTOR (base/shared.h): the bytes are all there is */
+    int descriptor; /* DAO_NO_DESCRIPTOR (base/memory/shared.h): the bytes are all there is */
 } dao_backend_share_t;
 
 /* Which way a copy goes; "host" is pinned or ordinary host memory. */

@@ -1,8 +1,8 @@
 /* Blocks are lists: tests and simulations have few, and the core's allocators are in front of them. */
 #include "backends/virtual_memory.h"
 
-#include "base/error.h"
-#include "base/host.h"
+#include "base/memory/host.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 

@@ -7,7 +7,7 @@
 #ifndef DAO_BACKENDS_VIRTUAL_MEMORY_H
 #define DAO_BACKENDS_VIRTUAL_MEMORY_H
 
-#include "base/sync.h"
+#include "base/threads/sync.h"
 
 #include <dao/status.h>
 

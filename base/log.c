@@ -1,9 +1,9 @@
 /* The log's one destination. */
 #include "base/log.h"
 
-#include "base/callback.h"
-#include "base/printable.h"
-#include "base/sync.h"
+#include "base/report/callback.h"
+#include "base/report/printable.h"
+#include "base/threads/sync.h"
 
 #include <stdarg.h>
 #include <stdio.h>

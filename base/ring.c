@@ -1,7 +1,7 @@
 #include "base/ring.h"
 
-#include "base/host.h"
-#include "base/math.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
 
 #include <string.h>
 

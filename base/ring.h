@@ -6,7 +6,7 @@
 #ifndef DAO_BASE_RING_H
 #define DAO_BASE_RING_H
 
-#include "base/assert.h"
+#include "base/report/assert.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,12 +13,12 @@ export DAO_BENCH_TRACES DAO_BENCH_REPLAY GLIBC_TUNABLES
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 
-# limit TRACE COLUMN: of tools/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping. Empty: none.
+# limit TRACE COLUMN: of bench/alloc/bench_limits.h; 1 lock pairs, 2 capacity, 3 capacity with remapping. Empty: none.
 limit() {
     case $1 in
     torch:*) set -- torch: "$2" ;;
     esac
-    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/tools/bench_limits.h" | awk -F', *' -v column="$2" \
+    sed -n "s/^ *X(\"$1\", *\([^)]*\)).*/\1/p" "$root/bench/alloc/bench_limits.h" | awk -F', *' -v column="$2" \
         '$column != 0 { print " (" $column ")" }'
 }
 
@@ -45,7 +45,7 @@ $(cut -d' ' -f1 /proc/loadavg) as it began: where that is more than the processo
 measured in turns with the traces, say more than ns. In brackets stands what is wanted. Instructions and capacities do not
 depend on the load: \`ctest --preset release -L gate\` holds them.
 
-The traces are described in \`dao bench --help\` and at the head of [tools/alloc_trace.c](../tools/alloc_trace.c). The device
+The traces are described in \`dao bench --help\` and at the head of [tools/model/alloc_trace.c](../tools/model/alloc_trace.c). The device
 only keeps books, so that what is measured is the library. A trace is replayed by one thread beside an idle one; ns are
 processor time without the empty call, the median of the rounds. Footprint is peak reserved over peak live on a device that
 is large enough. Capacity is the smallest device on which the whole trace succeeds over peak live, as one contiguous segment
@@ -60,7 +60,7 @@ remapping, good fit looks at more holes where more than half of the device is us
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 TEXT
 bench --strategy good_fit --seeds 3
-most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/tools/bench_limits.h")
+most=$(sed -n 's/^#define DAO_BENCH_INSTRUCTIONS_MAX *//p' "$root/bench/alloc/bench_limits.h")
 rows | while read -r trace _ ns lock p99 p999 footprint capacity remap calls pages; do
     instructions=$("$root/bench/instructions" "$trace" | sed 's/.* //')
     locks=$(echo "$ns $lock" | awk '{ printf "%.2f", $1 / $2 }')

@@ -4,7 +4,7 @@
 
        valgrind --tool=callgrind --toggle-collect=run_measured build/release/bench/bench_follow followed */
 #include "backends/sim/sim.h"
-#include "base/measure.h"
+#include "base/memory/measure.h"
 #include "runtime/executor/executor_internal.h"
 
 #include <dao/dao.h>

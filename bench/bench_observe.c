@@ -2,8 +2,8 @@
    release preset; `bench_observe`. */
 #include <dao/dao.h>
 
-#include "base/sync.h"
-#include "runtime/event_ring.h"
+#include "base/threads/sync.h"
+#include "runtime/observe/event_ring.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -85,9 +85,9 @@ readme_shows_the_first_program() {
 vendor_headers_stay_at_home() {
     for file in $(sources $layers tests bench examples); do
         case $file in
-        backends/cuda/* | backends/hip/* | tests/loopback/cuda.c | tests/loopback/hip.c | \
-            tests/support/capture_cuda.c | tests/support/capture_hip.c | tests/support/hold_cuda.c | \
-            tests/support/hold_hip.c | tests/test_cuda_batch.c) ;;
+        backends/cuda/* | backends/hip/* | tests/loopback/names/cuda.c | tests/loopback/names/hip.c | \
+            tests/support/backends/capture_cuda.c | tests/support/backends/capture_hip.c | tests/support/backends/hold_cuda.c | \
+            tests/support/backends/hold_hip.c | tests/backends/test_cuda_batch.c) ;;
         *)
             code "$file" | grep -E '# *include *[<"](cuda|hip/|nvml|nv[A-Z]|hsa|rocm)' |
                 breach "a vendor's header outside its folder"
@@ -104,7 +104,7 @@ rank() {
     allocators/*) echo 2 ;;
     runtime/executor/*) echo 4 ;;
     runtime/*) echo 3 ;;
-    tools/*) echo 5 ;;
+    tools/* | bench/*) echo 5 ;;
     *) echo 9 ;;
     esac
 }
@@ -132,9 +132,9 @@ includes_point_down() {
 }
 
 every_test_is_registered() {
-    for file in tests/test_*.c tests/test_*.cpp tests/test_*.sh tests/test_*.py tests/test_*.cmake; do
+    find tests -name 'test_*' -type f | while read -r file; do
         name=$(basename "${file%.*}")
-        if [ -e "$file" ] && ! grep -qw "$name" tests/CMakeLists.txt; then
+        if ! grep -qw "$name" tests/CMakeLists.txt; then
             echo "$file:1: $name" | breach "not in tests/CMakeLists.txt"
         fi
     done

@@ -1,7 +1,7 @@
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
-#include "tools/options.h"
-#include "tools/read_step.h"
-#include "tools/report.h"
+#include "tools/options/options.h"
+#include "tools/print/report.h"
+#include "tools/read/step/read_step.h"
 
 #include <dao/dao.h>
 

@@ -1,5 +1,5 @@
 /* The dao command: finds the subcommand and hands over. Exit codes: 0 done, 1 it failed, 2 bad usage. */
-#include "tools/options.h"
+#include "tools/options/options.h"
 
 #include <dao/api.h>
 

@@ -2,8 +2,8 @@
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/cpu_internal.h"
-#include "base/error.h"
-#include "base/host.h"
+#include "base/memory/host.h"
+#include "base/report/error.h"
 
 #include <dao/dlpack_abi.h>
 

@@ -1,7 +1,7 @@
 /* Settings of the virtual devices. */
 #include "backends/cpu/cpu_internal.h"
-#include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

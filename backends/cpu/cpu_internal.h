@@ -4,7 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/virtual_memory.h"
-#include "base/sync.h"
+#include "base/threads/sync.h"
 
 #include <stdatomic.h>
 

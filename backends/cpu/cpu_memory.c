@@ -2,9 +2,9 @@
    count against the same capacity. A handle of pages lives at a home address of its own while it is not mapped; mapping moves
    the pages, not the bytes. */
 #include "backends/cpu/cpu_internal.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/math.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 

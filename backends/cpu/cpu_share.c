@@ -1,10 +1,10 @@
 /* Memory of a virtual device that other processes have, too: an anonymous file of the system, mapped where it was made and
    where its descriptor came to. It counts for the device on which it was made. */
 #include "backends/cpu/cpu_internal.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/math.h"
-#include "base/shared.h"
+#include "base/memory/host.h"
+#include "base/memory/shared.h"
+#include "base/numbers/math.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 

@@ -8,9 +8,9 @@
 
    Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a wire's. */
 #include "backends/cpu/cpu_internal.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/math.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/error.h"
 #include "base/ring.h"
 
 #include <inttypes.h>

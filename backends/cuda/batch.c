@@ -1,4 +1,4 @@
-/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. tests/test_cuda_batch.c compiles it as of
+/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. tests/backends/test_cuda_batch.c compiles it as of
    12.8 with any toolkit that has it. */
 #include "backends/cuda/batch.h"
 

@@ -2,7 +2,7 @@
    which the callback frees. */
 #include "backends/hip/host_func.h"
 
-#include "base/host.h"
+#include "base/memory/host.h"
 
 typedef struct box {
     hipHostFn_t function;

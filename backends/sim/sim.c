@@ -1,9 +1,9 @@
 /* The sim backend's tables: the driver and its devices. sim_clock.c has their time, sim_stream.c what waits for it,
    sim_memory.c their memory. */
 #include "backends/sim/sim_internal.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

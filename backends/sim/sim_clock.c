@@ -9,10 +9,10 @@
 
    Invariants: end_ns >= now_ns of every running stream; a wire's user runs a copy over it. */
 #include "backends/sim/sim_internal.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/math.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "backends/sim/sim.h"
 #include "backends/virtual_memory.h"
 #include "base/ring.h"
-#include "base/sync.h"
+#include "base/threads/sync.h"
 
 /* Alignment that device_query promises, and that of addresses, which are reserved in pages. */
 #define DAO_SIM_ALIGNMENT_BYTES 256

@@ -13,7 +13,7 @@
    Virtual memory is in vendor_pages.c, the driver's pools in vendor_pool.c, memory of several processes in vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

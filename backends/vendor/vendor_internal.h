@@ -7,9 +7,9 @@
 
 #include "backends/vendor/vendor.h"
 
-#include "base/error.h"
-#include "base/host.h"
-#include "base/sync.h"
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
 
 #include <stdbool.h>
 

@@ -10,8 +10,8 @@
    are seen with it (CUDA C Programming Guide, Interprocess Communication). */
 #include "backends/vendor/vendor_internal.h"
 
-#include "base/math.h"
-#include "base/shared.h"
+#include "base/memory/shared.h"
+#include "base/numbers/math.h"
 
 #include <string.h>
 

@@ -14,18 +14,18 @@
    file's used bytes are the slots of tensors with a copy there; a tensor is in the table while it has a handle and was used, or has bytes, or has pending uses. */
 #include "runtime/executor/engine.h"
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "runtime/annotate.h"
-#include "runtime/executor/access.h"
-#include "runtime/executor/adopt.h"
-#include "runtime/executor/ahead.h"
-#include "runtime/executor/clean.h"
-#include "runtime/executor/managed.h"
-#include "runtime/executor/residence.h"
-#include "runtime/executor/room.h"
-#include "runtime/executor/spill.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/executor/learned/adopt.h"
+#include "runtime/executor/online/ahead.h"
+#include "runtime/executor/online/clean.h"
+#include "runtime/executor/online/room.h"
+#include "runtime/executor/state/access.h"
+#include "runtime/executor/state/managed.h"
+#include "runtime/executor/state/residence.h"
+#include "runtime/executor/state/spill.h"
+#include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,15 +3,15 @@
 #ifndef DAO_RUNTIME_EXECUTOR_ENGINE_H
 #define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
-#include "runtime/executor/arena.h"
-#include "runtime/executor/demand.h"
-#include "runtime/executor/file_tier.h"
-#include "runtime/executor/host_tier.h"
-#include "runtime/executor/item.h"
-#include "runtime/executor/meter.h"
-#include "runtime/executor/pace.h"
-#include "runtime/executor/policy.h"
-#include "runtime/executor/timeline.h"
+#include "runtime/executor/learned/meter.h"
+#include "runtime/executor/online/demand.h"
+#include "runtime/executor/online/pace.h"
+#include "runtime/executor/online/policy.h"
+#include "runtime/executor/state/item.h"
+#include "runtime/executor/tiers/arena.h"
+#include "runtime/executor/tiers/file_tier.h"
+#include "runtime/executor/tiers/host_tier.h"
+#include "runtime/executor/tiers/timeline.h"
 
 /* Times that a copy is tried again before it counts as failed. */
 #define DAO_COPY_RETRY_MAX 2

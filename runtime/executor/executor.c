@@ -7,10 +7,10 @@
    dao_executor_destroy(). The shell's queue refuses everything from then on. */
 #include "runtime/executor/executor_internal.h"
 
-#include "base/error.h"
-#include "base/host.h"
-#include "runtime/annotate.h"
-#include "runtime/executor/managed.h"
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "runtime/executor/state/managed.h"
+#include "runtime/observe/annotate.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
    Invariant: kernel_count is the number of kernels in the list and in the consumer's hands; turn <= turn_count. */
 #include "runtime/executor/queue.h"
 
-#include "base/error.h"
+#include "base/report/error.h"
 
 #include <string.h>
 

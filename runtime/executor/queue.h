@@ -2,8 +2,8 @@
 #ifndef DAO_RUNTIME_EXECUTOR_QUEUE_H
 #define DAO_RUNTIME_EXECUTOR_QUEUE_H
 
-#include "base/sync.h"
-#include "runtime/executor/item.h"
+#include "base/threads/sync.h"
+#include "runtime/executor/state/item.h"
 
 typedef struct dao_queue {
     dao_mutex_t lock;

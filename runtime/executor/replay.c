@@ -3,9 +3,9 @@
    of before the first step are over. */
 #include "runtime/executor/replay.h"
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
 
 #include <inttypes.h>
 

@@ -3,9 +3,9 @@
 #ifndef DAO_RUNTIME_EXECUTOR_REPLAY_H
 #define DAO_RUNTIME_EXECUTOR_REPLAY_H
 
-#include "runtime/executor/order.h"
+#include "runtime/executor/learned/order.h"
 #include "runtime/executor/replay_file.h"
-#include "runtime/executor/timeline.h"
+#include "runtime/executor/tiers/timeline.h"
 
 #include <dao/swap.h>
 

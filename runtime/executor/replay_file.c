@@ -10,12 +10,12 @@
    Invariant: the transfers of copy i of a lane are [first_transfer[i], first_transfer[i + 1]). */
 #include "runtime/executor/replay_file.h"
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/host.h"
-#include "base/math.h"
-#include "planning/swap_tier.h"
-#include "runtime/executor/file_tier.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "planning/swap/step/swap_tier.h"
+#include "runtime/executor/tiers/file_tier.h"
 
 #include <inttypes.h>
 #include <string.h>

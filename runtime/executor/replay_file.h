@@ -3,7 +3,7 @@
 #define DAO_RUNTIME_EXECUTOR_REPLAY_FILE_H
 
 #include "backends/backend.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 #include <dao/swap.h>
 

@@ -2,10 +2,10 @@
    finished, so that a step may be destroyed while its runs are under way. */
 #include <dao/step.h>
 
-#include "base/error.h"
-#include "base/host.h"
+#include "base/memory/host.h"
+#include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"
-#include "runtime/executor/managed.h"
+#include "runtime/executor/state/managed.h"
 
 struct dao_step {
     _Atomic uint32_t reference_count; /* the creator, and every run's items */

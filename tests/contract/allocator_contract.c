@@ -1,10 +1,10 @@
 /* The contract of allocators/allocator.h, sentence by sentence. */
 #include "tests/contract/allocator_contract.h"
 
+#include "allocators/accounting/ledger.h"
 #include "allocators/detours.h"
-#include "allocators/ledger.h"
-#include "base/fault.h"
-#include "base/sync.h"
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
 
 #include <stdlib.h>
 #include <string.h>

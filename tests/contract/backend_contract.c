@@ -4,8 +4,8 @@
    drivers wait for all work then, or run all host functions on one thread. */
 #include "tests/contract/backend_contract_internal.h"
 
-#include "base/error.h"
-#include "base/sync.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 
 #include <dao/dao.h>
 
-#include "runtime/pressure_internal.h"
-#include "tests/support/device_bytes.h"
+#include "runtime/place/pressure_internal.h"
+#include "tests/support/backends/device_bytes.h"
+#include "tests/support/backends/portion.h"
 #include "tests/support/gate.h"
-#include "tests/support/portion.h"
 #include "tests/support/sanitizer.h"
 
 #include <stdio.h>

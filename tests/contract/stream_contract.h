@@ -2,7 +2,7 @@
 #ifndef DAO_TESTS_CONTRACT_STREAM_CONTRACT_H
 #define DAO_TESTS_CONTRACT_STREAM_CONTRACT_H
 
-#include "tests/support/fault_backend.h"
+#include "tests/support/backends/fault_backend.h"
 #include "tests/support/suite.h"
 
 #include <dao/place_config.h>

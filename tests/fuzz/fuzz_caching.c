@@ -19,12 +19,12 @@
    has changed but failed_count and what is cached. */
 #include "tests/fuzz/fuzz.h"
 
-#include "allocators/buddy.h"
-#include "allocators/caching.h"
-#include "allocators/range.h"
-#include "allocators/strategy.h"
-#include "base/fault.h"
-#include "tests/support/heap_backend.h"
+#include "allocators/paged/buddy.h"
+#include "allocators/places/caching.h"
+#include "allocators/range/range.h"
+#include "allocators/strategies/strategy.h"
+#include "base/report/fault.h"
+#include "tests/support/backends/heap_backend.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
    that it is are as many as there have to be, and written as a plan and read again it is the same. What is refused has a
    message. */
 #define _GNU_SOURCE
-#include "base/host.h"
+#include "base/memory/host.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/plan_write.h"
-#include "tools/read_lifetimes.h"
+#include "tools/plan/plan_write.h"
+#include "tools/read/events/read_lifetimes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
    want of host memory only when that was armed, and then nothing has changed. */
 #include "tests/fuzz/fuzz.h"
 
-#include "allocators/range.h"
-#include "base/fault.h"
+#include "allocators/range/range.h"
+#include "base/report/fault.h"
 
 #define CELL_COUNT_MAX 768u
 #define STREAM_COUNT   5u

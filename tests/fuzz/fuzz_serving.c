@@ -8,14 +8,14 @@
                                     the place takes hardly more than one that has the same requests without plans
        a more varied one            that also has keys, alignments, requests that fail, threads of one request each, iterations
                                     within its iterations, and that disables, resets, saves and loads its plans */
-#include "allocators/buddy.h"
-#include "allocators/caching.h"
-#include "allocators/planned.h"
-#include "base/error.h"
-#include "base/sync.h"
-#include "planning/script.h"
+#include "allocators/paged/buddy.h"
+#include "allocators/places/caching.h"
+#include "allocators/step_plan/planned.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+#include "planning/steps/script.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/heap_backend.h"
+#include "tests/support/backends/heap_backend.h"
 #include "tests/support/suite.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static void text_add_line(text_t *text, const char *line)
     FUZZ_REQUIRE(text_add(line, strlen(line), text) == DAO_OK);
 }
 
-/* FNV-1a, as the head of planning/script_file.c says. */
+/* FNV-1a, as the head of planning/steps/script_file.c says. */
 static void text_add_sum(text_t *text)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325);

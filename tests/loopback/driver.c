@@ -3,11 +3,11 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/vendor/vendor_internal.h"
-#include "base/shared.h"
+#include "base/memory/shared.h"
 #include "tests/loopback/cases.h"
 #include "tests/loopback/veil.h"
-#include "tests/support/device_bytes.h"
-#include "tests/support/portion.h"
+#include "tests/support/backends/device_bytes.h"
+#include "tests/support/backends/portion.h"
 
 #include <inttypes.h>
 #include <stdio.h>

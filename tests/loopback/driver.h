@@ -5,7 +5,7 @@
 
 #include DAO_VENDOR_NAMES
 
-#include "base/sync.h"
+#include "base/threads/sync.h"
 #include "tests/loopback/loopback.h"
 #include "tests/loopback/spans.h"
 

@@ -3,7 +3,7 @@
 #ifndef DAO_TESTS_LOOPBACK_FAILURES_H
 #define DAO_TESTS_LOOPBACK_FAILURES_H
 
-#include "base/error.h"
+#include "base/report/error.h"
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"
 

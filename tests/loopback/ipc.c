@@ -10,7 +10,7 @@
 #include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
-#include "base/shared.h"
+#include "base/memory/shared.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

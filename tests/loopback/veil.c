@@ -1,7 +1,7 @@
 #include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
-#include "base/host.h"
+#include "base/memory/host.h"
 
 #include <stdlib.h>
 

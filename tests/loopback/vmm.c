@@ -4,7 +4,7 @@
 #include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"
-#include "base/shared.h"
+#include "base/memory/shared.h"
 
 #include <sys/mman.h>
 

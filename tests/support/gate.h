@@ -2,7 +2,7 @@
 #ifndef DAO_TESTS_SUPPORT_GATE_H
 #define DAO_TESTS_SUPPORT_GATE_H
 
-#include "base/sync.h"
+#include "base/threads/sync.h"
 
 #include <stdatomic.h>
 

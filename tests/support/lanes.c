@@ -1,6 +1,6 @@
 #include "tests/support/lanes.h"
 
-#include "base/error.h"
+#include "base/report/error.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>

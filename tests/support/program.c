@@ -1,6 +1,6 @@
 /* Kernels as host functions on the device's own bytes. */
 #include "tests/support/program.h"
-#include "tests/support/device_bytes.h"
+#include "tests/support/backends/device_bytes.h"
 #include "tests/support/suite.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* What runtime/annotate_roctx.c asks of ROCTX, declared as its header does: test_annotate_roctx has the functions. Not installed. */
+/* What runtime/observe/annotate_roctx.c asks of ROCTX, declared as its header does: test_annotate_roctx has the functions. Not installed. */
 #ifndef DAO_TEST_STAND_IN_ROCTX_H
 #define DAO_TEST_STAND_IN_ROCTX_H
 

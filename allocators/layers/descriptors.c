@@ -1,0 +1,175 @@
+/* An open-addressing table with linear probes. An erased entry is closed by moving later ones back, so that there are no
+   tombstones. What holds between calls:
+
+       count entries are not empty; count and promised_count together are at most three quarters of them
+       every intact entry is found by probing from its home
+
+   An entry whose checksum is wrong is neither moved nor taken out: where it belongs cannot be known. It counts as taken, so
+   that others behind it are still found. It moves with the rest when the table grows, by the address that it has then. */
+#include "allocators/layers/descriptors.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+
+#define CAPACITY_MIN 64u
+
+static uint64_t mix(uint64_t value)
+{
+    value ^= value >> 32;
+    value *= UINT64_C(0xd6e8feb86659fd93);
+    value ^= value >> 32;
+    value *= UINT64_C(0xd6e8feb86659fd93);
+    return value ^ value >> 32;
+}
+
+/* Every bit of every field counts, and fields that change places do, too. */
+static uint64_t checksum_of(const dao_descriptor_t *descriptor)
+{
+    uint64_t sum = mix(descriptor->address + UINT64_C(0x9e3779b97f4a7c15));
+    sum = mix(sum + descriptor->word);
+    sum = mix(sum + descriptor->block_bytes);
+    return mix(sum + descriptor->state) | 1;
+}
+
+bool dao_descriptor_is_empty(const dao_descriptor_t *descriptor)
+{
+    return (descriptor->address | descriptor->word | descriptor->block_bytes | descriptor->state |
+            descriptor->checksum) == 0;
+}
+
+bool dao_descriptor_is_intact(const dao_descriptors_t *descriptors, const dao_descriptor_t *descriptor)
+{
+    return !descriptors->is_checked || descriptor->checksum == checksum_of(descriptor);
+}
+
+void dao_descriptors_init(dao_descriptors_t *descriptors, bool is_checked)
+{
+    *descriptors = (dao_descriptors_t){.is_checked = is_checked};
+}
+
+void dao_descriptors_finish(dao_descriptors_t *descriptors)
+{
+    dao_host_free(descriptors->entries);
+    *descriptors = (dao_descriptors_t){0};
+}
+
+static size_t home_of(const dao_descriptors_t *descriptors, uint64_t address)
+{
+    return (size_t)mix(address) & (descriptors->capacity - 1);
+}
+
+/* Gives the first empty entry from an address's home on. */
+static dao_descriptor_t *empty_for(const dao_descriptors_t *descriptors, uint64_t address)
+{
+    size_t i = home_of(descriptors, address);
+    while (!dao_descriptor_is_empty(&descriptors->entries[i])) {
+        i = (i + 1) & (descriptors->capacity - 1);
+    }
+    return &descriptors->entries[i];
+}
+
+bool dao_descriptors_reserve(dao_descriptors_t *descriptors)
+{
+    if ((descriptors->count + descriptors->promised_count + 1) * 4 > descriptors->capacity * 3) {
+        dao_descriptors_t larger = *descriptors;
+        larger.capacity = descriptors->capacity == 0 ? CAPACITY_MIN : descriptors->capacity * 2;
+        larger.entries = dao_host_calloc(larger.capacity, sizeof(*larger.entries));
+        if (larger.entries == NULL) {
+            return false;
+        }
+        for (size_t i = 0; i < descriptors->capacity; i++) {
+            if (!dao_descriptor_is_empty(&descriptors->entries[i])) {
+                *empty_for(&larger, descriptors->entries[i].address) = descriptors->entries[i];
+            }
+        }
+        dao_host_free(descriptors->entries);
+        *descriptors = larger;
+    }
+    descriptors->promised_count++;
+    return true;
+}
+
+void dao_descriptors_unreserve(dao_descriptors_t *descriptors)
+{
+    DAO_ASSERT(descriptors->promised_count > 0);
+    descriptors->promised_count--;
+}
+
+void dao_descriptors_insert(dao_descriptors_t *descriptors, const void *address, uint64_t word,
+                            size_t block_bytes)
+{
+    dao_descriptors_unreserve(descriptors);
+    dao_descriptor_t *descriptor = empty_for(descriptors, (uintptr_t)address);
+    *descriptor = (dao_descriptor_t){.address = (uintptr_t)address, .word = word, .block_bytes = block_bytes};
+    descriptors->count++;
+    dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LIVE);
+}
+
+dao_descriptor_search_t dao_descriptors_find(const dao_descriptors_t *descriptors, const void *address)
+{
+    dao_descriptor_search_t search = {0};
+    if (descriptors->capacity == 0) {
+        return search;
+    }
+    size_t i = home_of(descriptors, (uintptr_t)address);
+    while (!dao_descriptor_is_empty(&descriptors->entries[i])) {
+        dao_descriptor_t *descriptor = &descriptors->entries[i];
+        bool is_intact = dao_descriptor_is_intact(descriptors, descriptor);
+        if (descriptor->address == (uintptr_t)address) {
+            search.descriptor = descriptor;
+            search.is_intact = is_intact;
+            return search;
+        }
+        search.met_damage |= !is_intact;
+        i = (i + 1) & (descriptors->capacity - 1);
+    }
+    return search;
+}
+
+void dao_descriptors_set_state(dao_descriptor_t *descriptor, dao_descriptor_state_t state)
+{
+    descriptor->state = state;
+    descriptor->checksum = checksum_of(descriptor);
+}
+
+void dao_descriptors_renew(dao_descriptor_t *descriptor, uint64_t word)
+{
+    descriptor->word = word;
+    dao_descriptors_set_state(descriptor, DAO_DESCRIPTOR_LIVE);
+}
+
+void dao_descriptors_erase(dao_descriptors_t *descriptors, dao_descriptor_t *descriptor)
+{
+    size_t mask = descriptors->capacity - 1;
+    size_t hole = (size_t)(descriptor - descriptors->entries);
+    for (size_t i = (hole + 1) & mask; !dao_descriptor_is_empty(&descriptors->entries[i]);
+         i = (i + 1) & mask) {
+        const dao_descriptor_t *later = &descriptors->entries[i];
+        size_t home = home_of(descriptors, later->address);
+        if (dao_descriptor_is_intact(descriptors, later) && ((i - home) & mask) >= ((i - hole) & mask)) {
+            descriptors->entries[hole] = *later;
+            hole = i;
+        }
+    }
+    descriptors->entries[hole] = (dao_descriptor_t){0};
+    descriptors->count--;
+}
+
+bool dao_descriptors_is_valid(const dao_descriptors_t *descriptors)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < descriptors->capacity; i++) {
+        const dao_descriptor_t *descriptor = &descriptors->entries[i];
+        if (dao_descriptor_is_empty(descriptor)) {
+            continue;
+        }
+        const void *address = (const void *)(uintptr_t)descriptor->address;
+        if (!dao_descriptor_is_intact(descriptors, descriptor) ||
+            dao_descriptors_find(descriptors, address).descriptor != descriptor) {
+            return false;
+        }
+        count++;
+    }
+    return count == descriptors->count &&
+           (count + descriptors->promised_count) * 4 <= descriptors->capacity * 3;
+}

@@ -1,0 +1,107 @@
+/* Looking at all blocks of a hardened place: guards of live ones, bytes and guards of those in quarantine, and the table. A
+   block is in the hands of the check while it is looked at, without the lock: whoever else wants it waits. Blocks that were
+   put off are not looked at before they are carried out. */
+#include "allocators/layers/hardened_internal.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+/* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged` is whether
+   there are others. */
+static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t capacity, bool *out_damaged)
+{
+    size_t count = 0;
+    dao_mutex_lock(&hardened->lock);
+    *out_damaged = false;
+    for (size_t i = 0; i < hardened->descriptors.capacity; i++) {
+        const dao_descriptor_t *descriptor = &hardened->descriptors.entries[i];
+        if (dao_descriptor_is_empty(descriptor)) {
+            continue;
+        }
+        if (!dao_descriptor_is_intact(&hardened->descriptors, descriptor)) {
+            *out_damaged = true;
+            continue;
+        }
+        if (count < capacity) {
+            addresses[count] = descriptor->address;
+        }
+        count++;
+    }
+    dao_mutex_unlock(&hardened->lock);
+    return count;
+}
+
+/* Takes a block into this call's hands to look at it. Gives the state that it had; 0 if there is nothing to look at. */
+static uint64_t check_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
+{
+    dao_mutex_lock(&hardened->lock);
+    dao_descriptor_search_t search = dao_hardened_find_locked(hardened, address);
+    uint64_t state = 0;
+    if (search.descriptor != NULL && search.is_intact) {
+        state = search.descriptor->state;
+        *out_taken = dao_hardened_taken_of(search.descriptor);
+        if (state == DAO_DESCRIPTOR_LIVE || state == DAO_DESCRIPTOR_HELD) {
+            dao_descriptors_set_state(search.descriptor, state == DAO_DESCRIPTOR_LIVE
+                                                             ? DAO_DESCRIPTOR_LIVE_CHECKED
+                                                             : DAO_DESCRIPTOR_HELD_CHECKED);
+        }
+    }
+    dao_mutex_unlock(&hardened->lock);
+    return state;
+}
+
+static dao_status_t check_one(hardened_t *hardened, const void *address)
+{
+    taken_t taken;
+    uint64_t state = check_begin(hardened, address, &taken);
+    if (state == DAO_DESCRIPTOR_DAMAGED) {
+        return dao_error(DAO_ERR_CORRUPT, "%s: the block of %zu bytes at %p was found damaged before",
+                         hardened->ledger.name, taken.requested_bytes, (void *)taken.address);
+    }
+    if (state != DAO_DESCRIPTOR_LIVE && state != DAO_DESCRIPTOR_HELD) {
+        return DAO_OK; /* it is gone, or on its way */
+    }
+    dao_status_t status = state == DAO_DESCRIPTOR_LIVE ? dao_hardened_guard_check(hardened, &taken)
+                                                       : dao_hardened_held_check(hardened, &taken);
+    dao_mutex_lock(&hardened->lock);
+    dao_hardened_state_set_locked(hardened, &taken, (dao_descriptor_state_t)state);
+    dao_cond_broadcast(&hardened->changed);
+    dao_mutex_unlock(&hardened->lock);
+    return status;
+}
+
+dao_status_t dao_hardened_check(dao_allocator_t *allocator)
+{
+    DAO_ASSERT(dao_is_hardened(allocator));
+    hardened_t *hardened = dao_hardened_of(allocator);
+    bool is_damaged;
+    size_t count = addresses_copy(hardened, NULL, 0, &is_damaged);
+    uint64_t *addresses = count > 0 ? dao_host_calloc(count, sizeof(*addresses)) : NULL;
+    if (count > 0 && addresses == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for a list of %zu blocks",
+                         hardened->ledger.name, count);
+    }
+    size_t seen_count = addresses_copy(hardened, addresses, count, &is_damaged);
+    count = seen_count < count ? seen_count : count;
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < count && status == DAO_OK; i++) {
+        status = check_one(hardened, (const void *)(uintptr_t)addresses[i]);
+    }
+    dao_host_free(addresses);
+    if (status == DAO_OK && is_damaged) {
+        return dao_error(DAO_ERR_CORRUPT, "%s: the table of blocks is damaged", hardened->ledger.name);
+    }
+    return status;
+}
+
+void *dao_hardened_descriptor(dao_allocator_t *allocator, const void *address, size_t *out_size_bytes)
+{
+    DAO_ASSERT(dao_is_hardened(allocator));
+    hardened_t *hardened = dao_hardened_of(allocator);
+    dao_mutex_lock(&hardened->lock);
+    dao_descriptor_t *descriptor = dao_descriptors_find(&hardened->descriptors, address).descriptor;
+    dao_mutex_unlock(&hardened->lock);
+    *out_size_bytes = sizeof(*descriptor);
+    return descriptor;
+}

@@ -1,0 +1,745 @@
+/* Leases in front of an allocator that has none, and stream order where it has none either.
+
+                      ┌───────────────── renew: a request that gets just such a block ────────────────┐
+                      v                                                                               │
+       alloc ──> live block ──free, behind a hold or of a lease──> put off: in waiting[] ──────────────┤
+                      │                                                                               v
+                      └──free──> the allocator behind  <──────── carried out: hold done, no lease ──── settle
+
+   Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or that a lease has
+   (`leased`: the lease's id). A block that is put off is live for the allocator behind, whose table says that it is none for
+   its owner: so a second free, a query and all counters need nothing of this layer.
+
+   An allocator behind that follows streams itself is asked for that: it places a request in a part of what a stream holds, which
+   is more than to renew a whole block. Then only blocks of leases are known here, and wait here, with the streams marked on them.
+
+   What holds between calls:
+
+       waiting_capacity >= waiting_count + marked.count + leased.count + in_hand_count, so that a free never needs memory
+       marked and leased have room for those blocks in hand that came out of them, or go into them
+       known_count == marked.count + leased.count
+
+   A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a hardened one
+   does for the device), and puts the block where it belongs then; in_hand_count is the number of such blocks. A lease is known
+   by an id that is never used again, so that nothing has to be looked for when it ends. */
+#include "allocators/layers/ordered.h"
+
+#include "allocators/accounting/block_map.h"
+#include "allocators/accounting/ledger.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+
+#define WAITING_MIN 64u
+
+/* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look at all that wait. */
+#define RENEW_OFFER_MAX 8u
+
+/* A block that was put off. */
+typedef struct waiting {
+    char *address;
+    size_t requested_bytes; /* of the request that it was freed by */
+    size_t block_bytes;
+    dao_hold_t hold;
+    uint64_t lease_id; /* it stays as long as that lasts; 0: none */
+} waiting_t;
+
+typedef struct ordered {
+    dao_allocator_t base;
+    dao_allocator_ops_t ops; /* without what the allocator behind lacks */
+    dao_allocator_t *inner;  /* owned */
+    dao_holds_t *holds;
+    bool follows_streams; /* the allocator behind does */
+
+    dao_mutex_t lock;
+    dao_block_map_t marked; /* the word of an entry is the set of streams */
+    dao_block_map_t leased; /* the word of an entry is the lease's id */
+    waiting_t *waiting;
+    size_t waiting_capacity;
+    size_t in_hand_count;
+    uint64_t lease_ids[DAO_ORDERED_LEASE_MAX]; /* by number - 1; 0: no lease */
+    uint64_t lease_serial;                     /* of the latest one */
+    uint64_t failed_count;                     /* requests that failed here */
+    _Atomic size_t waiting_count;              /* written with the lock, as the next one */
+    _Atomic size_t known_count;
+} ordered_t;
+
+/* A live block that a free has taken out of the tables. */
+typedef struct claim {
+    void *address;
+    uint64_t marks;    /* 0: it was not marked */
+    uint64_t lease_id; /* 0: it was not leased, or its lease has ended */
+} claim_t;
+
+static ordered_t *ordered_of(dao_allocator_t *allocator)
+{
+    return (ordered_t *)allocator;
+}
+
+/* ---- the tables, with the lock ---- */
+
+static size_t waiting_count_of(const ordered_t *ordered)
+{
+    return atomic_load_explicit(&ordered->waiting_count, memory_order_relaxed);
+}
+
+static void count_known_locked(ordered_t *ordered)
+{
+    atomic_store_explicit(&ordered->known_count, ordered->marked.count + ordered->leased.count,
+                          memory_order_relaxed);
+}
+
+static bool is_valid_locked(const ordered_t *ordered)
+{
+    size_t known_count = ordered->marked.count + ordered->leased.count;
+    return dao_block_map_is_valid(&ordered->marked) && dao_block_map_is_valid(&ordered->leased) &&
+           ordered->waiting_capacity >= waiting_count_of(ordered) + known_count + ordered->in_hand_count &&
+           atomic_load(&ordered->known_count) == known_count;
+}
+
+static void lock(ordered_t *ordered)
+{
+    dao_mutex_lock(&ordered->lock);
+    DAO_ASSERT_HEAVY(is_valid_locked(ordered));
+}
+
+static void unlock(ordered_t *ordered)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked(ordered));
+    dao_mutex_unlock(&ordered->lock);
+}
+
+/* Makes room for one more block that may come to wait, in `map` too unless that is NULL; false without memory. */
+static bool reserve_locked(ordered_t *ordered, dao_block_map_t *map)
+{
+    size_t needed = waiting_count_of(ordered) + ordered->marked.count + ordered->leased.count +
+                    ordered->in_hand_count + 1;
+    if (needed > ordered->waiting_capacity) {
+        size_t capacity = ordered->waiting_capacity * 2 + WAITING_MIN;
+        waiting_t *waiting = dao_host_realloc(ordered->waiting, capacity, sizeof(*waiting));
+        if (waiting == NULL) {
+            return false;
+        }
+        ordered->waiting = waiting;
+        ordered->waiting_capacity = capacity;
+    }
+    return map == NULL || dao_block_map_reserve(map, ordered->in_hand_count + 1);
+}
+
+/* Notes a block in a map for which there is room. */
+static void note_locked(ordered_t *ordered, dao_block_map_t *map, void *address, uint64_t word,
+                        size_t block_bytes)
+{
+    dao_block_entry_t *stale =
+        dao_block_map_find(map, address); /* of a block that went without a free here */
+    if (stale != NULL) {
+        dao_block_map_erase(map, stale);
+    }
+    dao_block_entry_t entry = {.address = address, .word = word, .piece = {address, block_bytes}};
+    dao_block_map_insert(map, &entry);
+    count_known_locked(ordered);
+}
+
+/* Takes a block out of a map; gives its word, or 0. */
+static uint64_t forget_locked(ordered_t *ordered, dao_block_map_t *map, const void *address)
+{
+    dao_block_entry_t *entry = dao_block_map_find(map, address);
+    uint64_t word = entry != NULL ? entry->word : 0;
+    if (entry != NULL) {
+        dao_block_map_erase(map, entry);
+        count_known_locked(ordered);
+    }
+    return word;
+}
+
+static bool lease_lasts_locked(const ordered_t *ordered, uint64_t lease_id)
+{
+    return lease_id != 0 && ordered->lease_ids[lease_id % DAO_ORDERED_LEASE_MAX] == lease_id;
+}
+
+/* Takes a block that waits into this call's hands. */
+static waiting_t pick_locked(ordered_t *ordered, size_t index)
+{
+    waiting_t picked = ordered->waiting[index];
+    size_t last = waiting_count_of(ordered) - 1;
+    ordered->waiting[index] = ordered->waiting[last];
+    atomic_store_explicit(&ordered->waiting_count, last, memory_order_relaxed);
+    ordered->in_hand_count++;
+    return picked;
+}
+
+/* Lets a block out of this call's hands wait. */
+static void put(ordered_t *ordered, const waiting_t *block)
+{
+    lock(ordered);
+    ordered->in_hand_count--;
+    size_t count = waiting_count_of(ordered);
+    ordered->waiting[count] = *block;
+    atomic_store_explicit(&ordered->waiting_count, count + 1, memory_order_relaxed);
+    unlock(ordered);
+}
+
+/* A block is in this call's hands no more, and none of the tables has it. */
+static void drop(ordered_t *ordered)
+{
+    lock(ordered);
+    ordered->in_hand_count--;
+    unlock(ordered);
+}
+
+/* ---- what waits ---- */
+
+/* Takes a block that waits for nobody any more into this call's hands, the last of the first *count; sets *count to the number of
+   those before it, 0 if there is none. */
+static bool pick_done(ordered_t *ordered, size_t *count, waiting_t *out_block)
+{
+    bool is_found = false;
+    lock(ordered);
+    size_t index = *count < waiting_count_of(ordered) ? *count : waiting_count_of(ordered);
+    while (!is_found && index > 0) {
+        const waiting_t *block = &ordered->waiting[--index];
+        is_found =
+            !lease_lasts_locked(ordered, block->lease_id) && dao_holds_is_done(ordered->holds, &block->hold);
+    }
+    if (is_found) {
+        *out_block = pick_locked(ordered, index);
+    }
+    unlock(ordered);
+    *count = index;
+    return is_found;
+}
+
+/* Gives back what waits for nobody any more; `polls`: asks the backend's events before. What the allocator behind refuses to
+   take back waits on. */
+static void settle(ordered_t *ordered, bool polls)
+{
+    size_t count = waiting_count_of(ordered);
+    if (count == 0) {
+        return;
+    }
+    dao_error_record_t record; /* what fails here is not this caller's error */
+    dao_error_save(&record, dao_last_status());
+    if (polls) {
+        (void)dao_holds_poll(ordered->holds); /* it may be news to another allocator's blocks alone */
+    }
+    waiting_t block;
+    while (pick_done(ordered, &count, &block)) {
+        if (ordered->inner->ops->carry_out(ordered->inner, block.address) == DAO_OK) {
+            drop(ordered);
+        } else {
+            put(ordered, &block);
+        }
+    }
+    (void)dao_error_restore(&record);
+}
+
+/* Tells whether a request may have a block that waits, as far as streams and leases go. */
+static bool may_have_locked(const ordered_t *ordered, const waiting_t *block,
+                            const dao_block_request_t *request, uint64_t lease_id, bool takes_held)
+{
+    uint64_t lasting_id = lease_lasts_locked(ordered, block->lease_id) ? block->lease_id : 0;
+    bool is_ready = dao_hold_is_own(&block->hold, request->stream) ||
+                    (takes_held && dao_block_request_takes_held(request)) ||
+                    dao_holds_is_done(ordered->holds, &block->hold);
+    return lasting_id == lease_id && is_ready;
+}
+
+/* Tells whether a block that waits holds a request where it lies. */
+static bool holds_request(const waiting_t *block, const dao_block_request_t *request)
+{
+    return block->block_bytes >= request->size_bytes &&
+           (request->alignment_bytes == 0 || (uintptr_t)block->address % request->alignment_bytes == 0);
+}
+
+/* The order in which blocks are offered to a request: first those that were asked for by the same size, then smaller ones, then
+   lower ones. */
+static bool comes_before(const waiting_t *block, const waiting_t *other, size_t size_bytes)
+{
+    bool is_same = block->requested_bytes == size_bytes;
+    if (is_same != (other->requested_bytes == size_bytes)) {
+        return is_same;
+    }
+    return block->block_bytes != other->block_bytes ? block->block_bytes < other->block_bytes
+                                                    : block->address < other->address;
+}
+
+/* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless that is NULL. */
+static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
+                         bool takes_held, const waiting_t *refused, waiting_t *out_block)
+{
+    lock(ordered);
+    size_t count = waiting_count_of(ordered), best = count;
+    for (size_t i = 0; i < count; i++) {
+        const waiting_t *block = &ordered->waiting[i];
+        bool is_left = refused == NULL || comes_before(refused, block, request->size_bytes);
+        if (is_left && holds_request(block, request) &&
+            (best == count || comes_before(block, &ordered->waiting[best], request->size_bytes)) &&
+            may_have_locked(ordered, block, request, lease_id, takes_held)) {
+            best = i;
+        }
+    }
+    if (best < count) {
+        *out_block = pick_locked(ordered, best);
+    }
+    unlock(ordered);
+    return best < count;
+}
+
+/* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it would give them. */
+static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id, bool takes_held,
+                  dao_block_grant_t *out_grant)
+{
+    waiting_t block;
+    const waiting_t *refused = NULL;
+    for (uint32_t i = 0; i < RENEW_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
+        if (!pick_fitting(ordered, request, lease_id, takes_held, refused, &block)) {
+            return false;
+        }
+        if (ordered->inner->ops->renew(ordered->inner, block.address, request) == DAO_OK) {
+            drop(ordered);
+            *out_grant = (dao_block_grant_t){.address = block.address,
+                                             .hold = request->stream != 0 ? block.hold : (dao_hold_t){0}};
+            return true;
+        }
+        put(ordered, &block);
+        refused = &block;
+    }
+    return false;
+}
+
+/* ---- alloc ---- */
+
+static dao_status_t serve(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
+                          dao_block_grant_t *out_grant)
+{
+    if ((request->stream != 0 || lease_id != 0) && renew(ordered, request, lease_id, false, out_grant)) {
+        return DAO_OK;
+    }
+    settle(ordered, lease_id == 0);
+    dao_allocator_t *inner = ordered->inner;
+    dao_status_t status = inner->ops->alloc(inner, request, out_grant);
+    if (dao_allocator_is_short(status) && renew(ordered, request, lease_id, true, out_grant)) {
+        atomic_fetch_add(&inner->ledger->cured_count, 1);
+        return DAO_OK;
+    }
+    return status;
+}
+
+/* Makes room for one more block of a lease, and gives the lease's id. */
+static dao_status_t lease_promise(ordered_t *ordered, const dao_block_request_t *request, uint64_t *out_id)
+{
+    lock(ordered);
+    *out_id = ordered->lease_ids[request->lease - 1];
+    DAO_ASSERT(*out_id != 0);
+    bool has_room = reserve_locked(ordered, &ordered->leased);
+    ordered->in_hand_count += has_room;
+    ordered->failed_count += !has_room;
+    unlock(ordered);
+    return has_room ? DAO_OK
+                    : dao_error(DAO_ERR_NO_HOST_MEMORY,
+                                "%s: %zu bytes asked for; no host memory for the table of a lease's blocks",
+                                ordered->inner->ledger->name, request->size_bytes);
+}
+
+static dao_status_t alloc_leased(ordered_t *ordered, const dao_block_request_t *request,
+                                 dao_block_grant_t *out_grant)
+{
+    uint64_t lease_id;
+    dao_status_t status = lease_promise(ordered, request, &lease_id);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_block_t block = {0};
+    status = serve(ordered, request, lease_id, out_grant);
+    if (status == DAO_OK) {
+        status = ordered->inner->ops->query(ordered->inner, out_grant->address, &block);
+        DAO_ASSERT(status == DAO_OK);
+    }
+    lock(ordered);
+    ordered->in_hand_count--;
+    if (status == DAO_OK) {
+        note_locked(ordered, &ordered->leased, block.address, lease_id, block.block_bytes);
+    }
+    unlock(ordered);
+    return status;
+}
+
+static dao_status_t ordered_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                  dao_block_grant_t *out_grant)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    if (request->lease != 0) {
+        return alloc_leased(ordered, request, out_grant);
+    }
+    return waiting_count_of(ordered) == 0 ? ordered->inner->ops->alloc(ordered->inner, request, out_grant)
+                                          : serve(ordered, request, 0, out_grant);
+}
+
+/* What waits and is done is free for it. No request of a lease is made so. */
+static dao_status_t ordered_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                         uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    DAO_ASSERT(request->lease == 0);
+    if (waiting_count_of(ordered) > 0) {
+        settle(ordered, true);
+    }
+    return ordered->inner->ops->alloc_within(ordered->inner, request, growth_bytes, out_grant);
+}
+
+/* ---- free ---- */
+
+/* Takes a block out of the tables, into this call's hands; false without memory to let it wait. */
+static bool claim_begin(ordered_t *ordered, void *address, claim_t *out_claim)
+{
+    lock(ordered);
+    uint64_t marks = forget_locked(ordered, &ordered->marked, address);
+    uint64_t lease_id = forget_locked(ordered, &ordered->leased, address);
+    bool has_room = marks != 0 || lease_id != 0 || reserve_locked(ordered, NULL);
+    ordered->in_hand_count += has_room;
+    *out_claim = (claim_t){
+        .address = address, .marks = marks, .lease_id = lease_lasts_locked(ordered, lease_id) ? lease_id : 0};
+    unlock(ordered);
+    return has_room;
+}
+
+/* Ends a claim whose block has not been freed: all is as it was. */
+static void claim_cancel(ordered_t *ordered, const claim_t *claim)
+{
+    dao_block_t block;
+    bool is_live = ordered->inner->ops->query(ordered->inner, claim->address, &block) == DAO_OK &&
+                   block.address == claim->address;
+    lock(ordered);
+    ordered->in_hand_count--;
+    if (is_live && claim->marks != 0) {
+        note_locked(ordered, &ordered->marked, claim->address, claim->marks, block.block_bytes);
+    }
+    if (is_live && claim->lease_id != 0) {
+        note_locked(ordered, &ordered->leased, claim->address, claim->lease_id, block.block_bytes);
+    }
+    unlock(ordered);
+}
+
+/* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that one. */
+static bool goes_behind(const ordered_t *ordered, const claim_t *claim, const dao_hold_t *hold)
+{
+    bool waits = hold != NULL && !dao_hold_is_empty(hold);
+    return claim->lease_id == 0 && (!waits || (ordered->follows_streams && claim->marks == 0));
+}
+
+/* Frees a block behind: a hold is for one that follows streams. */
+static dao_status_t free_behind(ordered_t *ordered, void *address, dao_hold_t *hold)
+{
+    return ordered->inner->ops->free(ordered->inner, address, ordered->follows_streams ? hold : NULL);
+}
+
+/* Frees a claimed block, or lets it wait for `hold` (NULL: nobody) and its lease. */
+static dao_status_t free_claimed(ordered_t *ordered, const claim_t *claim, dao_hold_t *hold)
+{
+    dao_allocator_t *inner = ordered->inner;
+    if (goes_behind(ordered, claim, hold)) {
+        dao_status_t status = free_behind(ordered, claim->address, hold);
+        if (status == DAO_OK) {
+            drop(ordered);
+        }
+        return status;
+    }
+    dao_block_t block;
+    dao_status_t status = inner->ops->put_off(inner, claim->address, &block);
+    if (status == DAO_OK) {
+        waiting_t waiting = {.address = claim->address,
+                             .requested_bytes = block.requested_bytes,
+                             .block_bytes = block.block_bytes,
+                             .hold = hold != NULL ? *hold : (dao_hold_t){0},
+                             .lease_id = claim->lease_id};
+        put(ordered, &waiting);
+    }
+    return status;
+}
+
+static dao_status_t ordered_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    bool waits = hold != NULL && !dao_hold_is_empty(hold);
+    bool is_left_behind = !waits || ordered->follows_streams;
+    if (is_left_behind && atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
+        return free_behind(ordered, address, hold);
+    }
+    claim_t claim;
+    if (!claim_begin(ordered, address, &claim)) { /* it is in no table */
+        return is_left_behind
+                   ? free_behind(ordered, address, hold)
+                   : dao_error(DAO_ERR_UNSUPPORTED, "%s: no host memory to let the block at %p wait",
+                               ordered->inner->ledger->name, address);
+    }
+    if (hold != NULL) {
+        hold->streams |= claim.marks;
+    }
+    dao_status_t status = free_claimed(ordered, &claim, hold);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        claim_cancel(ordered, &claim);
+        return dao_error_restore(&record);
+    }
+    return DAO_OK;
+}
+
+/* Tells whether a live block was allocated under a lease, which may have ended. */
+static bool is_leased(ordered_t *ordered, const void *address)
+{
+    if (atomic_load_explicit(&ordered->known_count, memory_order_relaxed) == 0) {
+        return false;
+    }
+    lock(ordered);
+    bool is_leased = dao_block_map_find(&ordered->leased, address) != NULL;
+    unlock(ordered);
+    return is_leased;
+}
+
+static dao_status_t ordered_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    if (ordered->follows_streams && !is_leased(ordered, address)) {
+        return ordered->inner->ops->stream_mark(ordered->inner, address, stream);
+    }
+    dao_block_t block;
+    dao_status_t status = ordered->inner->ops->query(ordered->inner, address, &block);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (block.address != address || block.stream == 0) {
+        status = block.address != address ? DAO_ERR_INTERIOR_POINTER : DAO_ERR_UNSUPPORTED;
+        return dao_ledger_check_query(ordered->inner->ledger, status, address);
+    }
+    lock(ordered);
+    dao_block_entry_t *entry = dao_block_map_find(&ordered->marked, address);
+    bool has_room = entry != NULL || reserve_locked(ordered, &ordered->marked);
+    if (entry != NULL) {
+        entry->word |= UINT64_C(1) << stream;
+    } else if (has_room) {
+        note_locked(ordered, &ordered->marked, address, UINT64_C(1) << stream, block.block_bytes);
+    }
+    unlock(ordered);
+    return has_room
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to note a stream of the block at %p",
+                           ordered->inner->ledger->name, address);
+}
+
+/* ---- leases ---- */
+
+static dao_status_t ordered_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    uint32_t slot = 0;
+    lock(ordered);
+    while (slot < DAO_ORDERED_LEASE_MAX && ordered->lease_ids[slot] != 0) {
+        slot++;
+    }
+    if (slot < DAO_ORDERED_LEASE_MAX) {
+        ordered->lease_ids[slot] = ++ordered->lease_serial * DAO_ORDERED_LEASE_MAX + slot;
+        *out_lease = slot + 1;
+    }
+    unlock(ordered);
+    return slot < DAO_ORDERED_LEASE_MAX
+               ? DAO_OK
+               : dao_error(DAO_ERR_TOO_MANY, "%s: there are %u leases; release leases",
+                           ordered->inner->ledger->name, DAO_ORDERED_LEASE_MAX);
+}
+
+static void ordered_lease_end(dao_allocator_t *allocator, uint32_t lease)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    lock(ordered);
+    DAO_ASSERT(ordered->lease_ids[lease - 1] != 0);
+    ordered->lease_ids[lease - 1] = 0;
+    unlock(ordered);
+    settle(ordered, true);
+}
+
+static void ordered_lease_stats(dao_allocator_t *allocator, uint32_t lease,
+                                dao_block_lease_stats_t *out_stats)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    dao_block_lease_stats_t stats = {0};
+    lock(ordered);
+    uint64_t lease_id = ordered->lease_ids[lease - 1];
+    for (size_t i = 0; i < ordered->leased.capacity; i++) {
+        const dao_block_entry_t *entry = &ordered->leased.entries[i];
+        if (entry->address != NULL && entry->word == lease_id) {
+            stats.used_bytes += entry->piece.size_bytes;
+            stats.live_count++;
+        }
+    }
+    stats.held_bytes = stats.used_bytes;
+    for (size_t i = 0; i < waiting_count_of(ordered); i++) {
+        const waiting_t *block = &ordered->waiting[i];
+        stats.held_bytes += block->lease_id == lease_id ? block->block_bytes : 0;
+    }
+    unlock(ordered);
+    *out_stats = stats;
+}
+
+/* ---- what the allocator behind answers ---- */
+
+static dao_status_t ordered_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    return inner->ops->query(inner, address, out_block);
+}
+
+static uint64_t reserved_bytes_of(dao_allocator_t *inner)
+{
+    dao_stats_t stats;
+    inner->ops->stats_get(inner, &stats);
+    return stats.reserved_bytes;
+}
+
+/* What is carried out may go to the system before the trim: that was released, too. */
+static dao_status_t ordered_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    dao_allocator_t *inner = ordered->inner;
+    uint64_t before_bytes = reserved_bytes_of(inner);
+    settle(ordered, true);
+    dao_status_t status = inner->ops->trim(inner, keep_bytes, out_released_bytes);
+    uint64_t after_bytes = reserved_bytes_of(inner);
+    if (before_bytes > after_bytes + *out_released_bytes) {
+        *out_released_bytes = (size_t)(before_bytes - after_bytes);
+    }
+    return status;
+}
+
+static dao_status_t ordered_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    settle(ordered, true);
+    return ordered->inner->ops->limit_set(ordered->inner, limit_bytes);
+}
+
+static uint64_t ordered_used_get(dao_allocator_t *allocator)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    return inner->ops->used_get(inner);
+}
+
+static void ordered_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    ordered->inner->ops->stats_get(ordered->inner, out_stats);
+    lock(ordered);
+    out_stats->failed_count += ordered->failed_count;
+    unlock(ordered);
+}
+
+static void ordered_stats_reset_peaks(dao_allocator_t *allocator)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    inner->ops->stats_reset_peaks(inner);
+}
+
+static void ordered_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    inner->ops->walk(inner, visit, user);
+}
+
+static void ordered_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    inner->ops->walk_all(inner, visit, user);
+}
+
+static void ordered_free_deferred(dao_allocator_t *allocator, void *address)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    inner->ops->free_deferred(inner, address);
+}
+
+static void ordered_drain(dao_allocator_t *allocator)
+{
+    dao_allocator_t *inner = ordered_of(allocator)->inner;
+    inner->ops->drain(inner);
+}
+
+static bool ordered_is_valid(dao_allocator_t *allocator)
+{
+    ordered_t *ordered = ordered_of(allocator);
+    dao_mutex_lock(&ordered->lock);
+    bool is_valid = is_valid_locked(ordered);
+    dao_mutex_unlock(&ordered->lock);
+    return is_valid && ordered->inner->ops->is_valid(ordered->inner);
+}
+
+static void ordered_destroy(dao_allocator_t *allocator)
+{
+    if (allocator == NULL) {
+        return;
+    }
+    ordered_t *ordered = ordered_of(allocator);
+    dao_allocator_t *inner = ordered->inner;
+    for (size_t i = 0; i < waiting_count_of(ordered);
+         i++) { /* a hardened one looks at each for the last time */
+        (void)inner->ops->carry_out(inner, ordered->waiting[i].address); /* else it goes with all the rest */
+    }
+    inner->ops->destroy(inner);
+    dao_block_map_finish(&ordered->marked);
+    dao_block_map_finish(&ordered->leased);
+    dao_host_free(ordered->waiting);
+    dao_mutex_finish(&ordered->lock);
+    dao_host_free(ordered);
+}
+
+static const dao_allocator_ops_t ordered_ops = {
+    .alloc = ordered_alloc,
+    .alloc_within = ordered_alloc_within,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
+    .free = ordered_free,
+    .stream_mark = ordered_stream_mark,
+    .query = ordered_query,
+    .trim = ordered_trim,
+    .limit_set = ordered_limit_set,
+    .used_get = ordered_used_get,
+    .stats_get = ordered_stats_get,
+    .stats_reset_peaks = ordered_stats_reset_peaks,
+    .walk = ordered_walk,
+    .walk_all = ordered_walk_all,
+    .is_valid = ordered_is_valid,
+    .destroy = ordered_destroy,
+    .free_deferred = ordered_free_deferred,
+    .drain = ordered_drain,
+    .lease_begin = ordered_lease_begin,
+    .lease_end = ordered_lease_end,
+    .lease_stats = ordered_lease_stats,
+};
+
+dao_status_t dao_ordered_create(dao_holds_t *holds, dao_allocator_t *inner, dao_allocator_t **out_allocator)
+{
+    DAO_ASSERT(inner->ops->put_off != NULL && inner->ops->lease_begin == NULL);
+    ordered_t *ordered = dao_host_calloc(1, sizeof(*ordered));
+    if (ordered == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", inner->ledger->name);
+    }
+    ordered->ops = ordered_ops;
+    ordered->ops.name = inner->ops->name;
+    ordered->ops.alloc_within = inner->ops->alloc_within != NULL ? ordered_alloc_within : NULL;
+    if (inner->ops->free_deferred == NULL) {
+        ordered->ops.free_deferred = NULL;
+        ordered->ops.drain = NULL;
+    }
+    ordered->base = (dao_allocator_t){.ops = &ordered->ops, .ledger = inner->ledger};
+    ordered->inner = inner;
+    ordered->holds = holds;
+    ordered->follows_streams = inner->ops->stream_mark != NULL;
+    dao_mutex_init(&ordered->lock, DAO_RANK_LEAF);
+    *out_allocator = &ordered->base;
+    return DAO_OK;
+}
+
+dao_allocator_t *dao_ordered_behind(dao_allocator_t *allocator)
+{
+    return allocator->ops->alloc == ordered_alloc ? ordered_of(allocator)->inner : allocator;
+}

@@ -1,0 +1,547 @@
+/* Device memory in pages, kept for the next request.
+
+       arena 0   addresses  [ block ][ hole ][ block ]      hole      [block]      hole ...     4 times the device
+                 pages      [ mapped  ][ mapped  ][    -    ][ mapped  ][    -    ]
+       arena 1   addresses  ...                                    a window of addresses, a range and a lock of its own
+
+   A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to one arena, and
+   there is one until threads wait for each other: then a thread that finds its arena taken goes to another one. Pages
+   belong to all arenas: what one has free is moved to another before the device or the limit is said to be full. Leases
+   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c).
+
+   The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or only the request's
+   own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
+   step bounded:
+
+       once more the usual path: another thread may have freed something
+       what streams held and has finished since is free for all
+       a part that other streams hold, mapped throughout, behind a wait on the device (requests of a stream)
+       the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c); where the place would
+       grow beyond what a block says, that block may lie in a window, too, if that takes fewer
+       all of this in the arenas of other threads
+       parts that different streams hold side by side, joined (requests of a stream)
+       what streams hold, waited for on the host, once
+
+   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before all that to the
+   place in any arena or window where it takes the fewest pages which nothing lives in. Where little may still be taken, as of
+   the last change of pages or of the limit or the last trim, memory is tight: requests without a stream then go by
+   place_tightly(), which looks at more holes, so that small blocks keep out of pages that are free as a whole. Whatever is asked
+   of all arenas takes the world's locks, too.
+
+   What holds between calls, with the world's locks:
+
+       stats.reserved_bytes == pages * page_bytes <= stats.limit_bytes, if there is a limit
+       every page that a live block touches is mapped, and every page below an arena's mapped_floor_bytes
+       an arena's used_bytes == sum of its live blocks' sizes; the place's are the sums over its arenas
+
+   Peaks: each arena knows its own since they were last added up. With one arena the place's peak is exact, with more it is
+   never too low.
+
+   Backend calls are made under the world's locks, which is the exception to the rule that none which may wait is made under
+   a lock: a miss changes placement, pages and counters in one step, and nobody else may take the pages on their way. In
+   steady state there are none. Waiting for streams is done without a lock. */
+#include "allocators/paged/paged_internal.h"
+
+#include "allocators/detours.h"
+#include "allocators/paged/buddy.h"
+#include "allocators/range/range_internal.h"
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/numbers/path.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+/* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
+#define RESERVATION_FACTOR 4u
+
+static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
+{
+    status = status == DAO_ERR_NO_DEVICE_MEMORY ? paged->full_status : status;
+    dao_paged_lock(paged);
+    dao_paged_gather(paged);
+    status = dao_ledger_fail(&paged->ledger, status, request, dao_paged_largest_hole(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+/* ---- the table ---- */
+
+/* Gives the arena where a request is tried first, locked. */
+static arena_t *enter(paged_t *paged, const dao_block_request_t *request)
+{
+    if (request->lease == 0) {
+        return dao_paged_enter(paged);
+    }
+    arena_t *arena = dao_paged_leased(paged, request->lease);
+    dao_arena_lock(arena);
+    DAO_ASSERT(arena->role == ARENA_LEASED);
+    return arena;
+}
+
+/* Places a block that is charged: in one arena, if that has a place, else in every way there is. */
+static dao_status_t place(paged_t *paged, const dao_block_request_t *request, uint64_t block_bytes,
+                          dao_block_grant_t *out_grant)
+{
+    placing_t placing = {.request = request, .block_bytes = block_bytes};
+    if (request->takes_fewest_pages) {
+        return dao_paged_alloc_slowly(paged, &placing, out_grant);
+    }
+    arena_t *arena = enter(paged, request);
+    dao_status_t status = dao_paged_place_in(arena, &placing, false);
+    if (status == DAO_OK) {
+        dao_paged_finish(&placing, out_grant);
+    }
+    dao_spin_unlock(&arena->lock);
+    return status == DAO_ERR_LIMIT ? dao_paged_alloc_slowly(paged, &placing, out_grant) : status;
+}
+
+static dao_status_t paged_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                dao_block_grant_t *out_grant)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    DAO_ASSERT(request->size_bytes > 0 && (request->stream == 0 || paged->holds != NULL));
+    if (request->size_bytes > PTRDIFF_MAX) {
+        return fail(paged, request, dao_error(DAO_ERR_OVERFLOW, "no block can be that large"));
+    }
+    uint64_t block_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_ledger_charge(&paged->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return fail(paged, request, status);
+    }
+    status = place(paged, request, block_bytes, out_grant);
+    if (status != DAO_OK) {
+        dao_ledger_refund(&paged->ledger, request, block_bytes);
+        return fail(paged, request, status);
+    }
+    return DAO_OK;
+}
+
+/* Takes a block at the front of a hole that is mapped so far, and unlocks the arena. */
+static DAO_ON_THE_PATH void *take_and_unlock(arena_t *arena, uint32_t hole, size_t size_bytes)
+{
+    dao_range_t *range = arena->segment.range;
+    uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    char *address =
+        arena->segment.address + ((uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT);
+    if (dao_range_at(range, hole)->size_units == size_units) {
+        dao_range_take_whole(range, hole, size_bytes);
+    } else {
+        (void)dao_range_take_front(range, hole, size_units, size_bytes);
+    }
+    dao_stats_count_alloc(&arena->ledger.stats, size_bytes, size_units << UNIT_SHIFT);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    dao_spin_unlock(&arena->lock);
+    return address;
+}
+
+/* Ends the shortest way to a block: unlocks, and goes on in every other way. */
+static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    dao_spin_unlock(&arena->lock);
+    return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
+}
+
+/* take_plain() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is tight. */
+static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
+                                               size_t size_bytes)
+{
+    uint64_t offset_bytes = (uint64_t)dao_range_at(arena->segment.range, hole)->offset_units << UNIT_SHIFT;
+    return arena->tight_page_bytes == 0 &&
+                   dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
+               ? take_and_unlock(arena, hole, size_bytes)
+               : give_up_plain(paged, arena, size_bytes);
+}
+
+/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in an arena whose
+   lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
+static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    dao_range_t *range = arena->segment.range;
+    uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    uint32_t hole = range->held_count == 0 ? dao_range_find_good(range, size_units) : DAO_RANGE_NONE;
+    if (__builtin_expect(hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE, false)) {
+        return give_up_plain(paged, arena, size_bytes);
+    }
+    uint64_t end_units = dao_range_at(range, hole)->offset_units + size_units;
+    return __builtin_expect(end_units << UNIT_SHIFT <= arena->mapped_floor_bytes, true)
+               ? take_and_unlock(arena, hole, size_bytes)
+               : take_above_floor(paged, arena, hole, size_bytes);
+}
+
+/* paged_alloc_plain() where this thread's arena is taken. */
+static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    return take_plain(paged, dao_paged_enter_another(paged, arena), size_bytes);
+}
+
+/* For good fit. */
+static void *paged_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
+        return dao_allocator_alloc_otherwise(allocator, size_bytes);
+    }
+    arena_t *arena = dao_paged_home(paged);
+    return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_plain(paged, arena, size_bytes)
+                                                              : take_elsewhere(paged, arena, size_bytes);
+}
+
+/* Gives the status and the message of a free or mark that found no block. */
+static dao_status_t free_error(paged_t *paged, const void *address, dao_status_t status)
+{
+    return dao_ledger_check_free(&paged->ledger, status, address);
+}
+
+/* Frees any block, or says why it cannot be freed. */
+static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = arena_around(paged, address);
+    dao_status_t status = DAO_ERR_FOREIGN_POINTER;
+    if (arena != NULL) {
+        dao_arena_lock(arena);
+        status = dao_segment_free(&arena->segment, &arena->ledger, address, hold);
+        dao_spin_unlock(&arena->lock);
+    }
+    return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
+}
+
+/* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was done. */
+static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
+{
+    dao_range_t *range = arena->segment.range;
+    uint32_t link = dao_range_find_start(range, offset_units);
+    const dao_range_node_t *node = dao_range_at(range, link);
+    uint64_t word = node->user;
+    if (node->offset_units != offset_units || node->state != NODE_USED || !dao_word_is_plain(word)) {
+        return false;
+    }
+    dao_ledger_count_free(&arena->ledger, address, word, (size_t)(node->size_units << UNIT_SHIFT));
+    dao_range_leave_used(range, link);
+    dao_range_make_free(range, link);
+    return true;
+}
+
+/* Gives the unit of an arena that an address is the begin of; more than there are if it is none. */
+static DAO_ON_THE_PATH uint64_t unit_at(const arena_t *arena, const void *address)
+{
+    uint64_t offset_bytes = dao_arena_offset(arena, address);
+    return offset_bytes >> UNIT_SHIFT | offset_bytes << (64 - UNIT_SHIFT); /* huge within a unit */
+}
+
+/* free_plain() in an arena whose lock is held, which is where detours are looked at. */
+static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address, uint64_t offset_units)
+{
+    bool is_done = !dao_detours_are_needed() && free_plain(arena, address, (uint32_t)offset_units);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(arena->segment.range));
+    return is_done;
+}
+
+/* paged_free_plain() where this thread's arena is taken, or the block lies in another one. The look at detours before the
+   lock is for segment callbacks, in which the thread holds it. */
+static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *address)
+{
+    arena_t *arena = dao_detours_are_needed() ? NULL : arena_around(paged, address);
+    uint64_t offset_units = arena != NULL ? unit_at(arena, address) : UINT64_MAX;
+    bool is_done = false;
+    if (offset_units < paged->window_units) {
+        dao_arena_lock(arena);
+        is_done = free_if_straight(arena, address, offset_units);
+        dao_spin_unlock(&arena->lock);
+    }
+    return is_done ? DAO_OK : dao_allocator_free_otherwise(&paged->base, address);
+}
+
+/* Looks in this thread's arena. Nothing waits here and no lock is taken under the arena's, so the thread may hold others, as in
+   a segment callback of another place. */
+static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = dao_paged_home(paged);
+    uint64_t offset_units = unit_at(arena, address);
+    if (offset_units >= paged->window_units || !dao_spin_try_beside(&arena->lock)) {
+        return free_elsewhere(paged, address);
+    }
+    bool is_done = free_if_straight(arena, address, offset_units);
+    dao_spin_unlock_beside(&arena->lock);
+    return __builtin_expect(is_done, true) ? DAO_OK : dao_allocator_free_otherwise(allocator, address);
+}
+
+static dao_status_t paged_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = arena_around(paged, address);
+    dao_status_t status = DAO_ERR_FOREIGN_POINTER;
+    if (arena != NULL) {
+        dao_arena_lock(arena);
+        status = dao_segment_mark(&arena->segment, address, stream);
+        dao_spin_unlock(&arena->lock);
+    }
+    return dao_ledger_check_query(&paged->ledger, status, address);
+}
+
+static dao_status_t paged_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = arena_around(paged, address);
+    dao_status_t status = DAO_ERR_FOREIGN_POINTER;
+    if (arena != NULL) {
+        dao_arena_lock(arena);
+        status = dao_segment_query(&arena->segment, address, out_block);
+        dao_spin_unlock(&arena->lock);
+    }
+    return dao_ledger_check_query(&paged->ledger, status, address);
+}
+
+/* Gives back up to page_count free pages; gives their number. */
+static dao_status_t release_pages(paged_t *paged, uint32_t page_count)
+{
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    dao_status_t status = dao_pages_release(paged->pages, &ranges, page_count);
+    dao_paged_note_pages(paged);
+    return status;
+}
+
+uint64_t dao_paged_used_bytes(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    uint64_t used_bytes = dao_paged_used_count(paged) * paged->page_bytes;
+    dao_paged_unlock(paged);
+    return used_bytes;
+}
+
+static uint32_t free_pages(paged_t *paged)
+{
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    return dao_pages_free_count(paged->pages, &ranges);
+}
+
+static dao_status_t paged_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    uint64_t before_bytes = paged->ledger.stats.reserved_bytes;
+    (void)dao_paged_settle(paged);
+    uint32_t free_count = free_pages(paged);
+    uint64_t keep_count = keep_bytes / paged->page_bytes;
+    uint32_t excess_count = free_count > keep_count ? free_count - (uint32_t)keep_count : 0;
+    dao_status_t status = release_pages(paged, excess_count); /* of none, too: memory may be tight no more */
+    *out_released_bytes = (size_t)(before_bytes - paged->ledger.stats.reserved_bytes);
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+/* Gives back what a new limit does not leave room for. */
+static dao_status_t shrink_to(paged_t *paged, uint64_t limit_bytes)
+{
+    uint64_t reserved_bytes = paged->ledger.stats.reserved_bytes;
+    if (limit_bytes == 0 || reserved_bytes <= limit_bytes) {
+        return DAO_OK;
+    }
+    uint64_t excess = (reserved_bytes - limit_bytes + paged->page_bytes - 1) / paged->page_bytes;
+    (void)dao_paged_settle(paged);
+    if (free_pages(paged) < excess) {
+        return dao_error(DAO_ERR_LIMIT,
+                         "%s: live blocks and leases hold more than the new limit of %zu bytes",
+                         paged->ledger.name, (size_t)limit_bytes);
+    }
+    return release_pages(paged, (uint32_t)excess);
+}
+
+static dao_status_t paged_limit_set(dao_allocator_t *allocator, size_t limit_bytes)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    dao_status_t status = shrink_to(paged, limit_bytes);
+    if (status == DAO_OK) {
+        paged->ledger.stats.limit_bytes = limit_bytes;
+        dao_paged_note_pages(paged);
+    }
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+static uint64_t paged_used_get(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    uint64_t used_bytes = 0;
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        used_bytes += paged->arenas[i]->ledger.stats.used_bytes;
+    }
+    dao_paged_unlock(paged);
+    return used_bytes;
+}
+
+static void paged_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    dao_paged_gather(paged);
+    *out_stats = paged->ledger.stats;
+    out_stats->largest_hole_bytes = dao_paged_largest_hole(paged);
+    dao_paged_unlock(paged);
+}
+
+static void paged_stats_reset_peaks(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    dao_paged_gather(paged);
+    dao_stats_peaks_to_now(&paged->ledger.stats);
+    dao_paged_unlock(paged);
+}
+
+static void paged_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        dao_segment_walk(&paged->arenas[i]->segment, visit, user);
+    }
+    dao_paged_unlock(paged);
+}
+
+static void paged_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        dao_segment_walk_mapped(&arena->segment, arena->mapped, arena->page_shift, visit, user);
+    }
+    dao_paged_unlock(paged);
+}
+
+static bool paged_is_valid(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    bool valid = dao_paged_is_valid_locked(paged);
+    dao_paged_unlock(paged);
+    return valid;
+}
+
+static void paged_destroy(dao_allocator_t *allocator)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    if (paged == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        dao_range_destroy(paged->arenas[i]->segment.range);
+        dao_host_free(paged->arenas[i]);
+    }
+    dao_pages_destroy(paged->pages);
+    paged->ledger.budget = NULL; /* the backend has given back what its pages took */
+    dao_ledger_finish(&paged->ledger);
+    dao_host_free(paged);
+}
+
+static const dao_allocator_ops_t paged_ops = {
+    .name = "caching",
+    .alloc = paged_alloc,
+    .alloc_plain = paged_alloc_plain,
+    .free = paged_free,
+    .free_plain = paged_free_plain,
+    .stream_mark = paged_stream_mark,
+    .query = paged_query,
+    .trim = paged_trim,
+    .limit_set = paged_limit_set,
+    .used_get = paged_used_get,
+    .stats_get = paged_stats_get,
+    .stats_reset_peaks = paged_stats_reset_peaks,
+    .walk = paged_walk,
+    .walk_all = paged_walk_all,
+    .is_valid = paged_is_valid,
+    .destroy = paged_destroy,
+    .lease_begin = dao_paged_lease_begin,
+    .lease_end = dao_paged_lease_end,
+    .lease_stats = dao_paged_lease_stats,
+    .window_begin = dao_paged_window_begin,
+    .alloc_at = dao_paged_alloc_at,
+    .window_back = dao_paged_window_back,
+    .window_walk = dao_paged_window_walk,
+};
+
+/* ---- create ---- */
+
+uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_info_t *info)
+{
+    if (!dao_backend_has_pages(ops) || info->page_bytes == 0 ||
+        (info->page_bytes & (info->page_bytes - 1)) != 0) {
+        return 0;
+    }
+    uint64_t page_bytes = info->page_bytes > DAO_PAGE_BYTES ? info->page_bytes : DAO_PAGE_BYTES;
+    return info->total_bytes < page_bytes || page_bytes > DAO_RANGE_CAPACITY_MAX ? 0 : page_bytes;
+}
+
+static dao_status_t create_pages(paged_t *paged, const dao_caching_config_t *config, uint64_t total_bytes)
+{
+    uint64_t most_places = DAO_RANGE_CAPACITY_MAX / paged->page_bytes;
+    uint64_t page_count = total_bytes / paged->page_bytes;
+    page_count = page_count > most_places ? most_places : page_count;
+    uint64_t place_count = page_count * RESERVATION_FACTOR;
+    place_count = place_count > most_places ? most_places : place_count;
+    paged->window_bytes = place_count * paged->page_bytes;
+    paged->window_units = paged->window_bytes >> UNIT_SHIFT;
+    dao_pages_config_t pages = {.ops = config->ops,
+                                .device = config->device,
+                                .page_bytes = paged->page_bytes,
+                                .page_count = (uint32_t)page_count,
+                                .place_count = (uint32_t)place_count};
+    dao_status_t status = dao_pages_create(&pages, &paged->pages);
+    return status == DAO_OK ? dao_paged_add_arena(paged, ARENA_SHARED) : status;
+}
+
+/* Takes the first memory: what a block needs that is given up at once. */
+static dao_status_t take_initial(paged_t *paged, size_t initial_bytes)
+{
+    dao_block_request_t request = {.size_bytes = initial_bytes};
+    placing_t placing = {.request = &request, .block_bytes = dao_round_up(initial_bytes, DAO_RANGE_GRANULE)};
+    dao_status_t status = dao_paged_place_and_back(paged, &placing, 1);
+    if (status == DAO_OK) {
+        dao_paged_take_back(placing.arena, &placing.grant);
+    }
+    return status;
+}
+
+dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
+                              dao_allocator_t **out_allocator)
+{
+    paged_t *paged = dao_host_calloc(1, sizeof(*paged));
+    if (paged == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
+    }
+    paged->ops = paged_ops;
+    if (config->fit != DAO_RANGE_FIT_GOOD) {
+        paged->ops.alloc_plain = dao_allocator_alloc_otherwise;
+    }
+    paged->base = (dao_allocator_t){.ops = &paged->ops, .ledger = &paged->ledger};
+    paged->holds = config->holds;
+    paged->fit = config->fit;
+    paged->full_status = config->full_status != DAO_OK ? config->full_status : DAO_ERR_NO_DEVICE_MEMORY;
+    paged->page_bytes = dao_paged_page_bytes(config->ops, info);
+    dao_status_t status = dao_ledger_init(&paged->ledger, config->name);
+    paged->ledger.stats.limit_bytes = config->limit_bytes;
+    paged->ledger.capacity_bytes = info->total_bytes / paged->page_bytes * paged->page_bytes;
+    paged->ledger.maps_pages = true;
+    paged->ledger.budget = config->budget;
+    if (status == DAO_OK) {
+        status = create_pages(paged, config, info->total_bytes);
+    }
+    if (status == DAO_OK && config->initial_bytes != 0) {
+        status = take_initial(paged, config->initial_bytes);
+        status = status == DAO_ERR_NO_DEVICE_MEMORY ? paged->full_status : status;
+    }
+    if (status != DAO_OK) {
+        paged_destroy(&paged->base);
+        return status;
+    }
+    DAO_ASSERT_HEAVY(paged_is_valid(&paged->base));
+    *out_allocator = &paged->base;
+    return DAO_OK;
+}

@@ -1,0 +1,82 @@
+/* Leases of a place in pages: an arena each, whose pages stay where they are, so that what was recorded with the addresses of
+   its blocks (a graph) can be run again after the blocks were freed.
+
+       arena 0   shared   [ block ][ hole  ][ block ]           pages of holes go where they are needed
+       arena 1   leased   [ block ][ freed ][ block ][ freed ]  pages stay: they are in no survey of free pages
+       arena 2   ended    [ hole  ][ block ]                    pages of holes go where they are needed
+
+       role      who places blocks in it     made by                     left by
+       shared    all threads                 dao_paged_add_arena         -
+       leased    requests of the lease       dao_paged_lease_begin       dao_paged_lease_end
+       ended     nobody                      dao_paged_lease_end         dao_paged_lease_begin, once it is empty
+
+   What a lease holds only grows while it lasts: a block is placed where it lacks the fewest pages, so that what was freed
+   under the lease is reused first, and what is missing is taken from the other arenas or the device as for any request.
+   An ended arena is taken by a new lease when nothing lives in it any more, so that a lease counts its own blocks alone.
+   A lease's number is its arena's window plus 1. */
+#include "allocators/paged/paged_internal.h"
+
+#include "base/report/error.h"
+
+/* Gives an arena that a new lease may have, making one if need be: with the world's locks. */
+static dao_status_t find_arena(paged_t *paged, arena_t **out_arena)
+{
+    uint32_t count = dao_paged_arena_count(paged);
+    for (uint32_t i = 0; i < count; i++) {
+        arena_t *arena = paged->arenas[i];
+        if (arena->role == ARENA_ENDED && arena->ledger.stats.live_count == 0) {
+            *out_arena = arena;
+            return DAO_OK;
+        }
+    }
+    if (count - dao_paged_shared_count(paged) - paged->window_count == DAO_PAGED_LEASE_MAX) {
+        return dao_error(DAO_ERR_TOO_MANY,
+                         "%s: there are %u leases, those that have ended but have live blocks among them; "
+                         "release leases, or free such blocks",
+                         paged->ledger.name, DAO_PAGED_LEASE_MAX);
+    }
+    dao_status_t status = dao_paged_add_arena(paged, ARENA_ENDED);
+    if (status == DAO_OK) {
+        *out_arena = paged->arenas[count];
+    }
+    return status;
+}
+
+dao_status_t dao_paged_lease_begin(dao_allocator_t *allocator, uint32_t *out_lease)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    arena_t *arena = NULL;
+    dao_paged_lock(paged);
+    dao_status_t status = find_arena(paged, &arena);
+    if (status == DAO_OK) {
+        arena->role = ARENA_LEASED;
+        *out_lease = arena->window + 1;
+    }
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+    return status;
+}
+
+void dao_paged_lease_end(dao_allocator_t *allocator, uint32_t lease)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    arena_t *arena = dao_paged_leased(paged, lease);
+    DAO_ASSERT(arena->role == ARENA_LEASED);
+    arena->role = ARENA_ENDED;
+    DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+    dao_paged_unlock(paged);
+}
+
+void dao_paged_lease_stats(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats)
+{
+    paged_t *paged = dao_paged_of(allocator);
+    dao_paged_lock(paged);
+    const arena_t *arena = dao_paged_leased(paged, lease);
+    const dao_stats_t *stats = &arena->ledger.stats;
+    *out_stats = (dao_block_lease_stats_t){.held_bytes = dao_pages_mapped_count(paged->pages, arena->window) *
+                                                         paged->page_bytes,
+                                           .used_bytes = stats->used_bytes,
+                                           .live_count = stats->live_count};
+    dao_paged_unlock(paged);
+}

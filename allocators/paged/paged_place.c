@@ -1,0 +1,390 @@
+/* Placing blocks of a place in pages where the usual path finds no way: paged.c says in which order. */
+#include "allocators/paged/paged_internal.h"
+
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+/* Holes of each arena that are looked at: where memory is tight, while new pages can be had, and when they must be moved. */
+#define HOLE_LOOK_TIGHT 8u
+#define HOLE_LOOK_FEW   64u
+#define HOLE_LOOK_MANY  1024u
+
+/* ---- looking for a place ---- */
+
+typedef enum aim {
+    AIM_LACKS_LEAST, /* the fewest pages are missing there; for new ones */
+    AIM_TAKES_LEAST, /* the fewest pages that nobody else keeps where they are, then the fewest missing ones: where pages must be
+                        moved, those that a block lacks are free ones, and it must not lie in these. Fails only if all must */
+    AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
+} aim_t;
+
+/* The search for the place of least cost. */
+typedef struct search {
+    const dao_pages_t *pages; /* AIM_KEEPS_PAGES: NULL, the arena's lock is enough */
+    const placing_t *placing;
+    aim_t aim;
+    uint32_t looks_left;
+    uint64_t least_cost; /* UINT64_MAX: nothing yet */
+    arena_t *arena;      /* the one that is searched */
+    arena_t *best_arena;
+    uint32_t best_hole;
+    uint64_t best_offset_bytes;
+} search_t;
+
+uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
+                               uint64_t block_bytes)
+{
+    uint64_t first = offset_bytes >> arena->page_shift;
+    uint64_t last = (offset_bytes + block_bytes - 1) >> arena->page_shift;
+    uint64_t hole_end_bytes = hole->offset_bytes + hole->size_bytes;
+    bool shares_first = (first << arena->page_shift) < hole->offset_bytes ||
+                        (first + 1) << arena->page_shift > hole_end_bytes;
+    bool shares_last = last > first && (last + 1) << arena->page_shift > hole_end_bytes;
+    shares_first = shares_first && dao_pages_are_mapped(arena->mapped, first, first);
+    shares_last = shares_last && dao_pages_are_mapped(arena->mapped, last, last);
+    return last - first + 1 - shares_first - shares_last;
+}
+
+/* UINT64_MAX: the place will not do. */
+static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    const arena_t *arena = search->arena;
+    uint64_t block_bytes = search->placing->block_bytes;
+    if (search->aim == AIM_KEEPS_PAGES) {
+        return dao_paged_is_mapped(arena, offset_bytes, block_bytes)
+                   ? dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes) * arena->tight_page_bytes +
+                         offset_bytes
+                   : UINT64_MAX;
+    }
+    uint64_t missing = dao_pages_missing(search->pages, arena->window, offset_bytes, block_bytes);
+    bool lacks = search->aim == AIM_LACKS_LEAST || arena->role == ARENA_LEASED; /* whose free pages stay */
+    return (lacks ? missing : dao_paged_pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
+}
+
+/* Gives the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
+static uint32_t fewest_pages(const search_t *search)
+{
+    DAO_ASSERT(search->aim != AIM_KEEPS_PAGES);
+    return (uint32_t)(search->least_cost >> 32);
+}
+
+static void look_at_place(search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
+{
+    uint64_t block_bytes = search->placing->block_bytes;
+    if (offset_bytes < hole->offset_bytes || offset_bytes > hole->offset_bytes + hole->size_bytes ||
+        block_bytes > hole->offset_bytes + hole->size_bytes - offset_bytes) {
+        return;
+    }
+    uint64_t cost = cost_of(search, hole, offset_bytes);
+    if (cost < search->least_cost) {
+        search->least_cost = cost;
+        search->best_arena = search->arena;
+        search->best_hole = hole->id;
+        search->best_offset_bytes = offset_bytes;
+    }
+}
+
+/* Tries both ends of a hole. */
+static bool look_at_hole(const dao_range_block_t *hole, void *user)
+{
+    search_t *search = user;
+    uint64_t alignment_bytes = search->placing->request->alignment_bytes;
+    alignment_bytes = alignment_bytes > DAO_RANGE_GRANULE ? alignment_bytes : DAO_RANGE_GRANULE;
+    if (dao_hold_is_empty(&hole->hold)) {
+        uint64_t base = (uintptr_t)search->arena->segment.address;
+        uint64_t last = base + hole->offset_bytes + hole->size_bytes - search->placing->block_bytes;
+        look_at_place(search, hole, dao_round_up(base + hole->offset_bytes, alignment_bytes) - base);
+        look_at_place(search, hole, (last & ~(alignment_bytes - 1)) - base);
+    }
+    search->looks_left--;
+    return search->looks_left > 0 && search->least_cost > 0;
+}
+
+/* Looks at so many holes of an arena, smaller ones first. */
+static void search_arena(search_t *search, arena_t *arena, uint32_t look_count)
+{
+    search->arena = arena;
+    search->looks_left = look_count;
+    dao_range_walk_holes_from(arena->segment.range, search->placing->block_bytes, look_at_hole, search);
+}
+
+/* Takes the best place that was found. */
+static dao_status_t take_best(const search_t *search, placing_t *placing)
+{
+    placing->arena = search->best_arena;
+    placing->grant = (dao_range_grant_t){.offset_bytes = search->best_offset_bytes};
+    return dao_range_alloc_in(placing->arena->segment.range, search->best_hole, search->best_offset_bytes,
+                              placing->block_bytes, dao_word_of(placing->request));
+}
+
+/* ---- placing ---- */
+
+/* Undoes dao_range_alloc(): the part is held as it was. */
+void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
+{
+    dao_hold_t hold = grant->hold;
+    dao_range_block_t block;
+    (void)dao_range_free(arena->segment.range, grant->offset_bytes, dao_hold_is_empty(&hold) ? NULL : &hold,
+                         &block); /* it was placed there a moment ago */
+}
+
+/* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts that it holds. */
+static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
+{
+    search_t search = {.placing = placing, .aim = AIM_KEEPS_PAGES, .least_cost = UINT64_MAX};
+    search_arena(&search, arena, HOLE_LOOK_TIGHT);
+    return search.least_cost != UINT64_MAX ? take_best(&search, placing) : DAO_ERR_LIMIT;
+}
+
+/* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such place. */
+dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held)
+{
+    const dao_block_request_t *request = placing->request;
+    dao_range_request_t wish = {.size_bytes = placing->block_bytes,
+                                .alignment_bytes = request->alignment_bytes,
+                                .user = dao_word_of(request),
+                                .stream = request->stream,
+                                .takes_held = takes_held};
+    bool is_tight = arena->tight_page_bytes != 0 && request->stream == 0;
+    dao_status_t status = is_tight ? place_tightly(arena, placing) : DAO_ERR_LIMIT;
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    status = dao_range_alloc(arena->segment.range, &wish, &placing->grant);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (__builtin_expect(!dao_paged_is_mapped(arena, placing->grant.offset_bytes, placing->block_bytes),
+                         false)) {
+        dao_paged_take_back(arena, &placing->grant);
+        return DAO_ERR_LIMIT;
+    }
+    placing->arena = arena;
+    return DAO_OK;
+}
+
+/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads share them. */
+static uint32_t choice_count(const paged_t *paged, const dao_block_request_t *request)
+{
+    return request->lease != 0 ? 1 : dao_paged_shared_count(paged);
+}
+
+/* Gives one of these arenas, this thread's own first. */
+static arena_t *arena_at(const paged_t *paged, const dao_block_request_t *request, uint32_t place)
+{
+    if (request->lease != 0) {
+        return dao_paged_leased(paged, request->lease);
+    }
+    uint32_t count = dao_paged_shared_count(paged);
+    size_t home = dao_paged_home_arena < count ? dao_paged_home_arena : 0;
+    return dao_paged_shared(paged, (home + place) % count);
+}
+
+/* dao_paged_place_in() for the first `count` arenas, this thread's own before the others. */
+static dao_status_t place_among(paged_t *paged, placing_t *placing, uint32_t count, bool takes_held)
+{
+    dao_status_t status = DAO_ERR_LIMIT;
+    for (uint32_t i = 0; i < count && status == DAO_ERR_LIMIT; i++) {
+        status = dao_paged_place_in(arena_at(paged, placing->request, i), placing, takes_held);
+    }
+    return status;
+}
+
+/* Looks at so many holes of each of the first `count` arenas. */
+static void search_holes(const paged_t *paged, search_t *search, uint32_t count, uint32_t look_count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        search_arena(search, arena_at(paged, search->placing->request, i), look_count);
+    }
+}
+
+/* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for the next
+   iteration, and no more are taken than these lack. */
+static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
+{
+    uint32_t most = dao_paged_room(paged);
+    if (paged->window_count == 0) {
+        return most;
+    }
+    uint32_t missing = dao_pages_missing(paged->pages, placing->arena->window, placing->grant.offset_bytes,
+                                         placing->block_bytes);
+    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
+    uint32_t lacking = missing > free_count ? missing - free_count : 0;
+    return lacking < most ? lacking : most;
+}
+
+dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
+{
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    dao_status_t status =
+        dao_pages_back(paged->pages, &ranges, placing->arena->window, placing->grant.offset_bytes,
+                       placing->block_bytes, new_pages(paged, placing, &ranges));
+    dao_paged_note_pages(paged); /* after a failure too: the backend may have refused to take a page back */
+    if (status != DAO_OK) {
+        dao_paged_take_back(placing->arena, &placing->grant);
+    }
+    return status;
+}
+
+/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few. */
+static void search_free(const paged_t *paged, search_t *search, uint32_t count)
+{
+    search->aim = AIM_TAKES_LEAST;
+    search->least_cost = UINT64_MAX;
+    search_holes(paged, search, count, HOLE_LOOK_MANY);
+}
+
+bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
+                            uint64_t most_bytes)
+{
+    uint32_t free_count = dao_pages_free_count(paged->pages, ranges);
+    uint64_t page_count = (uint64_t)dao_pages_count(paged->pages) + lacking_count - free_count;
+    return lacking_count > free_count && page_count * paged->page_bytes > most_bytes;
+}
+
+/* Tells whether the place would grow too far by what was found, for a request that takes what is idle in windows before. */
+static bool may_take_windows(paged_t *paged, const search_t *search)
+{
+    if (paged->window_count == 0 || !search->placing->request->takes_windows) {
+        return false;
+    }
+    dao_pages_ranges_t ranges = dao_paged_ranges(paged);
+    return dao_paged_grows_beyond(paged, &ranges, fewest_pages(search),
+                                  search->placing->request->windows_from_bytes);
+}
+
+/* Goes on in windows: what they have free in pages that are used in part cannot go anywhere else. */
+static void search_windows(const paged_t *paged, search_t *search)
+{
+    static_assert(DAO_PAGED_WINDOW_MAX == 1, "the window is the requester's own");
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        if (paged->arenas[i]->role == ARENA_WINDOW) {
+            search_arena(search, paged->arenas[i], HOLE_LOOK_MANY);
+        }
+    }
+}
+
+dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count)
+{
+    search_t search = {.pages = paged->pages, .placing = placing, .least_cost = UINT64_MAX};
+    search_holes(paged, &search, count, HOLE_LOOK_FEW);
+    if (fewest_pages(&search) > dao_paged_growable(paged)) {
+        search_free(paged, &search, count);
+    }
+    if (may_take_windows(paged, &search)) {
+        search_free(paged, &search, count);
+        search_windows(paged, &search);
+    }
+    if (search.least_cost == UINT64_MAX) { /* all of these were held, or too small for the alignment */
+        search_holes(paged, &search, count, UINT32_MAX);
+    }
+    if (search.least_cost == UINT64_MAX) {
+        return dao_error(DAO_ERR_NO_DEVICE_MEMORY, "no hole among the addresses is that large");
+    }
+    dao_status_t status = take_best(&search, placing);
+    return status == DAO_OK ? dao_paged_back(paged, placing) : status;
+}
+
+/* What the first `count` arenas have mapped, then what can be brought there. */
+static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t count)
+{
+    dao_status_t status = place_among(paged, placing, count, false);
+    if (status == DAO_ERR_LIMIT && dao_paged_settle(paged)) {
+        status = place_among(paged, placing, count, false);
+    }
+    if (status == DAO_ERR_LIMIT && dao_block_request_takes_held(placing->request)) {
+        status = place_among(paged, placing, count, true);
+    }
+    return status == DAO_ERR_LIMIT ? dao_paged_place_and_back(paged, placing, count) : status;
+}
+
+/* Where the usual way takes free pages, it is the place of all that takes the fewest, windows included. */
+static dao_status_t place_in_fewest(paged_t *paged, placing_t *placing, uint32_t count)
+{
+    uint32_t used_count = dao_paged_used_count(paged);
+    dao_status_t status = place_among(paged, placing, count, false);
+    uint32_t taken_count = status == DAO_OK ? dao_paged_used_count(paged) - used_count : UINT32_MAX;
+    if (taken_count == 0) {
+        return DAO_OK;
+    }
+    if (status == DAO_OK) {
+        dao_paged_take_back(placing->arena, &placing->grant);
+    }
+    search_t search = {.pages = paged->pages, .placing = placing};
+    search_free(paged, &search, count);
+    search_windows(paged, &search);
+    if (fewest_pages(&search) >= taken_count || take_best(&search, placing) != DAO_OK) {
+        return place_or_back(paged, placing, count);
+    }
+    status = dao_paged_back(paged, placing);
+    return status == DAO_OK ? status : place_or_back(paged, placing, count);
+}
+
+static bool is_shortage(dao_status_t status)
+{
+    return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_LIMIT;
+}
+
+/* All ways to place a block that need no waiting, in the order of the head comment. */
+static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
+{
+    uint32_t count = choice_count(paged, placing->request);
+    dao_status_t status = placing->request->takes_fewest_pages ? place_in_fewest(paged, placing, count)
+                                                               : place_or_back(paged, placing, 1);
+    if (is_shortage(status) && count > 1) {
+        status = place_or_back(paged, placing, count);
+    }
+    if (!is_shortage(status) || !dao_block_request_takes_held(placing->request)) {
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        dao_range_join(arena_at(paged, placing->request, i)->segment.range);
+    }
+    dao_status_t joined = place_among(paged, placing, count, true);
+    return joined == DAO_ERR_LIMIT ? status : joined;
+}
+
+/* Waits on the host for all that streams hold and that may help a request, which is not what other leases keep; without a
+   lock. False if there is nothing to wait for. */
+static bool wait_for_holds(paged_t *paged, const dao_block_request_t *request)
+{
+    dao_hold_t all = {0};
+    dao_paged_lock(paged);
+    for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {
+        const arena_t *arena = paged->arenas[i];
+        if (arena->role != ARENA_LEASED || request->lease == i + 1) {
+            dao_hold_t held = dao_range_all_holds(arena->segment.range);
+            dao_hold_join(&all, &held);
+        }
+    }
+    dao_paged_unlock(paged);
+    return !dao_hold_is_empty(&all) && dao_holds_wait(paged->holds, &all) != DAO_ERR_REENTRANT;
+}
+
+/* What is behind the usual path. */
+dao_status_t dao_paged_alloc_slowly(paged_t *paged, placing_t *placing, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = DAO_OK;
+    for (int round = 0; round < 2; round++) {
+        dao_paged_lock(paged);
+        DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+        status = place_with_the_world(paged, placing);
+        if (status == DAO_OK) {
+            dao_paged_finish(placing, out_grant);
+        }
+        DAO_ASSERT_HEAVY(dao_paged_is_valid_locked(paged));
+        dao_paged_unlock(paged);
+        if (!is_shortage(status) || round > 0) {
+            break;
+        }
+        dao_error_record_t record; /* waiting may leave errors of its own */
+        dao_error_save(&record, status);
+        bool has_waited = wait_for_holds(paged, placing->request);
+        status = dao_error_restore(&record);
+        if (!has_waited) {
+            break;
+        }
+    }
+    return status;
+}

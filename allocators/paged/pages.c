@@ -1,0 +1,868 @@
+/* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth of addresses
+   in a window. Places are numbered through all windows.
+
+       place      0    1    2    3    4    5    6   ...       windows[w].page_at[place]: the page there, or NONE
+                [p0] [p1] [p2]  -   [p5]  -    -              windows[w].mapped: a bit a place that has one
+       page       0    1    2    3    4    5    6   ...       table[page]: handle, place
+       idle     p3 -> p4                                      pages with a handle but no place
+
+   A page is in one of three states:
+
+       state    handle  place  buddy   made by                          left by
+       absent   NULL    NONE   free    destroy_page                     create_run
+       idle     yes     NONE   used    unmap_place                      map_place, map_run, destroy_page
+       mapped   yes     p      used    create_run, map_place, map_run   unmap_place
+
+   What holds between calls:
+
+       page_at[p] == i exactly if table[i].place == p, and the place's bit is set
+       mapped pages + idle pages == pages that the buddy has as used == dao_pages_count()
+       no page of a window is mapped at or above its mapped_end, all are below its mapped_floor
+       every page's home is NONE, and none is fresh
+
+   While dao_pages_back() runs a page that it moves has its old place in `home` and one that it creates is `fresh`, so that
+   undo needs no memory. If the backend refuses even that, the page stays idle or where it is, which is a state like any
+   other: nothing is lost and the next call uses it.
+
+   New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary form of their
+   number has ones, so never more than a call a page. Pages that are moved are mapped a gap in one call, where the backend has
+   such a call; they leave their old places one by one.
+
+   Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each time, and a
+   program that needs its pages at two places in turn would move them for ever. So pages are moved first where a large share
+   of what is held lies in free pages, and until as many have been moved as there are pages; otherwise new ones are taken
+   first, as far as limit and device allow. A program that repeats itself therefore comes to need no backend calls. */
+#include "allocators/paged/pages.h"
+
+#include "allocators/paged/buddy.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+#include <inttypes.h>
+
+#define NONE UINT32_MAX
+
+/* Free pages are moved before new ones are taken where they are at least one in so many of all pages. */
+#define MOVE_SHARE 2u
+
+/* Most pages of a run: 1 GiB in pages of 2 MiB. */
+#define RUN_ORDER_MAX 9u
+#define RUN_PAGE_MAX  (1u << RUN_ORDER_MAX)
+
+#define WORD_BITS 64u
+
+typedef struct page {
+    dao_backend_pages_t *handle;
+    uint32_t place;
+    uint32_t home; /* the place it was moved from by the call under way */
+    uint32_t next; /* in the list of idle pages */
+    bool fresh;    /* created by the call under way */
+} page_t;
+
+typedef struct window {
+    char *address;
+    uint32_t *page_at;
+    uint64_t *mapped;      /* a bit a place */
+    uint64_t *surveyed;    /* a bit a place: mapped and free, as of the latest survey */
+    uint32_t mapped_end;   /* of this window's places */
+    uint32_t mapped_floor; /* all places below have a page, this one has none */
+    uint32_t mapped_count; /* places that have one */
+} window_t;
+
+struct dao_pages {
+    dao_pages_config_t config;
+    dao_buddy_t *buddy;
+    page_t *table;
+    window_t windows[DAO_PAGES_WINDOW_MAX];
+    uint32_t window_count;
+
+    uint32_t mapped_count;
+    uint32_t idle_count;
+    uint32_t idle_first; /* a queue, so that a run is mapped in its order */
+    uint32_t idle_last;
+    uint64_t moved_count; /* since something was last given back */
+    uint32_t free_count;  /* places with a bit in `surveyed` */
+    dao_pages_counts_t counts;
+    dao_backend_pages_t *run[RUN_PAGE_MAX]; /* the handles of the run that is being created or mapped */
+};
+
+/* The places that a stretch of offsets touches: [first, end). */
+typedef struct places {
+    uint32_t first;
+    uint32_t end;
+} places_t;
+
+static places_t places_of(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
+                          uint64_t size_bytes)
+{
+    uint64_t page_bytes = pages->config.page_bytes;
+    uint32_t base = window * pages->config.place_count;
+    return (places_t){.first = base + (uint32_t)(offset_bytes / page_bytes),
+                      .end = base + (uint32_t)((offset_bytes + size_bytes - 1) / page_bytes + 1)};
+}
+
+static window_t *window_of(dao_pages_t *pages, uint32_t place)
+{
+    return &pages->windows[place / pages->config.place_count];
+}
+
+/* Gives the page at a place, or NONE. */
+static uint32_t page_at(const dao_pages_t *pages, uint32_t place)
+{
+    const window_t *window = &pages->windows[place / pages->config.place_count];
+    return window->page_at[place % pages->config.place_count];
+}
+
+static void *place_address(const dao_pages_t *pages, uint32_t place)
+{
+    const window_t *window = &pages->windows[place / pages->config.place_count];
+    return window->address + place % pages->config.place_count * pages->config.page_bytes;
+}
+
+/* ---- the three states ---- */
+
+static void idle_push(dao_pages_t *pages, uint32_t index)
+{
+    pages->table[index].next = NONE;
+    if (pages->idle_count == 0) {
+        pages->idle_first = index;
+    } else {
+        pages->table[pages->idle_last].next = index;
+    }
+    pages->idle_last = index;
+    pages->idle_count++;
+}
+
+static uint32_t idle_pop(dao_pages_t *pages)
+{
+    DAO_ASSERT(pages->idle_count > 0);
+    uint32_t index = pages->idle_first;
+    pages->idle_first = pages->table[index].next;
+    pages->idle_count--;
+    return index;
+}
+
+/* Notes that a page is mapped at a place now. */
+static void enter_place(dao_pages_t *pages, uint32_t index, uint32_t place)
+{
+    window_t *window = window_of(pages, place);
+    uint32_t local = place % pages->config.place_count;
+    pages->table[index].place = place;
+    window->page_at[local] = index;
+    window->mapped[local / WORD_BITS] |= UINT64_C(1) << local % WORD_BITS;
+    window->mapped_end = local >= window->mapped_end ? local + 1 : window->mapped_end;
+    while (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE) {
+        window->mapped_floor++;
+    }
+    window->mapped_count++;
+    pages->mapped_count++;
+}
+
+/* Maps an idle page that has been taken out of the queue; if the backend refuses, it goes back there. */
+static dao_status_t map_place(dao_pages_t *pages, uint32_t index, uint32_t place)
+{
+    DAO_ASSERT(pages->table[index].place == NONE && page_at(pages, place) == NONE);
+    const dao_pages_config_t *config = &pages->config;
+    pages->counts.call_count++;
+    dao_status_t status =
+        config->ops->pages_map(config->device, pages->table[index].handle, place_address(pages, place));
+    if (status != DAO_OK) {
+        idle_push(pages, index);
+        return status;
+    }
+    enter_place(pages, index, place);
+    return DAO_OK;
+}
+
+/* Maps the idle pages that have waited longest, side by side; if the backend refuses, they go to the end of the queue. */
+static dao_status_t map_run(dao_pages_t *pages, uint32_t count, uint32_t place)
+{
+    const dao_pages_config_t *config = &pages->config;
+    uint32_t index = pages->idle_first;
+    for (uint32_t i = 0; i < count; i++) {
+        DAO_ASSERT(page_at(pages, place + i) == NONE);
+        pages->run[i] = pages->table[idle_pop(pages)].handle;
+    }
+    pages->counts.call_count++;
+    dao_status_t status =
+        config->ops->pages_map_run(config->device, pages->run, count, place_address(pages, place));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = pages->table[index].next; /* as the queue was */
+        if (status == DAO_OK) {
+            enter_place(pages, index, place + i);
+        } else {
+            idle_push(pages, index);
+        }
+        index = next;
+    }
+    return status;
+}
+
+/* Makes a mapped page idle. */
+static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
+{
+    uint32_t index = page_at(pages, place);
+    page_t *page = &pages->table[index];
+    DAO_ASSERT(page->place == place);
+    const dao_pages_config_t *config = &pages->config;
+    pages->counts.call_count++;
+    dao_status_t status = config->ops->pages_unmap(config->device, page->handle, place_address(pages, place));
+    if (status != DAO_OK) {
+        return status;
+    }
+    window_t *window = window_of(pages, place);
+    uint32_t local = place % config->place_count;
+    page->place = NONE;
+    window->page_at[local] = NONE;
+    window->mapped[local / WORD_BITS] &= ~(UINT64_C(1) << local % WORD_BITS);
+    window->mapped_floor = local < window->mapped_floor ? local : window->mapped_floor;
+    while (window->mapped_end > 0 && window->page_at[window->mapped_end - 1] == NONE) {
+        window->mapped_end--;
+    }
+    window->mapped_count--;
+    pages->mapped_count--;
+    idle_push(pages, index);
+    return DAO_OK;
+}
+
+/* Gives back an idle page that has been taken out of the queue; if the backend refuses, it goes back there. */
+static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
+{
+    page_t *page = &pages->table[index];
+    pages->counts.call_count++;
+    dao_status_t status = pages->config.ops->pages_destroy(pages->config.device, page->handle);
+    if (status != DAO_OK) {
+        idle_push(pages, index);
+        return status;
+    }
+    page->handle = NULL;
+    page->fresh = false;
+    status = dao_buddy_free(pages->buddy, index, 0);
+    DAO_ASSERT(status == DAO_OK);
+    (void)status; /* the page was in use: it had a handle */
+    return DAO_OK;
+}
+
+/* Takes a run of 2^order absent pages from the buddy; gives the first. */
+static uint32_t take_run(dao_pages_t *pages, uint32_t order)
+{
+    uint32_t first = 0;
+    dao_status_t status = dao_buddy_alloc(pages->buddy, order, &first);
+    DAO_ASSERT(status == DAO_OK); /* the order is at most the largest free one */
+    status = dao_buddy_split(pages->buddy, first, order);
+    DAO_ASSERT(status == DAO_OK);
+    (void)status;
+    return first;
+}
+
+/* Creates a run of 2^order pages at a place; nothing is changed if the backend refuses. */
+static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t place)
+{
+    const dao_pages_config_t *config = &pages->config;
+    uint32_t first = take_run(pages, order);
+    pages->counts.call_count++;
+    dao_status_t status = config->ops->pages_create_mapped(config->device, config->page_bytes, 1u << order,
+                                                           place_address(pages, place), pages->run);
+    for (uint32_t i = 0; i < 1u << order; i++) {
+        if (status != DAO_OK) {
+            (void)dao_buddy_free(pages->buddy, first + i, 0); /* taken above */
+            continue;
+        }
+        pages->table[first + i].handle = pages->run[i];
+        pages->table[first + i].fresh = true;
+        enter_place(pages, first + i, place + i);
+    }
+    return status;
+}
+
+/* The same for one page, where the backend creates and maps in two calls. If it refuses the second the page is idle. */
+static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
+{
+    uint32_t index = take_run(pages, 0);
+    page_t *page = &pages->table[index];
+    pages->counts.call_count++;
+    dao_status_t status =
+        pages->config.ops->pages_create(pages->config.device, pages->config.page_bytes, &page->handle);
+    if (status != DAO_OK) {
+        page->handle = NULL;
+        (void)dao_buddy_free(pages->buddy, index, 0); /* taken above */
+        return status;
+    }
+    page->fresh = true;
+    return map_place(pages, index, place);
+}
+
+/* ---- looking for free pages ---- */
+
+typedef struct survey {
+    dao_pages_t *pages;
+    window_t *window;
+} survey_t;
+
+/* Marks the places that lie in a hole as a whole and are mapped. */
+static bool survey_hole(const dao_range_block_t *hole, void *user)
+{
+    survey_t *survey = user;
+    dao_pages_t *pages = survey->pages;
+    uint64_t page_bytes = pages->config.page_bytes;
+    if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < page_bytes) {
+        return false; /* so are all that follow */
+    }
+    if (!dao_hold_is_empty(&hole->hold)) {
+        return true;
+    }
+    uint64_t first = (hole->offset_bytes + page_bytes - 1) / page_bytes;
+    uint64_t end = (hole->offset_bytes + hole->size_bytes) / page_bytes;
+    end = end < survey->window->mapped_end ? end : survey->window->mapped_end;
+    for (uint64_t place = first; place < end; place = (place / WORD_BITS + 1) * WORD_BITS) {
+        uint64_t word = place / WORD_BITS;
+        uint64_t found = survey->window->mapped[word] & UINT64_MAX << place % WORD_BITS;
+        found &= word == end / WORD_BITS ? (UINT64_C(1) << end % WORD_BITS) - 1 : UINT64_MAX;
+        survey->window->surveyed[word] |= found;
+        pages->free_count += (uint32_t)__builtin_popcountll(found);
+    }
+    return true;
+}
+
+/* Finds all free pages that are mapped, but for those that stay where they are. */
+static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
+{
+    pages->free_count = 0;
+    for (uint32_t w = 0; w < ranges->count; w++) {
+        window_t *window = &pages->windows[w];
+        for (uint32_t word = 0; word * WORD_BITS < window->mapped_end; word++) {
+            window->surveyed[word] = 0; /* what lies behind is not looked at */
+        }
+        survey_t survey = {.pages = pages, .window = window};
+        if (!ranges->stays[w]) {
+            dao_range_walk_holes(ranges->ranges[w], survey_hole, &survey);
+        }
+    }
+}
+
+/* Takes the free page with the highest address out of the survey, last window first; NONE if there is none. */
+static uint32_t surveyed_pop(dao_pages_t *pages)
+{
+    for (uint32_t w = pages->window_count; pages->free_count > 0 && w-- > 0;) {
+        window_t *window = &pages->windows[w];
+        for (uint32_t word = (window->mapped_end + WORD_BITS - 1) / WORD_BITS; word-- > 0;) {
+            if (window->surveyed[word] != 0) {
+                uint32_t bit = 63u - (uint32_t)__builtin_clzll(window->surveyed[word]);
+                window->surveyed[word] &= ~(UINT64_C(1) << bit);
+                pages->free_count--;
+                return w * pages->config.place_count + word * WORD_BITS + bit;
+            }
+        }
+    }
+    return NONE;
+}
+
+uint32_t dao_pages_free_count(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
+{
+    survey_all(pages, ranges);
+    return pages->free_count + pages->idle_count;
+}
+
+uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
+                           uint64_t size_bytes)
+{
+    uint64_t page_bytes = pages->config.page_bytes;
+    const uint64_t *mapped = pages->windows[window].mapped;
+    uint32_t missing = 0;
+    for (uint64_t place = offset_bytes / page_bytes; place <= (offset_bytes + size_bytes - 1) / page_bytes;
+         place++) {
+        missing += (mapped[place / WORD_BITS] >> place % WORD_BITS & 1) == 0;
+    }
+    return missing;
+}
+
+/* ---- backing a stretch ---- */
+
+/* Makes free pages idle until idle_count is `wanted` or none is left. */
+static dao_status_t collect_free(dao_pages_t *pages, uint32_t wanted)
+{
+    while (pages->idle_count < wanted) {
+        uint32_t place = surveyed_pop(pages);
+        if (place == NONE) {
+            return DAO_OK;
+        }
+        uint32_t index = page_at(pages, place);
+        dao_status_t status = unmap_place(pages, place);
+        if (status != DAO_OK) {
+            return status;
+        }
+        pages->table[index].home = place;
+    }
+    return DAO_OK;
+}
+
+/* Gives the number of places from `place` on, up to `end`, that have no page. */
+static uint32_t gap_at(const dao_pages_t *pages, uint32_t place, uint32_t end)
+{
+    uint32_t count = 0;
+    while (place + count < end && page_at(pages, place + count) == NONE) {
+        count++;
+    }
+    return count;
+}
+
+/* Creates up to `count` pages where places have none. */
+static dao_status_t create_missing(dao_pages_t *pages, places_t places, uint32_t count)
+{
+    uint32_t place = places.first;
+    while (count > 0 && place < places.end) {
+        uint32_t gap = gap_at(pages, place, places.end);
+        if (gap == 0) {
+            place++;
+            continue;
+        }
+        gap = gap < count ? gap : count;
+        uint32_t order = 31u - (uint32_t)__builtin_clz(gap);
+        uint32_t largest = dao_buddy_largest_free_order(pages->buddy);
+        order = order < largest ? order : largest;
+        order = order < RUN_ORDER_MAX ? order : RUN_ORDER_MAX;
+        bool has_runs = pages->config.ops->pages_create_mapped != NULL;
+        order = has_runs ? order : 0;
+        dao_status_t status = has_runs ? create_run(pages, order, place) : create_one(pages, place);
+        if (status != DAO_OK) {
+            return status;
+        }
+        place += 1u << order;
+        count -= 1u << order;
+    }
+    return DAO_OK;
+}
+
+static uint32_t count_missing(const dao_pages_t *pages, places_t places)
+{
+    uint32_t missing = 0;
+    for (uint32_t place = places.first; place < places.end; place++) {
+        missing += page_at(pages, place) == NONE;
+    }
+    return missing;
+}
+
+/* Maps idle and free pages, of which there are enough, where places still have none. */
+static dao_status_t move_missing(dao_pages_t *pages, places_t places)
+{
+    uint32_t run_max = pages->config.ops->pages_map_run != NULL ? RUN_PAGE_MAX : 1;
+    dao_status_t status = collect_free(pages, count_missing(pages, places));
+    for (uint32_t place = places.first; place < places.end && status == DAO_OK;) {
+        uint32_t gap = gap_at(pages, place, places.end);
+        uint32_t run = gap < run_max ? gap : run_max;
+        if (run > 0) {
+            status = run > 1 ? map_run(pages, run, place) : map_place(pages, idle_pop(pages), place);
+        }
+        place += run > 0 ? run : 1;
+    }
+    return status;
+}
+
+/* Tells whether free pages are moved before new ones are taken: see the head comment. */
+static bool moves_first(const dao_pages_t *pages, uint32_t free_count)
+{
+    uint64_t movable = (uint64_t)free_count + pages->idle_count;
+    return movable * MOVE_SHARE >= dao_pages_count(pages) && pages->moved_count <= dao_pages_count(pages);
+}
+
+uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
+{
+    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    return new_page_max < device_room ? new_page_max : device_room;
+}
+
+/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. `window` is the one
+   where pages are missing. */
+static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
+                             uint32_t missing, uint32_t new_page_max)
+{
+    uint64_t used_bytes = 0;
+    uint64_t stay_count = ranges->stays[window] ? missing : 0;
+    for (uint32_t w = 0; w < ranges->count; w++) {
+        used_bytes += ranges->stays[w] ? 0 : dao_range_used(ranges->ranges[w]);
+        stay_count += ranges->stays[w] ? pages->windows[w].mapped_count : 0;
+    }
+    /* Blocks touch at least so many pages, the missing ones among them. */
+    uint64_t used_count = used_bytes / pages->config.page_bytes + stay_count;
+    uint64_t count = (uint64_t)dao_pages_count(pages) + missing;
+    pages->free_count = 0; /* where they were may have changed since the latest survey */
+    bool may_move_first = count > used_count && moves_first(pages, (uint32_t)(count - used_count));
+    if (may_move_first || dao_pages_growable(pages, new_page_max) < missing) {
+        survey_all(pages, ranges);
+    }
+}
+
+/* Gives how many of the missing pages are to be new. */
+static dao_status_t plan_new(dao_pages_t *pages, uint32_t missing, uint32_t new_page_max, uint32_t *out_count)
+{
+    uint32_t device_room = dao_buddy_free_count(pages->buddy);
+    uint32_t growable = dao_pages_growable(pages, new_page_max);
+    uint32_t movable = pages->free_count + pages->idle_count;
+    if ((uint64_t)movable + growable < missing) {
+        bool is_limit = (uint64_t)movable + device_room >= missing;
+        return dao_error(is_limit ? DAO_ERR_LIMIT : DAO_ERR_NO_DEVICE_MEMORY,
+                         "%" PRIu32 " pages are missing, %" PRIu32 " are free, %" PRIu32
+                         " can be taken; %sfree blocks",
+                         missing, movable, growable, is_limit ? "raise the limit or " : "");
+    }
+    uint32_t short_of = missing > pages->idle_count ? missing - pages->idle_count : 0;
+    if (moves_first(pages, pages->free_count)) {
+        *out_count = missing > movable ? missing - movable : 0;
+    } else {
+        *out_count = short_of < growable ? short_of : growable;
+    }
+    return DAO_OK;
+}
+
+/* Puts back what a failed call has moved and created, as far as the backend lets it. */
+static void undo(dao_pages_t *pages, places_t places)
+{
+    for (uint32_t place = places.first; place < places.end; place++) {
+        uint32_t index = page_at(pages, place);
+        if (index != NONE && (pages->table[index].home != NONE || pages->table[index].fresh)) {
+            (void)unmap_place(pages, place); /* if it is refused the page stays here, free */
+        }
+    }
+    for (uint32_t left = pages->idle_count; left > 0; left--) {
+        uint32_t index = idle_pop(pages);
+        page_t *page = &pages->table[index];
+        if (page->home != NONE) {
+            (void)map_place(pages, index, page->home); /* if it is refused the page stays idle */
+        } else if (page->fresh) {
+            (void)destroy_page(pages, index); /* as above */
+        } else {
+            idle_push(pages, index);
+        }
+    }
+}
+
+/* Clears the marks of all pages; gives the number of pages that were moved to `places`. */
+static uint32_t settle(dao_pages_t *pages, places_t places)
+{
+    uint32_t moved = 0;
+    for (uint32_t place = places.first; place < places.end; place++) {
+        uint32_t index = page_at(pages, place);
+        moved += index != NONE && !pages->table[index].fresh && pages->table[index].home != NONE;
+        if (index != NONE) {
+            pages->table[index].home = NONE;
+            pages->table[index].fresh = false;
+        }
+    }
+    return moved;
+}
+
+/* settle() after a failure, when marked pages may be anywhere. */
+static void settle_all(dao_pages_t *pages)
+{
+    for (uint32_t i = 0; i < pages->config.page_count; i++) {
+        pages->table[i].home = NONE;
+        pages->table[i].fresh = false;
+    }
+}
+
+/* Maps what is missing; leaves the marks. */
+static dao_status_t back_places(dao_pages_t *pages, const dao_pages_ranges_t *ranges, places_t places,
+                                uint32_t missing, uint32_t new_page_max)
+{
+    uint32_t new_count = 0;
+    survey_if_needed(pages, ranges, places.first / pages->config.place_count, missing, new_page_max);
+    dao_status_t status = plan_new(pages, missing, new_page_max, &new_count);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = create_missing(pages, places, new_count);
+    if (status == DAO_ERR_NO_DEVICE_MEMORY && pages->free_count == 0) {
+        survey_all(pages, ranges);
+    }
+    bool others_will_do = pages->free_count + pages->idle_count >= count_missing(pages, places);
+    bool is_full = status == DAO_ERR_NO_DEVICE_MEMORY; /* others may have filled the device */
+    return status == DAO_OK || (is_full && others_will_do) ? move_missing(pages, places) : status;
+}
+
+dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
+                            uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max)
+{
+    uint32_t missing = dao_pages_missing(pages, window, offset_bytes, size_bytes);
+    if (missing == 0) {
+        return DAO_OK;
+    }
+    places_t places = places_of(pages, window, offset_bytes, size_bytes);
+    dao_status_t status = back_places(pages, ranges, places, missing, new_page_max);
+    if (status != DAO_OK) {
+        dao_error_record_t record; /* undo may fail too, and the first failure is the one to report */
+        dao_error_save(&record, status);
+        undo(pages, places);
+        settle_all(pages);
+        return dao_error_restore(&record);
+    }
+    uint32_t moved = settle(pages, places);
+    pages->moved_count += moved;
+    pages->counts.moved_count += moved;
+    DAO_ASSERT(dao_pages_missing(pages, window, offset_bytes, size_bytes) == 0);
+    return DAO_OK;
+}
+
+dao_status_t dao_pages_release(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t page_count)
+{
+    dao_status_t status = DAO_OK;
+    survey_all(pages, ranges);
+    for (uint32_t i = 0; i < page_count && status == DAO_OK; i++) {
+        if (pages->idle_count == 0) {
+            uint32_t place = surveyed_pop(pages);
+            if (place == NONE) {
+                break;
+            }
+            status = unmap_place(pages, place);
+        }
+        if (status == DAO_OK) {
+            status = destroy_page(pages, idle_pop(pages));
+            pages->moved_count = 0;
+        }
+    }
+    return status;
+}
+
+/* ---- looking ---- */
+
+void *dao_pages_address(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].address;
+}
+
+const uint64_t *dao_pages_mapped(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].mapped;
+}
+
+uint32_t dao_pages_mapped_floor(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].mapped_floor;
+}
+
+uint32_t dao_pages_mapped_count(const dao_pages_t *pages, uint32_t window)
+{
+    return pages->windows[window].mapped_count;
+}
+
+uint32_t dao_pages_count(const dao_pages_t *pages)
+{
+    return pages->mapped_count + pages->idle_count;
+}
+
+dao_pages_counts_t dao_pages_counts(const dao_pages_t *pages)
+{
+    return pages->counts;
+}
+
+typedef struct longest {
+    const dao_pages_t *pages;
+    uint32_t window;
+    uint64_t bytes;
+} longest_t;
+
+/* Measures the mapped stretches of one hole. */
+static bool measure_hole(const dao_range_block_t *hole, void *user)
+{
+    longest_t *longest = user;
+    const window_t *window = &longest->pages->windows[longest->window];
+    if (hole->size_bytes + hole->size_bytes / 8 + DAO_RANGE_GRANULE < longest->bytes) {
+        return false; /* so are all that follow */
+    }
+    uint64_t page_bytes = longest->pages->config.page_bytes;
+    uint64_t hole_end = hole->offset_bytes + hole->size_bytes;
+    uint64_t run_bytes = 0;
+    for (uint64_t place = hole->offset_bytes / page_bytes;
+         place * page_bytes < hole_end && place < window->mapped_end; place++) {
+        uint64_t begin = place * page_bytes, end = begin + page_bytes;
+        begin = begin < hole->offset_bytes ? hole->offset_bytes : begin;
+        end = end > hole_end ? hole_end : end;
+        run_bytes = window->page_at[place] == NONE ? 0 : run_bytes + (end - begin);
+        longest->bytes = run_bytes > longest->bytes ? run_bytes : longest->bytes;
+    }
+    return true;
+}
+
+uint64_t dao_pages_largest_hole(const dao_pages_t *pages, uint32_t window, const dao_range_t *range)
+{
+    longest_t longest = {.pages = pages, .window = window};
+    dao_range_walk_holes(range, measure_hole, &longest);
+    return longest.bytes;
+}
+
+static bool block_is_mapped(const dao_range_block_t *block, void *user)
+{
+    longest_t *checked = user;
+    bool is_mapped = block->is_free || dao_pages_missing(checked->pages, checked->window, block->offset_bytes,
+                                                         block->size_bytes) == 0;
+    checked->bytes += is_mapped ? 0 : 1;
+    return is_mapped;
+}
+
+/* Checks one window against the table of pages and its range. */
+static bool window_is_valid(const dao_pages_t *pages, uint32_t w, const dao_range_t *range)
+{
+    const window_t *window = &pages->windows[w];
+    uint32_t mapped_count = 0;
+    for (uint32_t local = 0; local < pages->config.place_count; local++) {
+        uint32_t index = window->page_at[local];
+        mapped_count += index != NONE;
+        bool has_bit = (window->mapped[local / WORD_BITS] >> local % WORD_BITS & 1) != 0;
+        if (has_bit != (index != NONE) ||
+            (index != NONE && (local >= window->mapped_end ||
+                               pages->table[index].place != w * pages->config.place_count + local))) {
+            return false;
+        }
+    }
+    if (mapped_count != window->mapped_count ||
+        (window->mapped_floor < window->mapped_end && window->page_at[window->mapped_floor] != NONE)) {
+        return false;
+    }
+    for (uint32_t local = 0; local < window->mapped_floor; local++) {
+        if (window->page_at[local] == NONE) {
+            return false;
+        }
+    }
+    longest_t unmapped = {.pages = pages, .window = w};
+    dao_range_walk(range, block_is_mapped, &unmapped);
+    return unmapped.bytes == 0;
+}
+
+bool dao_pages_is_valid(const dao_pages_t *pages, const dao_pages_ranges_t *ranges)
+{
+    uint32_t mapped = 0, idle = 0, queued = 0;
+    for (uint32_t i = 0; i < pages->config.page_count; i++) {
+        const page_t *page = &pages->table[i];
+        if (page->home != NONE || page->fresh || (page->handle == NULL && page->place != NONE) ||
+            (page->place != NONE && page_at(pages, page->place) != i)) {
+            return false;
+        }
+        mapped += page->place != NONE;
+        idle += page->handle != NULL && page->place == NONE;
+    }
+    for (uint32_t w = 0; w < pages->window_count; w++) {
+        if (!window_is_valid(pages, w, ranges->ranges[w])) {
+            return false;
+        }
+    }
+    for (uint32_t index = pages->idle_first; queued < pages->idle_count; index = pages->table[index].next) {
+        if (pages->table[index].handle == NULL || pages->table[index].place != NONE) {
+            return false;
+        }
+        queued++;
+    }
+    return mapped == pages->mapped_count && idle == pages->idle_count && dao_buddy_is_valid(pages->buddy) &&
+           mapped + idle + dao_buddy_free_count(pages->buddy) == pages->config.page_count;
+}
+
+/* ---- create, destroy ---- */
+
+dao_status_t dao_pages_create(const dao_pages_config_t *config, dao_pages_t **out_pages)
+{
+    DAO_ASSERT(config->page_count > 0 && config->place_count >= config->page_count);
+    DAO_ASSERT((config->page_bytes & (config->page_bytes - 1)) == 0);
+    dao_pages_t *pages = dao_host_calloc(1, sizeof(*pages));
+    if (pages == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of pages");
+    }
+    pages->config = *config;
+    dao_status_t status = dao_buddy_create(config->page_count, &pages->buddy);
+    pages->table = status == DAO_OK ? dao_host_calloc(config->page_count, sizeof(*pages->table)) : NULL;
+    if (pages->table == NULL) {
+        status = status != DAO_OK
+                     ? status
+                     : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " pages",
+                                 config->page_count);
+        dao_pages_destroy(pages);
+        return status;
+    }
+    for (uint32_t i = 0; i < config->page_count; i++) {
+        pages->table[i] = (page_t){.place = NONE, .home = NONE, .next = NONE};
+    }
+    *out_pages = pages;
+    return DAO_OK;
+}
+
+static void window_finish(dao_pages_t *pages, window_t *window)
+{
+    const dao_pages_config_t *config = &pages->config;
+    if (window->address != NULL) {
+        (void)config->ops->address_release(config->device, window->address,
+                                           config->place_count *
+                                               config->page_bytes); /* nobody is left to be told */
+    }
+    dao_host_free(window->page_at);
+    dao_host_free(window->mapped);
+    dao_host_free(window->surveyed);
+    *window = (window_t){0};
+}
+
+dao_status_t dao_pages_window_add(dao_pages_t *pages, uint32_t *out_window)
+{
+    const dao_pages_config_t *config = &pages->config;
+    if (pages->window_count == DAO_PAGES_WINDOW_MAX) {
+        return dao_error(DAO_ERR_LIMIT, "there are %u windows of addresses already", DAO_PAGES_WINDOW_MAX);
+    }
+    window_t *window = &pages->windows[pages->window_count];
+    uint32_t word_count = (config->place_count + WORD_BITS - 1) / WORD_BITS;
+    window->page_at = dao_host_calloc(config->place_count, sizeof(*window->page_at));
+    window->mapped = dao_host_calloc(word_count, sizeof(*window->mapped));
+    window->surveyed = dao_host_calloc(word_count, sizeof(*window->surveyed));
+    dao_status_t status = DAO_OK;
+    if (window->page_at == NULL || window->mapped == NULL || window->surveyed == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " places",
+                           config->place_count);
+    } else {
+        void *address = NULL;
+        status =
+            config->ops->address_reserve(config->device, config->place_count * config->page_bytes, &address);
+        window->address = address;
+    }
+    if (status != DAO_OK) {
+        window_finish(pages, window);
+        return status;
+    }
+    for (uint32_t local = 0; local < config->place_count; local++) {
+        window->page_at[local] = NONE;
+    }
+    *out_window = pages->window_count++;
+    return DAO_OK;
+}
+
+void dao_pages_window_drop(dao_pages_t *pages)
+{
+    DAO_ASSERT(pages->window_count > 0 && pages->windows[pages->window_count - 1].mapped_end == 0);
+    window_finish(pages, &pages->windows[--pages->window_count]);
+}
+
+/* Gives every page back; a refusal has nobody left to be told. */
+static void give_back_all(dao_pages_t *pages)
+{
+    const dao_pages_config_t *config = &pages->config;
+    for (uint32_t i = 0; i < config->page_count; i++) {
+        page_t *page = &pages->table[i];
+        if (page->handle == NULL) {
+            continue;
+        }
+        if (page->place != NONE) {
+            (void)config->ops->pages_unmap(config->device, page->handle, place_address(pages, page->place));
+        }
+        (void)config->ops->pages_destroy(config->device, page->handle);
+    }
+}
+
+void dao_pages_destroy(dao_pages_t *pages)
+{
+    if (pages == NULL) {
+        return;
+    }
+    if (pages->table != NULL) {
+        give_back_all(pages);
+    }
+    for (uint32_t w = 0; w < pages->window_count; w++) {
+        window_finish(pages, &pages->windows[w]);
+    }
+    dao_buddy_destroy(pages->buddy);
+    dao_host_free(pages->table);
+    dao_host_free(pages);
+}

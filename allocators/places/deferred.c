@@ -1,0 +1,190 @@
+/* Two lock-free stacks over one table of slots.
+
+       chunks   [ 64 slots ][ 128 ][ 256 ] ...      never moved, never freed before the end
+       free     tag | index -> next -> next         slots without an address
+       pending        index -> next -> next         slots with one, newest first
+
+   A slot is in exactly one place: free, pending, or held by the one thread that took it out.
+
+   Why it is right:
+
+   - Free: many threads pop. A pop reads `head` and its `next` and swaps head for next; between the two others may have popped
+     that slot and put it back with another next. Every change of the head changes the tag, so the swap then fails and is
+     tried again. (The tag has 32 bits: a thread would have to sleep through exactly a multiple of 2^32 changes.) Reading
+     `next` of a slot that is no longer free is harmless: slots stay allocated and `next` is atomic.
+   - Pending: threads only push, and the owner takes the whole stack with one exchange. Nothing is popped singly, so a head
+     that is seen again is really the top again.
+   - The address is written by the thread that popped the slot, before its push, which releases; the owner's exchange
+     acquires. All changes of pending_head are read-modify-writes, so that the exchange is ordered after every push in the
+     stack. Slots go back to free the same way.
+   - Enough slots: slot_count >= live blocks + spare, from before a block is handed out. Each pending slot is for a live block
+     or for an address that was wrong (foreign, interior, or pushed twice). So a push of a live block finds no slot only if
+     more than the spare ones hold wrong addresses that have not been drained. Then the push is counted as lost, which the
+     owner logs; the block stays live until the owner is destroyed. */
+#include "allocators/places/deferred.h"
+
+#include "base/log.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define FIRST_CHUNK_COUNT 64u
+
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
+              "stacks of 64-bit heads are lock-free");
+
+void dao_deferred_init(dao_deferred_t *deferred)
+{
+    atomic_init(&deferred->free_head, DAO_DEFERRED_NONE);
+    atomic_init(&deferred->pending_head, DAO_DEFERRED_NONE);
+    atomic_init(&deferred->pending_count, 0);
+    atomic_init(&deferred->lost_count, 0);
+    for (uint32_t i = 0; i < DAO_DEFERRED_CHUNK_COUNT; i++) {
+        atomic_init(&deferred->chunks[i], NULL);
+    }
+    deferred->slot_count = 0;
+}
+
+void dao_deferred_finish(dao_deferred_t *deferred)
+{
+    for (uint32_t i = 0; i < DAO_DEFERRED_CHUNK_COUNT; i++) {
+        dao_host_free(atomic_load(&deferred->chunks[i]));
+    }
+    dao_deferred_init(deferred);
+}
+
+dao_deferred_slot_t *dao_deferred_slot(dao_deferred_t *deferred, uint32_t index)
+{
+    uint32_t chunk = 31u - (uint32_t)__builtin_clz(index / FIRST_CHUNK_COUNT + 1);
+    dao_deferred_slot_t *slots = atomic_load_explicit(&deferred->chunks[chunk], memory_order_acquire);
+    return &slots[index - FIRST_CHUNK_COUNT * ((1u << chunk) - 1)];
+}
+
+void dao_deferred_give(dao_deferred_t *deferred, uint32_t index)
+{
+    dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
+    uint64_t head = atomic_load_explicit(&deferred->free_head, memory_order_relaxed);
+    uint64_t changed = 0;
+    do {
+        atomic_store_explicit(&slot->next, (uint32_t)head, memory_order_relaxed);
+        changed = ((head >> 32) + 1) << 32 | index;
+    } while (!atomic_compare_exchange_weak_explicit(&deferred->free_head, &head, changed,
+                                                    memory_order_release, memory_order_relaxed));
+}
+
+/* Pops a free slot, or gives DAO_DEFERRED_NONE. */
+static uint32_t pop_free(dao_deferred_t *deferred)
+{
+    uint64_t head = atomic_load_explicit(&deferred->free_head, memory_order_acquire);
+    for (;;) {
+        uint32_t index = (uint32_t)head;
+        if (index == DAO_DEFERRED_NONE) {
+            return DAO_DEFERRED_NONE;
+        }
+        dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
+        uint32_t next = atomic_load_explicit(&slot->next, memory_order_relaxed);
+        uint64_t changed = ((head >> 32) + 1) << 32 | next;
+        if (atomic_compare_exchange_weak_explicit(&deferred->free_head, &head, changed, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            return index;
+        }
+    }
+}
+
+dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64_t live_count)
+{
+    while (deferred->slot_count < live_count + DAO_DEFERRED_SPARE_COUNT) {
+        uint32_t chunk = 31u - (uint32_t)__builtin_clz(deferred->slot_count / FIRST_CHUNK_COUNT + 1);
+        uint32_t count = FIRST_CHUNK_COUNT << chunk;
+        dao_deferred_slot_t *slots =
+            chunk < DAO_DEFERRED_CHUNK_COUNT ? dao_host_calloc(count, sizeof(*slots)) : NULL;
+        if (slots == NULL) {
+            return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                             "no host memory for the deferred frees of %" PRIu64 " blocks", live_count);
+        }
+        uint32_t first = deferred->slot_count;
+        atomic_store_explicit(&deferred->chunks[chunk], slots, memory_order_release);
+        deferred->slot_count += count;
+        for (uint32_t i = 0; i < count; i++) {
+            dao_deferred_give(deferred, first + i);
+        }
+    }
+    return DAO_OK;
+}
+
+void dao_deferred_push(dao_deferred_t *deferred, void *address)
+{
+    uint32_t index = pop_free(deferred);
+    if (index == DAO_DEFERRED_NONE) {
+        atomic_fetch_add_explicit(&deferred->lost_count, 1, memory_order_relaxed);
+        return;
+    }
+    dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
+    slot->address = address;
+    atomic_fetch_add_explicit(&deferred->pending_count, 1,
+                              memory_order_relaxed); /* before the owner can take it off */
+    uint32_t head = atomic_load_explicit(&deferred->pending_head, memory_order_relaxed);
+    do {
+        atomic_store_explicit(&slot->next, head, memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&deferred->pending_head, &head, index,
+                                                    memory_order_release, memory_order_relaxed));
+}
+
+uint32_t dao_deferred_take(dao_deferred_t *deferred)
+{
+    if (atomic_load_explicit(&deferred->pending_head, memory_order_relaxed) == DAO_DEFERRED_NONE) {
+        return DAO_DEFERRED_NONE;
+    }
+    uint32_t first =
+        atomic_exchange_explicit(&deferred->pending_head, DAO_DEFERRED_NONE, memory_order_acquire);
+    uint64_t count = 0;
+    for (uint32_t i = first; i != DAO_DEFERRED_NONE; i = atomic_load(&dao_deferred_slot(deferred, i)->next)) {
+        count++;
+    }
+    atomic_fetch_sub_explicit(&deferred->pending_count, count, memory_order_relaxed);
+    return first;
+}
+
+uint32_t dao_deferred_carry_out(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
+                                void *owner)
+{
+    uint32_t wrong = DAO_DEFERRED_NONE;
+    uint32_t next = DAO_DEFERRED_NONE;
+    for (uint32_t index = dao_deferred_take(deferred); index != DAO_DEFERRED_NONE; index = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(deferred, index);
+        next = atomic_load(&slot->next);
+        slot->status = give(owner, slot->address);
+        if (slot->status == DAO_OK) {
+            dao_deferred_give(deferred, index);
+        } else {
+            atomic_store(&slot->next, wrong);
+            wrong = index;
+        }
+    }
+    return wrong;
+}
+
+void dao_deferred_report(dao_deferred_t *deferred, uint32_t wrong, const char *name)
+{
+    for (uint32_t next = wrong; wrong != DAO_DEFERRED_NONE; wrong = next) {
+        dao_deferred_slot_t *slot = dao_deferred_slot(deferred, wrong);
+        next = atomic_load(&slot->next);
+        void *address = slot->address;
+        dao_status_t status = slot->status;
+        dao_deferred_give(deferred, wrong); /* first: the callback may call this allocator */
+        dao_log(DAO_LOG_LEVEL_ERROR, "%s: %p cannot be freed: %s (deferred free)", name, address,
+                dao_status_text(status));
+    }
+    if (atomic_load_explicit(&deferred->lost_count, memory_order_relaxed) == 0) {
+        return;
+    }
+    uint64_t lost_count = atomic_exchange(&deferred->lost_count, 0);
+    if (lost_count > 0) {
+        dao_log(DAO_LOG_LEVEL_ERROR,
+                "%s: %" PRIu64 " deferred frees were lost, because more than %u wrong addresses were waiting",
+                name, lost_count, DAO_DEFERRED_SPARE_COUNT);
+    }
+}

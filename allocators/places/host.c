@@ -1,0 +1,282 @@
+/* Ordinary host memory: small.c up to 32 KiB, segments.c above, one ledger and one limit for both.
+
+       stats.reserved_bytes == small blocks + regions
+
+   Regions are mapped and unmapped under the lock: the system does not make that wait for a device. */
+#include "allocators/places/host.h"
+
+#include "allocators/paged/buddy.h"
+#include "allocators/places/small.h"
+#include "allocators/segments/segmented.h"
+#include "base/log.h"
+#include "base/memory/host.h"
+#include "base/memory/host_policy.h"
+#include "base/report/error.h"
+
+#include <string.h>
+
+/* What of the regions' settings the system has refused, and whether that was logged. */
+typedef struct refusal {
+    int error; /* errno of the first time; 0: none yet */
+    bool is_logged;
+} refusal_t;
+
+typedef struct host {
+    dao_segmented_t segmented;
+    dao_host_memory_config_t settings; /* of regions */
+    /* guarded by the lock */
+    dao_small_t small;
+    refusal_t huge_pages;
+    refusal_t numa;
+} host_t;
+
+static host_t *host_of(dao_allocator_t *allocator)
+{
+    return (host_t *)allocator;
+}
+
+static bool is_valid_locked(const dao_segmented_t *segmented)
+{
+    const host_t *host = (const host_t *)segmented;
+    dao_recount_t recount = {0};
+    return dao_small_is_valid(&host->small, &recount) &&
+           dao_segments_is_valid(&segmented->segments, &recount) &&
+           dao_ledger_matches(&segmented->ledger, &recount);
+}
+
+static const dao_segmented_ways_t host_ways = {
+    .is_valid_locked = is_valid_locked, .lock = dao_segmented_lock, .unlock = dao_segmented_unlock};
+
+/* Gives the error of a refusal that is to be logged now, else 0. */
+static int refusal_take(refusal_t *refusal)
+{
+    int error = refusal->is_logged ? 0 : refusal->error;
+    refusal->is_logged = refusal->error != 0;
+    return error;
+}
+
+static void warn(const host_t *host, const char *what, int error)
+{
+    if (error != 0) {
+        dao_log(DAO_LOG_LEVEL_WARNING, "%s: the system refuses %s: %s; the memory is as by default",
+                host->segmented.ledger.name, what, strerror(error));
+    }
+}
+
+/* Gives the lock up, then logs what was refused under it. */
+static void unlock_and_warn(host_t *host)
+{
+    int huge_pages = refusal_take(&host->huge_pages);
+    int numa = refusal_take(&host->numa);
+    dao_segmented_unlock(&host->segmented);
+    warn(host, "huge pages", huge_pages);
+    warn(host, "to choose the NUMA node", numa);
+}
+
+static dao_status_t alloc_small_locked(host_t *host, const dao_block_request_t *request, void **out_address)
+{
+    dao_status_t status =
+        dao_segments_make_room(&host->segmented.segments, dao_small_block_bytes(request->size_bytes));
+
+    if (status == DAO_OK) {
+        status = dao_small_alloc(&host->small, request, out_address);
+    }
+    uint64_t before_bytes = host->segmented.ledger.stats.reserved_bytes;
+    if (status == DAO_ERR_NO_HOST_MEMORY && dao_segments_trim(&host->segmented.segments, 0) == DAO_OK &&
+        host->segmented.ledger.stats.reserved_bytes < before_bytes) {
+        status = dao_small_alloc(&host->small, request, out_address);
+    }
+    return status;
+}
+
+static bool is_small(const dao_block_request_t *request)
+{
+    return request->size_bytes <= DAO_HOST_SMALL_BYTES &&
+           request->alignment_bytes <= DAO_SMALL_ALIGNMENT_BYTES;
+}
+
+static dao_status_t host_alloc(dao_allocator_t *allocator, const dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
+{
+    host_t *host = host_of(allocator);
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0}; /* a small block's */
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status;
+    if (!is_small(request)) {
+        status = dao_segments_alloc(&host->segmented.segments, request, out_grant);
+    } else {
+        status = alloc_small_locked(host, request, &out_grant->address);
+        if (status != DAO_OK) {
+            status = dao_ledger_fail(&host->segmented.ledger, status, request,
+                                     dao_segments_largest_hole(&host->segmented.segments));
+        }
+    }
+    unlock_and_warn(host);
+    return status;
+}
+
+/* Small blocks are the system's: no segment is taken for them. */
+static dao_status_t host_alloc_within(dao_allocator_t *allocator, const dao_block_request_t *request,
+                                      uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    host_t *host = host_of(allocator);
+    DAO_ASSERT(request->size_bytes > 0);
+    out_grant->hold = (dao_hold_t){0}; /* a small block's */
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status = is_small(request) ? alloc_small_locked(host, request, &out_grant->address)
+                                            : dao_segments_alloc_within(&host->segmented.segments, request,
+                                                                        growth_bytes, out_grant);
+    unlock_and_warn(host);
+    return status == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
+}
+
+static dao_status_t free_locked(host_t *host, void *address)
+{
+    dao_status_t status = dao_small_free(&host->small, address);
+    if (status == DAO_OK) {
+        return DAO_OK;
+    }
+    status = dao_segments_free(&host->segmented.segments, address, NULL);
+    dao_block_t block;
+    if (status != DAO_OK && dao_small_query(&host->small, address, &block) == DAO_OK) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    return status;
+}
+
+static dao_status_t host_free(dao_allocator_t *allocator, void *address, dao_hold_t *hold)
+{
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold));
+    (void)hold;
+    host_t *host = host_of(allocator);
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status = free_locked(host, address);
+    dao_segmented_unlock(&host->segmented);
+    return dao_ledger_check_free(&host->segmented.ledger, status, address);
+}
+
+static dao_status_t host_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block)
+{
+    host_t *host = host_of(allocator);
+    dao_segmented_lock(&host->segmented);
+    dao_status_t status = dao_segments_query(&host->segmented.segments, address, out_block);
+    if (status != DAO_OK) {
+        status = dao_small_query(&host->small, address, out_block);
+    }
+    dao_segmented_unlock(&host->segmented);
+    return dao_ledger_check_query(&host->segmented.ledger, status, address);
+}
+
+static dao_status_t host_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
+{
+    dao_status_t status = dao_segmented_trim(allocator, keep_bytes, out_released_bytes);
+    dao_host_give_back(); /* what malloc keeps of small blocks; it says not how much that is */
+    return status;
+}
+
+static void host_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    host_t *host = host_of(allocator);
+    dao_segmented_lock(&host->segmented);
+    dao_small_walk(&host->small, visit, user);
+    dao_segments_walk(&host->segmented.segments, visit, user);
+    dao_segmented_unlock(&host->segmented);
+}
+
+static void host_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user)
+{
+    host_t *host = host_of(allocator);
+    dao_segmented_lock(&host->segmented);
+    dao_small_walk(&host->small, visit, user);
+    dao_segments_walk_all(&host->segmented.segments, visit, user);
+    dao_segmented_unlock(&host->segmented);
+}
+
+static void host_destroy(dao_allocator_t *allocator)
+{
+    host_t *host = host_of(allocator);
+    dao_small_finish(&host->small);
+    dao_segmented_finish(&host->segmented);
+    dao_host_free(host);
+}
+
+static const dao_allocator_ops_t host_ops = {
+    .name = "host",
+    .alloc = host_alloc,
+    .alloc_within = host_alloc_within,
+    .alloc_plain = dao_allocator_alloc_otherwise,
+    .free_plain = dao_allocator_free_otherwise,
+    .free = host_free,
+    .query = host_query,
+    .trim = host_trim,
+    .limit_set = dao_segmented_limit_set,
+    .used_get = dao_segmented_used_get,
+    .stats_get = dao_segmented_stats_get,
+    .stats_reset_peaks = dao_segmented_stats_reset_peaks,
+    .walk = host_walk,
+    .walk_all = host_walk_all,
+    .is_valid = dao_segmented_is_valid,
+    .destroy = host_destroy,
+};
+
+static dao_status_t take_region(void *user, size_t size_bytes, void **out_address)
+{
+    host_t *host = user;
+    dao_host_refusals_t refusals;
+    void *address = dao_host_map_by(&host->settings, size_bytes, DAO_PAGE_BYTES, &refusals);
+    host->huge_pages.error = host->huge_pages.error != 0 ? host->huge_pages.error : refusals.huge_pages;
+    host->numa.error = host->numa.error != 0 ? host->numa.error : refusals.numa;
+    if (address == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "the system refuses a region of %zu bytes", size_bytes);
+    }
+    *out_address = address;
+    return DAO_OK;
+}
+
+static dao_status_t give_region(void *user, void *address, size_t size_bytes)
+{
+    (void)user; /* there is one system */
+    dao_host_unmap(address, size_bytes);
+    return DAO_OK;
+}
+
+/* Makes an empty allocator what its config says. */
+static dao_status_t host_start(host_t *host, const dao_host_config_t *config)
+{
+    dao_status_t status = dao_ledger_init(&host->segmented.ledger, config->name);
+    if (status != DAO_OK) {
+        return status;
+    }
+    host->segmented.ledger.stats.limit_bytes = config->limit_bytes;
+    host->segmented.ledger.budget = config->budget;
+    return config->initial_bytes != 0
+               ? dao_segments_take_initial(&host->segmented.segments, config->initial_bytes)
+               : DAO_OK;
+}
+
+dao_status_t dao_host_allocator_create(const dao_host_config_t *config, dao_allocator_t **out_allocator)
+{
+    host_t *host = dao_host_calloc(1, sizeof(*host));
+    if (host == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
+    }
+    host->settings = config->settings;
+    dao_segments_config_t segments = {.upstream = {.take = take_region, .give = give_region, .user = host},
+                                      .unit_bytes = DAO_PAGE_BYTES,
+                                      .minimum_bytes = config->segment_bytes != 0 ? config->segment_bytes
+                                                                                  : DAO_HOST_REGION_BYTES,
+                                      .own_share = 1,
+                                      .fit = config->fit,
+                                      .full_status = DAO_ERR_NO_HOST_MEMORY};
+    dao_segmented_init(&host->segmented, &host_ops, &host_ways, &segments);
+    dao_small_init(&host->small, &host->segmented.ledger);
+    dao_status_t status = host_start(host, config);
+    if (status != DAO_OK) {
+        host_destroy(&host->segmented.base);
+        return status;
+    }
+    DAO_ASSERT_HEAVY(dao_segmented_is_valid(&host->segmented.base));
+    *out_allocator = &host->segmented.base;
+    return DAO_OK;
+}

@@ -1,0 +1,534 @@
+/* Divides offsets [0, capacity) into free and used blocks, in units of 256 bytes.
+
+   nodes     a block each, 32 bytes, in one table; links are places in it, in bytes. Neighbours by address:
+
+                 border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
+
+             Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are chained through
+             bin_after, from `unused`.
+   holds     the streams that hold each node. Apart, so that merging and searching touch them only where there is something
+             in them.
+   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that may have nodes.
+   starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its start, with a step or
+             two where blocks are smaller than that.
+   firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where page_words has the
+             page's bit; finds the block around any offset.
+
+   What holds between calls:
+
+       sum of size_units of all blocks == capacity_units, each begins where the one before it ends
+       sum of size_units of used blocks == used_units
+       no two neighbours are free and held by the same streams
+       a free block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used block in it
+       border + the room of the bins + blocks + unused nodes == node_count
+
+   A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes blocks
+   fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its
+   node, which mostly stays in its bin, too.
+
+   Which hole is taken: with good fit the lowest of a few that are little larger than the request, in O(1)
+   (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of the least cost: what it
+   has more than the request, and for tight requests its offset, too, so that large holes stay at the end (cost_of()).
+
+   This file takes and gives back; range_table.c makes room, range_index.c finds blocks and walks them, range_valid.c checks
+   it all. */
+#include "allocators/range/range_internal.h"
+
+#define NONE DAO_RANGE_NONE
+
+/* ---- choosing a hole ---- */
+
+/* A request in units. */
+typedef struct wish {
+    uint64_t size_units;
+    uint64_t alignment_units;
+    uint64_t slope; /* see cost_of() */
+    uint32_t stream;
+    uint32_t depth; /* entries of a bin that are looked at, unless nothing is found; UINT32_MAX: all */
+    bool takes_held;
+    bool is_by_cost; /* takes the hole of the least cost; else the lowest of the first bin that has any */
+} wish_t;
+
+static uint64_t aligned_start(const dao_range_t *range, const dao_range_node_t *node, const wish_t *wish)
+{
+    uint64_t mask = wish->alignment_units - 1;
+    return ((range->base_units + node->offset_units + mask) & ~mask) - range->base_units;
+}
+
+static bool is_allowed(const dao_range_t *range, uint32_t link, const wish_t *wish)
+{
+    return dao_range_at(range, link)->state == NODE_FREE || wish->takes_held ||
+           dao_hold_is_own(dao_range_hold(range, link), wish->stream);
+}
+
+static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
+{
+    const dao_range_node_t *node = dao_range_at(range, link);
+    uint64_t end_units = node->offset_units + node->size_units;
+    uint64_t start_units = aligned_start(range, node, wish);
+    return wish->size_units <= node->size_units && start_units <= end_units - wish->size_units &&
+           is_allowed(range, link, wish);
+}
+
+/* Where memory is tight, a hole at the end of as many units as are used costs as much as one at offset 0 that is larger by this
+   part of the request; small requests count as ones of 16 MiB. For random blocks of 256 B to 64 MiB, a fifth to a third of 16 MiB
+   needed less memory than of 4 MiB or none, and than three fifths. */
+#define SLACK_SHARE       3u
+#define SLACK_UNITS_LEAST ((UINT64_C(16) << 20 >> UNIT_SHIFT) / SLACK_SHARE)
+
+/* Costs have so many bits behind the point. */
+#define COST_SHIFT 16
+
+/* Gives what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost overflows. */
+static uint64_t tight_slope(const dao_range_t *range, uint64_t size_units)
+{
+    uint64_t slack_units = size_units / SLACK_SHARE;
+    slack_units = slack_units > SLACK_UNITS_LEAST ? slack_units : SLACK_UNITS_LEAST;
+    return slack_units < range->used_units ? (slack_units << COST_SHIFT) / range->used_units
+                                           : UINT64_C(1) << COST_SHIFT;
+}
+
+/* Gives what it costs to take a hole that fits: the units that it has more than the request, and its offset times the slope. */
+static uint64_t cost_of(const dao_range_node_t *node, const wish_t *wish)
+{
+    return ((node->size_units - wish->size_units) << COST_SHIFT) + node->offset_units * wish->slope;
+}
+
+static bool is_better(const dao_range_t *range, uint32_t link, uint32_t best, const wish_t *wish)
+{
+    if (best == NONE) {
+        return true;
+    }
+    const dao_range_node_t *node = dao_range_at(range, link), *other = dao_range_at(range, best);
+    uint64_t cost = wish->is_by_cost ? cost_of(node, wish) : 0;
+    uint64_t other_cost = wish->is_by_cost ? cost_of(other, wish) : 0;
+    return cost != other_cost ? cost < other_cost : node->offset_units < other->offset_units;
+}
+
+/* Tells whether holes of a bin may be better than the best of the bins before it. */
+static bool may_be_better(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish)
+{
+    return best == NONE || (wish->is_by_cost && (dao_range_bin_least(bin) - wish->size_units) << COST_SHIFT <
+                                                    cost_of(dao_range_at(range, best), wish));
+}
+
+/* As dao_range_look(), for all that a request may ask for. */
+static uint32_t look_carefully(const dao_range_t *range, size_t bin, uint32_t best, const wish_t *wish,
+                               uint32_t depth)
+{
+    for (uint32_t i = dao_range_bin_first(range, bin); i != NONE && depth > 0;
+         i = dao_range_at(range, i)->bin_after, depth--) {
+        if (fits(range, i, wish) && is_better(range, i, best, wish)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Any kind of request. Where nothing is found every hole that may fit is looked at, so that none is ever missed. */
+static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
+{
+    uint32_t best = NONE;
+    for (uint32_t depth = wish->depth;; depth = UINT32_MAX) {
+        size_t bin = dao_range_next_bin(range, dao_range_bin_of(wish->size_units));
+        while (bin != DAO_RANGE_NO_BIN && may_be_better(range, bin, best, wish)) {
+            best = look_carefully(range, bin, best, wish, depth);
+            bin = dao_range_next_bin(range, bin + 1);
+        }
+        if (best != NONE || depth == UINT32_MAX) {
+            return best;
+        }
+    }
+}
+
+/* ---- taking ---- */
+
+/* Cuts the front off a hole, as a hole of its own; gives the back part. */
+static uint32_t cut_front(dao_range_t *range, uint32_t hole, uint64_t size_units)
+{
+    uint32_t back = dao_range_node_take(range);
+    dao_range_node_t *front = dao_range_at(range, hole);
+    *dao_range_at(range, back) =
+        (dao_range_node_t){.size_units = front->size_units - size_units,
+                           .offset_units = (uint32_t)(front->offset_units + size_units),
+                           .before = hole,
+                           .after = front->after,
+                           .state = front->state};
+    *dao_range_hold(range, back) = *dao_range_hold(range, hole);
+    range->held_count += front->state == NODE_HELD;
+    dao_range_at(range, front->after)->before = back;
+    front->after = back;
+    front->size_units = size_units;
+    dao_range_bin_again(range, hole);
+    dao_range_bin_insert(range, back, dao_range_bin_of(dao_range_at(range, back)->size_units));
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, back);
+    }
+    return back;
+}
+
+/* Takes [start, start + size) out of any hole. Room has been made. */
+static void carve(dao_range_t *range, uint32_t hole, uint64_t start_units, uint64_t size_units, uint64_t user)
+{
+    if (start_units > dao_range_at(range, hole)->offset_units) {
+        hole = cut_front(range, hole, start_units - dao_range_at(range, hole)->offset_units);
+    }
+    if (dao_range_at(range, hole)->size_units == size_units) {
+        range->held_count -= dao_range_at(range, hole)->state == NODE_HELD;
+        dao_range_take_whole(range, hole, user);
+        return;
+    }
+    if (range->firsts != NULL) {
+        dao_range_index_drop(range, hole);
+    }
+    uint32_t taken = dao_range_take_front(range, hole, size_units, user);
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, taken);
+        dao_range_index_add(range, hole);
+    }
+}
+
+/* dao_range_alloc() for requests that ask for more than a size, and for ranges that are not plain. */
+static dao_status_t alloc_carefully(dao_range_t *range, const dao_range_request_t *request,
+                                    uint64_t size_units, dao_range_grant_t *out_grant)
+{
+    bool is_best = range->config.fit == DAO_RANGE_FIT_BEST;
+    wish_t wish = {.size_units = size_units,
+                   .alignment_units = request->alignment_bytes > DAO_RANGE_GRANULE
+                                          ? request->alignment_bytes >> UNIT_SHIFT
+                                          : 1,
+                   .slope = request->is_tight && !is_best ? tight_slope(range, size_units) : 0,
+                   .stream = request->stream,
+                   .depth = is_best ? UINT32_MAX : DAO_RANGE_SCAN_DEPTH,
+                   .takes_held = request->takes_held,
+                   .is_by_cost = request->is_tight || is_best};
+    DAO_ASSERT((request->alignment_bytes & (request->alignment_bytes - 1)) == 0);
+    uint32_t hole = find_carefully(range, &wish);
+    if (hole == NONE) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
+    if (status != DAO_OK) {
+        return status;
+    }
+    out_grant->hold =
+        dao_range_at(range, hole)->state == NODE_HELD ? *dao_range_hold(range, hole) : (dao_hold_t){0};
+    uint64_t start_units = aligned_start(range, dao_range_at(range, hole), &wish);
+    carve(range, hole, start_units, size_units, request->user);
+    out_grant->offset_bytes = start_units << UNIT_SHIFT;
+    return DAO_OK;
+}
+
+dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *request,
+                             dao_range_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    if (request->size_bytes > range->config.capacity_bytes) {
+        return DAO_ERR_LIMIT;
+    }
+    uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    if (range->held_count != 0 || request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
+        request->is_tight) {
+        return alloc_carefully(range, request, size_units, out_grant);
+    }
+    uint32_t hole = dao_range_find_good(range, size_units);
+    if (hole == NONE) {
+        hole = find_carefully(range,
+                              &(wish_t){.size_units = size_units, .alignment_units = 1, .depth = UINT32_MAX});
+    }
+    if (hole == NONE) {
+        return DAO_ERR_LIMIT;
+    }
+    if (!dao_range_has_room(range)) {
+        dao_status_t status = dao_range_reserve(range); /* moves nodes but not their indices */
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    out_grant->offset_bytes = (uint64_t)dao_range_at(range, hole)->offset_units << UNIT_SHIFT;
+    out_grant->hold = (dao_hold_t){0};
+    if (dao_range_at(range, hole)->size_units == size_units) {
+        dao_range_take_whole(range, hole, request->user);
+    } else {
+        dao_range_take_front(range, hole, size_units, request->user);
+    }
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    return DAO_OK;
+}
+
+dao_status_t dao_range_alloc_in(dao_range_t *range, uint32_t id, uint64_t offset_bytes, uint64_t size_bytes,
+                                uint64_t user)
+{
+    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT(offset_bytes % DAO_RANGE_GRANULE == 0 && size_bytes % DAO_RANGE_GRANULE == 0);
+    uint64_t start_units = offset_bytes >> UNIT_SHIFT;
+    uint64_t size_units = size_bytes >> UNIT_SHIFT;
+    const dao_range_node_t *node = dao_range_at(range, id);
+    if (node->state != NODE_FREE || start_units < node->offset_units ||
+        start_units + size_units > node->offset_units + node->size_units) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
+    if (status == DAO_OK) {
+        carve(range, id, start_units, size_units, user);
+        DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    }
+    return status;
+}
+
+dao_status_t dao_range_alloc_at(dao_range_t *range, uint64_t offset_bytes, uint64_t size_bytes, uint64_t user)
+{
+    uint64_t capacity_bytes = range->config.capacity_bytes;
+    if (offset_bytes >= capacity_bytes || size_bytes > capacity_bytes - offset_bytes) {
+        return DAO_ERR_LIMIT;
+    }
+    uint32_t around = dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    return dao_range_alloc_in(range, around, offset_bytes, size_bytes, user);
+}
+
+/* ---- giving back ---- */
+
+/* Joins the free node behind `link` to it; what holds either holds both. Neither is put into a bin here. */
+static void absorb_after(dao_range_t *range, uint32_t link)
+{
+    uint32_t after = dao_range_at(range, link)->after;
+    if (range->firsts != NULL) {
+        dao_range_index_drop(range, after);
+    }
+    if (dao_range_at(range, after)->state == NODE_HELD) {
+        if (dao_range_at(range, link)->state == NODE_FREE) {
+            *dao_range_hold(range, link) = (dao_hold_t){0};
+            dao_range_at(range, link)->state = NODE_HELD;
+        } else {
+            range->held_count--;
+        }
+        dao_hold_join(dao_range_hold(range, link), dao_range_hold(range, after));
+    }
+    dao_range_join_nodes(range, link, after);
+    dao_range_node_give(range, after);
+}
+
+/* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams hold. */
+static void make_free_carefully(dao_range_t *range, uint32_t link)
+{
+    uint32_t after = dao_range_at(range, link)->after;
+    if (dao_range_are_alike(range, link, after)) {
+        dao_range_bin_remove(range, after);
+        absorb_after(range, link);
+    }
+    uint32_t before = dao_range_at(range, link)->before;
+    if (dao_range_are_alike(range, before, link)) {
+        absorb_after(range, before);
+        dao_range_bin_again(range, before);
+    } else {
+        dao_range_bin_insert(range, link, dao_range_bin_of(dao_range_at(range, link)->size_units));
+    }
+}
+
+/* Gives a node that is being freed its hold: what is handed in and what was marked. */
+static void set_hold(dao_range_t *range, uint32_t link, dao_hold_t *hold)
+{
+    dao_range_node_t *node = dao_range_at(range, link);
+    if (hold != NULL && node->state == NODE_MARKED) {
+        hold->streams |= dao_range_hold(range, link)->streams;
+    }
+    bool is_held = hold != NULL && !dao_hold_is_empty(hold);
+    node->state = is_held ? NODE_HELD : NODE_FREE;
+    if (is_held) {
+        *dao_range_hold(range, link) = *hold;
+        range->held_count++;
+    }
+}
+
+/* Tells why no used block starts at an offset. */
+static dao_status_t free_error(const dao_range_t *range, uint64_t offset_bytes)
+{
+    if (offset_bytes >= range->config.capacity_bytes) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    uint32_t around = dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (dao_range_at(range, around)->state == NODE_GAP) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    return dao_range_is_free(range, around) ? DAO_ERR_DOUBLE_FREE : DAO_ERR_INTERIOR_POINTER;
+}
+
+dao_status_t dao_range_free(dao_range_t *range, uint64_t offset_bytes, dao_hold_t *hold,
+                            dao_range_block_t *out_block)
+{
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    const dao_range_node_t *node = dao_range_at(range, link);
+    out_block->offset_bytes = offset_bytes;
+    out_block->size_bytes = node->size_units << UNIT_SHIFT;
+    out_block->user = node->user;
+    out_block->is_free = false;
+    dao_range_leave_used(range, link);
+    if (range->is_plain && hold == NULL && node->state == NODE_USED) {
+        dao_range_make_free(range, link);
+    } else {
+        set_hold(range, link, hold);
+        make_free_carefully(range, link);
+    }
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    return DAO_OK;
+}
+
+/* ---- taking what several parts cover ---- */
+
+/* Tells whether free parts that a request may have cover [the begin of `first`, end). */
+static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_units, const wish_t *wish)
+{
+    for (uint32_t link = first;; link = dao_range_at(range, link)->after) {
+        const dao_range_node_t *node = dao_range_at(range, link);
+        if (!dao_range_is_free(range, link) || !is_allowed(range, link, wish)) {
+            return false;
+        }
+        if (node->offset_units + node->size_units >= end_units) {
+            return true;
+        }
+    }
+}
+
+/* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the part. */
+static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
+{
+    while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units ||
+           dao_range_are_alike(range, first, dao_range_at(range, first)->after)) {
+        dao_range_bin_remove(range, dao_range_at(range, first)->after);
+        absorb_after(range, first);
+    }
+    uint32_t before = dao_range_at(range, first)->before;
+    if (dao_range_are_alike(range, before, first)) {
+        dao_range_bin_remove(range, first);
+        absorb_after(range, before);
+        first = before;
+    }
+    dao_range_bin_again(range, first);
+    return first;
+}
+
+dao_status_t dao_range_alloc_over(dao_range_t *range, uint64_t offset_bytes,
+                                  const dao_range_request_t *request, dao_hold_t *out_hold)
+{
+    DAO_ASSERT(request->size_bytes > 0 && offset_bytes % DAO_RANGE_GRANULE == 0);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    uint64_t capacity_bytes = range->config.capacity_bytes;
+    if (offset_bytes >= capacity_bytes || request->size_bytes > capacity_bytes - offset_bytes) {
+        return DAO_ERR_LIMIT;
+    }
+    wish_t wish = {.stream = request->stream, .takes_held = request->takes_held};
+    uint64_t start_units = offset_bytes >> UNIT_SHIFT;
+    uint64_t size_units = (request->size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    uint32_t part = dao_range_node_around(range, (uint32_t)start_units);
+    if (!are_allowed(range, part, start_units + size_units, &wish)) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_has_room(range) ? DAO_OK : dao_range_reserve(range);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (dao_range_at(range, part)->offset_units + dao_range_at(range, part)->size_units <
+        start_units + size_units) {
+        part = join_up_to(range, part, start_units + size_units);
+    }
+    *out_hold =
+        dao_range_at(range, part)->state == NODE_HELD ? *dao_range_hold(range, part) : (dao_hold_t){0};
+    carve(range, part, start_units, size_units, request->user);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    return DAO_OK;
+}
+
+/* ---- holds ---- */
+
+dao_status_t dao_range_mark(dao_range_t *range, uint64_t offset_bytes, uint32_t stream)
+{
+    DAO_ASSERT(stream > 0 && stream <= DAO_HOLD_STREAM_MAX);
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    dao_range_node_t *node = dao_range_at(range, link);
+    dao_hold_t mark = {.streams = UINT64_C(1) << stream};
+    *dao_range_hold(range, link) =
+        node->state == NODE_MARKED ? *dao_range_hold(range, link) : (dao_hold_t){0};
+    dao_hold_join(dao_range_hold(range, link), &mark);
+    node->state = NODE_MARKED;
+    return DAO_OK;
+}
+
+dao_status_t dao_range_renumber(dao_range_t *range, uint64_t offset_bytes, uint64_t user)
+{
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    if (link == NONE) {
+        return free_error(range, offset_bytes);
+    }
+    dao_range_at(range, link)->user = user;
+    return DAO_OK;
+}
+
+bool dao_range_has_holds(const dao_range_t *range)
+{
+    return range->held_count > 0;
+}
+
+/* Merges free neighbours, all of them or those that the same streams hold. */
+static void merge_all(dao_range_t *range, bool is_any_hold)
+{
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        bool has_grown = false;
+        for (;;) {
+            uint32_t after = dao_range_at(range, link)->after;
+            bool joins = is_any_hold ? dao_range_is_free(range, link) && dao_range_is_free(range, after)
+                                     : dao_range_are_alike(range, link, after);
+            if (!joins) {
+                break;
+            }
+            dao_range_bin_remove(range, after);
+            absorb_after(range, link);
+            has_grown = true;
+        }
+        if (has_grown) {
+            dao_range_bin_again(range, link);
+        }
+    }
+}
+
+void dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user)
+{
+    if (range->held_count == 0) {
+        return;
+    }
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        dao_range_node_t *node = dao_range_at(range, link);
+        if (node->state == NODE_HELD && is_done(dao_range_hold(range, link), user)) {
+            node->state = NODE_FREE;
+            range->held_count--;
+        }
+    }
+    merge_all(range, false);
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+}
+
+void dao_range_join(dao_range_t *range)
+{
+    if (range->held_count > 0) {
+        merge_all(range, true);
+        DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    }
+}
+
+dao_hold_t dao_range_all_holds(const dao_range_t *range)
+{
+    dao_hold_t all = {0};
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        if (dao_range_at(range, link)->state == NODE_HELD) {
+            dao_hold_join(&all, dao_range_hold(range, link));
+        }
+    }
+    return all;
+}

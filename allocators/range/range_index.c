@@ -1,0 +1,166 @@
+/* Looking into a range: the block around an offset, with the index or without it; walking; the largest hole. */
+#include "allocators/range/range_internal.h"
+
+#define NONE DAO_RANGE_NONE
+
+/* ---- the index of first starts ---- */
+
+static uint32_t page_of(const dao_range_t *range, uint32_t link)
+{
+    return dao_range_at(range, link)->offset_units >> PAGE_UNIT_SHIFT;
+}
+
+static bool page_has_start(const dao_range_t *range, uint32_t page)
+{
+    return (range->page_words[page / WORD_BITS] >> page % WORD_BITS & 1) != 0;
+}
+
+void dao_range_index_add(dao_range_t *range, uint32_t link)
+{
+    uint32_t page = page_of(range, link);
+    if (!page_has_start(range, page) ||
+        dao_range_at(range, range->firsts[page])->offset_units > dao_range_at(range, link)->offset_units) {
+        range->firsts[page] = link;
+        range->page_words[page / WORD_BITS] |= UINT64_C(1) << page % WORD_BITS;
+    }
+}
+
+void dao_range_index_drop(dao_range_t *range, uint32_t link)
+{
+    uint32_t page = page_of(range, link);
+    if (range->firsts[page] != link || !page_has_start(range, page)) {
+        return;
+    }
+    uint32_t after = dao_range_at(range, link)->after;
+    if (after != NONE && page_of(range, after) == page) {
+        range->firsts[page] = after;
+    } else {
+        range->page_words[page / WORD_BITS] &= ~(UINT64_C(1) << page % WORD_BITS);
+    }
+}
+
+/* Gives the last page up to `page` that a block starts in; page 0 always is one. */
+static uint32_t page_with_start(const dao_range_t *range, uint32_t page)
+{
+    uint32_t word = page / WORD_BITS;
+    uint64_t bits = range->page_words[word] & UINT64_MAX >> (WORD_BITS - 1 - page % WORD_BITS);
+    while (bits == 0) {
+        DAO_ASSERT(word > 0);
+        bits = range->page_words[--word];
+    }
+    return word * WORD_BITS + 63u - (uint32_t)__builtin_clzll(bits);
+}
+
+uint32_t dao_range_node_around(const dao_range_t *range, uint32_t offset_units)
+{
+    uint32_t link = dao_range_first(range);
+    if (range->firsts != NULL) {
+        link = range->firsts[page_with_start(range, offset_units >> PAGE_UNIT_SHIFT)];
+        if (dao_range_at(range, link)->offset_units > offset_units) {
+            return dao_range_at(range, link)->before;
+        }
+    }
+    while (offset_units - dao_range_at(range, link)->offset_units >= dao_range_at(range, link)->size_units) {
+        link = dao_range_at(range, link)->after;
+    }
+    return link;
+}
+
+/* ---- looking ---- */
+
+dao_range_block_t dao_range_describe(const dao_range_t *range, uint32_t link)
+{
+    const dao_range_node_t *node = dao_range_at(range, link);
+    bool is_free = dao_range_is_free(range, link);
+    bool has_hold = node->state == NODE_HELD || node->state == NODE_MARKED;
+    return (dao_range_block_t){.offset_bytes = (uint64_t)node->offset_units << UNIT_SHIFT,
+                               .size_bytes = node->size_units << UNIT_SHIFT,
+                               .user = is_free ? 0 : node->user,
+                               .id = link,
+                               .is_free = is_free,
+                               .hold = has_hold ? *dao_range_hold(range, link) : (dao_hold_t){0}};
+}
+
+dao_status_t dao_range_query(const dao_range_t *range, uint64_t offset_bytes, dao_range_block_t *out_block)
+{
+    if (offset_bytes >= range->config.capacity_bytes) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    uint32_t link = dao_range_find_used(range, offset_bytes);
+    link = link != NONE ? link : dao_range_node_around(range, (uint32_t)(offset_bytes >> UNIT_SHIFT));
+    if (dao_range_at(range, link)->state == NODE_GAP) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    *out_block = dao_range_describe(range, link);
+    return DAO_OK;
+}
+
+void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {
+        if (dao_range_at(range, link)->state == NODE_GAP) {
+            continue;
+        }
+        dao_range_block_t block = dao_range_describe(range, link);
+        if (!visit(&block, user)) {
+            return;
+        }
+    }
+}
+
+void dao_range_walk_holes(const dao_range_t *range, dao_range_visit_t visit, void *user)
+{
+    for (size_t bin = dao_range_previous_bin(range, BIN_END); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_previous_bin(range, bin)) {
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
+            if (!visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+void dao_range_walk_holes_from(const dao_range_t *range, uint64_t least_bytes, dao_range_visit_t visit,
+                               void *user)
+{
+    DAO_ASSERT(least_bytes > 0);
+    if (least_bytes > range->config.capacity_bytes) {
+        return;
+    }
+    uint64_t least_units = (least_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
+    for (size_t bin = dao_range_next_bin(range, dao_range_bin_of(least_units)); bin != DAO_RANGE_NO_BIN;
+         bin = dao_range_next_bin(range, bin + 1)) {
+        for (uint32_t link = dao_range_bin_first(range, bin); link != NONE;
+             link = dao_range_at(range, link)->bin_after) {
+            dao_range_block_t block = dao_range_describe(range, link);
+            if (block.size_bytes >= least_bytes && !visit(&block, user)) {
+                return;
+            }
+        }
+    }
+}
+
+uint64_t dao_range_capacity(const dao_range_t *range)
+{
+    return range->config.capacity_bytes;
+}
+
+uint64_t dao_range_used(const dao_range_t *range)
+{
+    return range->used_units << UNIT_SHIFT;
+}
+
+uint64_t dao_range_largest_hole(const dao_range_t *range)
+{
+    uint64_t largest_units = 0;
+    size_t bin = dao_range_previous_bin(range, BIN_END);
+    for (uint32_t i = bin != DAO_RANGE_NO_BIN ? dao_range_bin_first(range, bin) : NONE; i != NONE;
+         i = dao_range_at(range, i)->bin_after) {
+        if (dao_range_at(range, i)->size_units > largest_units) {
+            largest_units = dao_range_at(range, i)->size_units;
+        }
+    }
+    return largest_units << UNIT_SHIFT;
+}

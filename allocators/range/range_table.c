@@ -1,0 +1,133 @@
+/* The tables of a range: creating them, making room in them, giving them up. */
+#include "allocators/range/range_internal.h"
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Of the first table, behind the border and the bins. */
+#define NODES_MIN 16u
+
+#define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
+
+/* A table of starts of this many bytes is of few blocks beside its offsets: most of its pages are never touched. */
+#define SPARSE_BYTES ((size_t)1 << 20)
+
+/* Makes room for more nodes, and chains them as unused ones. */
+static bool nodes_grow(dao_range_t *range)
+{
+    uint32_t first_count = NODES_BEGIN / NODE_BYTES;
+    uint32_t count = range->node_count == 0 ? first_count + NODES_MIN : range->node_count * 2;
+    if (count > UINT32_MAX / NODE_BYTES) {
+        return false; /* a link has 32 bits */
+    }
+    unsigned char *table = dao_host_realloc(range->table, count, sizeof(dao_range_node_t));
+    range->table = table != NULL ? table : range->table;
+    dao_hold_t *holds = table != NULL ? dao_host_realloc(range->holds, count, sizeof(*holds)) : NULL;
+    range->holds = holds != NULL ? holds : range->holds;
+    if (holds == NULL) {
+        return false; /* some have more room than node_count says, which harms nothing */
+    }
+    if (range->node_count == 0) {
+        memset(table, 0, NODES_BEGIN); /* all bins are empty */
+        *dao_range_at(range, DAO_RANGE_NONE) =
+            (dao_range_node_t){.offset_units = UINT32_MAX, .state = NODE_BORDER};
+        range->node_count = first_count;
+    }
+    for (uint32_t place = count; place > range->node_count; place--) {
+        dao_range_node_give(range, (place - 1) * NODE_BYTES);
+    }
+    range->node_count = count;
+    return true;
+}
+
+dao_status_t dao_range_reserve(dao_range_t *range)
+{
+    if (!dao_range_has_room(range) && !nodes_grow(range)) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of %" PRIu32 " blocks",
+                         range->node_count);
+    }
+    return DAO_OK;
+}
+
+static size_t starts_bytes(const dao_range_t *range)
+{
+    return (((range->capacity_units - 1) >> CELL_UNIT_SHIFT) + 1) * sizeof(*range->starts);
+}
+
+static bool starts_create(dao_range_t *range)
+{
+    size_t bytes = starts_bytes(range);
+    range->starts = bytes >= SPARSE_BYTES ? dao_host_map_pages(bytes) : dao_host_calloc(1, bytes);
+    return range->starts != NULL;
+}
+
+static void starts_destroy(dao_range_t *range)
+{
+    if (range->starts == NULL || starts_bytes(range) < SPARSE_BYTES) {
+        dao_host_free(range->starts);
+    } else {
+        dao_host_unmap(range->starts, starts_bytes(range));
+    }
+}
+
+static bool index_create(dao_range_t *range)
+{
+    if (!range->config.is_indexed) {
+        return true;
+    }
+    range->page_count = (uint32_t)(((range->capacity_units - 1) >> PAGE_UNIT_SHIFT) + 1);
+    range->firsts = dao_host_calloc(range->page_count, sizeof(*range->firsts));
+    range->page_words =
+        dao_host_calloc((range->page_count + WORD_BITS - 1) / WORD_BITS, sizeof(*range->page_words));
+    return range->firsts != NULL && range->page_words != NULL;
+}
+
+dao_status_t dao_range_create(const dao_range_config_t *config, dao_range_t **out_range)
+{
+    DAO_ASSERT(config->capacity_bytes >= DAO_RANGE_GRANULE &&
+               config->capacity_bytes <= DAO_RANGE_CAPACITY_MAX);
+    DAO_ASSERT(config->capacity_bytes % DAO_RANGE_GRANULE == 0 && config->base % DAO_RANGE_GRANULE == 0);
+    dao_range_t *range = dao_host_calloc(1, sizeof(*range));
+    if (range == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    range->config = *config;
+    range->capacity_units = config->capacity_bytes >> UNIT_SHIFT;
+    range->base_units = config->base >> UNIT_SHIFT;
+    range->is_plain = config->fit == DAO_RANGE_FIT_GOOD && !config->is_indexed;
+    if (!starts_create(range) || !nodes_grow(range) || !index_create(range)) {
+        dao_range_destroy(range);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the tables of a range");
+    }
+    uint32_t all = dao_range_node_take(range);
+    *dao_range_at(range, all) = (dao_range_node_t){.size_units = range->capacity_units, .state = NODE_FREE};
+    dao_range_at(range, DAO_RANGE_NONE)->before = all;
+    dao_range_at(range, DAO_RANGE_NONE)->after = all;
+    if (config->is_parts) {
+        dao_range_gap_insert(range, all);
+    } else {
+        dao_range_bin_insert(range, all, dao_range_bin_of(range->capacity_units));
+    }
+    if (range->firsts != NULL) {
+        dao_range_index_add(range, all);
+    }
+    DAO_ASSERT_HEAVY(dao_range_is_valid(range));
+    *out_range = range;
+    return DAO_OK;
+}
+
+void dao_range_destroy(dao_range_t *range)
+{
+    if (range == NULL) {
+        return;
+    }
+    starts_destroy(range);
+    dao_host_free(range->holds);
+    dao_host_free(range->table);
+    dao_host_free(range->page_words);
+    dao_host_free(range->firsts);
+    dao_host_free(range);
+}

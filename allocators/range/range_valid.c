@@ -1,0 +1,147 @@
+/* Checks all that range.c says holds between calls. */
+#include "allocators/range/range_internal.h"
+
+#define NONE DAO_RANGE_NONE
+
+/* What a walk over the blocks has counted. */
+typedef struct recount {
+    uint64_t used_units;
+    uint32_t free_count;
+    uint32_t held_count;
+    uint32_t gap_count;
+    uint32_t page_count; /* pages that a block starts in */
+    uint64_t last_cell;  /* that a used block starts in */
+} recount_t;
+
+/* Checks that the first block that starts in a page is the index's. */
+static bool index_is_valid(const dao_range_t *range, uint32_t link, uint32_t before, recount_t *recount)
+{
+    uint32_t page = dao_range_at(range, link)->offset_units >> PAGE_UNIT_SHIFT;
+    if (range->firsts == NULL ||
+        (before != NONE && dao_range_at(range, before)->offset_units >> PAGE_UNIT_SHIFT == page)) {
+        return true;
+    }
+    recount->page_count++;
+    return (range->page_words[page / WORD_BITS] >> page % WORD_BITS & 1) != 0 && range->firsts[page] == link;
+}
+
+/* Checks one block against the one before it and against map, bins and index. */
+static bool block_is_valid(const dao_range_t *range, uint32_t link, uint32_t before, uint64_t offset_units,
+                           recount_t *recount)
+{
+    const dao_range_node_t *node = dao_range_at(range, link);
+    if (node->offset_units != offset_units || node->before != before || node->size_units == 0 ||
+        node->size_units > range->capacity_units - offset_units ||
+        !index_is_valid(range, link, before, recount) ||
+        ((node->state == NODE_HELD || node->state == NODE_MARKED) &&
+         dao_hold_is_empty(dao_range_hold(range, link)))) {
+        return false;
+    }
+    if (node->state == NODE_GAP) {
+        recount->gap_count++;
+        return range->config.is_parts && dao_range_at(range, before)->state != NODE_GAP;
+    }
+    if (!dao_range_is_free(range, link)) {
+        uint64_t cell = offset_units >> CELL_UNIT_SHIFT;
+        bool is_first = recount->used_units == 0 || cell != recount->last_cell;
+        recount->used_units += node->size_units;
+        recount->last_cell = cell;
+        return (node->state == NODE_USED || node->state == NODE_MARKED) &&
+               (!is_first || range->starts[cell] == link); /* the others in the cell are found from it */
+    }
+    recount->free_count++;
+    recount->held_count += node->state == NODE_HELD;
+    return node->bin == dao_range_bin_of(node->size_units) && !dao_range_are_alike(range, before, link);
+}
+
+/* Tells whether a link leads to a node of the table other than the border. */
+static bool is_node(const dao_range_t *range, uint32_t link)
+{
+    return link % sizeof(dao_range_node_t) == 0 && link >= NODES_BEGIN &&
+           link / sizeof(dao_range_node_t) < range->node_count;
+}
+
+static bool blocks_are_valid(const dao_range_t *range, recount_t *recount)
+{
+    uint64_t offset_units = 0;
+    uint32_t before = NONE;
+    uint32_t count = NODES_BEGIN / sizeof(dao_range_node_t);
+    for (uint32_t i = dao_range_first(range); i != NONE; before = i, i = dao_range_at(range, i)->after) {
+        if (!is_node(range, i) || ++count > range->node_count ||
+            !block_is_valid(range, i, before, offset_units, recount)) {
+            return false;
+        }
+        offset_units += dao_range_at(range, i)->size_units;
+    }
+    if (range->config.is_parts && dao_range_at(range, before)->state != NODE_GAP) {
+        return false;
+    }
+    uint32_t unused_count = 0;
+    for (uint32_t i = range->unused; i != NONE; i = dao_range_at(range, i)->bin_after) {
+        if (!is_node(range, i) || ++unused_count > range->node_count ||
+            dao_range_at(range, i)->state != NODE_UNUSED) {
+            return false;
+        }
+    }
+    return offset_units == range->capacity_units && dao_range_at(range, NONE)->before == before &&
+           dao_range_at(range, NONE)->state == NODE_BORDER && count + unused_count == range->node_count;
+}
+
+static bool bins_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    uint32_t free_count = 0;
+    for (size_t bin = BIN_FIRST; bin < BIN_END; bin++) {
+        bool has_bit = (range->bin_words[bin / WORD_BITS - BIN_WORD_FIRST] >> bin % WORD_BITS & 1) != 0;
+        if (!has_bit && dao_range_bin_first(range, bin) != NONE) {
+            return false;
+        }
+        uint32_t before = dao_range_bin_link(bin);
+        for (uint32_t i = dao_range_bin_first(range, bin); i != NONE;
+             before = i, i = dao_range_at(range, i)->bin_after) {
+            const dao_range_node_t *node = dao_range_at(range, i);
+            if (++free_count > recount->free_count || !dao_range_is_free(range, i) || node->bin != bin ||
+                node->bin_before != before) {
+                return false;
+            }
+        }
+    }
+    return free_count == recount->free_count;
+}
+
+static bool gaps_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    uint32_t gap_count = 0;
+    uint32_t before = NONE;
+    for (uint32_t i = range->gaps; i != NONE; before = i, i = dao_range_at(range, i)->bin_after) {
+        if (++gap_count > recount->gap_count || dao_range_at(range, i)->state != NODE_GAP ||
+            dao_range_at(range, i)->bin_before != before) {
+            return false;
+        }
+    }
+    return gap_count == recount->gap_count;
+}
+
+static bool tables_are_valid(const dao_range_t *range, const recount_t *recount)
+{
+    for (uint64_t cell = 0; cell <= recount->last_cell; cell++) {
+        uint32_t start = range->starts[cell];
+        if (start != NONE && (dao_range_at(range, start)->state < NODE_USED ||
+                              dao_range_at(range, start)->offset_units >> CELL_UNIT_SHIFT != cell)) {
+            return false;
+        }
+    }
+    uint32_t page_count = 0;
+    for (uint32_t word = 0; range->firsts != NULL && word < (range->page_count + WORD_BITS - 1) / WORD_BITS;
+         word++) {
+        page_count += (uint32_t)__builtin_popcountll(range->page_words[word]);
+    }
+    return page_count == recount->page_count;
+}
+
+bool dao_range_is_valid(const dao_range_t *range)
+{
+    recount_t recount = {0};
+    return blocks_are_valid(range, &recount) && bins_are_valid(range, &recount) &&
+           gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
+           recount.used_units == range->used_units && recount.held_count == range->held_count;
+}

@@ -1,0 +1,68 @@
+/* Many stretches of addresses under one range: each extent lies somewhere in a space of offsets of 1 TiB, so that one search
+   finds the best hole of all of them, at the cost of a search in one. Not thread-safe: the owner locks. Memory is never
+   touched. */
+#ifndef DAO_ALLOCATORS_SPACE_H
+#define DAO_ALLOCATORS_SPACE_H
+
+#include "allocators/range/range.h"
+
+#include <stddef.h>
+
+/* Most bytes of one extent: the whole space but for what must stay around it. */
+#define DAO_SPACE_EXTENT_MAX (DAO_RANGE_CAPACITY_MAX - 4 * DAO_RANGE_PAGE_BYTES)
+
+/* One stretch of addresses. Offset and address agree modulo a page, so that alignments up to a page hold for both. */
+typedef struct dao_extent {
+    char *address;
+    size_t size_bytes;
+    uint64_t offset_bytes;
+    uint32_t part; /* its id in the range */
+} dao_extent_t;
+
+typedef struct dao_space {
+    dao_range_t *range; /* of the blocks, a part for an extent; NULL before the first extent */
+    dao_extent_t *list; /* in order of address */
+    size_t count;
+    size_t capacity;
+    uintptr_t *
+        bases; /* for each page of an extent: what is added to an offset in it to give the address, modulo 2^64 */
+    size_t base_capacity;
+    dao_range_fit_t fit; /* of the range */
+} dao_space_t;
+
+/* Frees the tables; the extents' memory is the owner's. All zero is an empty space. */
+void dao_space_finish(dao_space_t *space);
+
+/* Finds a place for an extent of size_bytes (a multiple of the granule, at most DAO_SPACE_EXTENT_MAX) and makes all that
+   dao_space_add() needs. DAO_ERR_NO_HOST_MEMORY with a message; DAO_ERR_LIMIT without: no place is that large. The space is
+   not changed between this and dao_space_add(). */
+DAO_NODISCARD dao_status_t dao_space_find_place(dao_space_t *space, size_t size_bytes,
+                                                dao_range_place_t *out_place);
+
+/* Adds an extent, all of it free. Extents do not overlap. Needs no memory. O(extents). */
+void dao_space_add(dao_space_t *space, const dao_range_place_t *place, void *address, size_t size_bytes);
+
+/* Takes an extent out that is free. Needs no memory. O(extents). */
+void dao_space_remove(dao_space_t *space, size_t index);
+
+/* Tells whether nothing in an extent is used, nor held by any stream. O(1). */
+bool dao_space_is_free(const dao_space_t *space, size_t index);
+
+/* Gives the extent that an address lies in, or NULL. O(log extents). */
+const dao_extent_t *dao_space_extent(const dao_space_t *space, const void *address);
+
+/* Gives the address of an offset that lies in an extent. */
+static inline char *dao_space_address(const dao_space_t *space, uint64_t offset_bytes)
+{
+    return (char *)(space->bases[offset_bytes / DAO_RANGE_PAGE_BYTES] + offset_bytes);
+}
+
+/* Gives the offset of an address that lies in an extent. */
+static inline uint64_t dao_extent_offset(const dao_extent_t *extent, const void *address)
+{
+    return (uint64_t)((uintptr_t)address - (uintptr_t)extent->address) + extent->offset_bytes;
+}
+
+bool dao_space_is_valid(const dao_space_t *space);
+
+#endif

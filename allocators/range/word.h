@@ -1,0 +1,46 @@
+/* What an allocator keeps of a request beside a block, in one word. */
+#ifndef DAO_ALLOCATORS_WORD_H
+#define DAO_ALLOCATORS_WORD_H
+
+#include "allocators/allocator.h"
+#include "allocators/range/range.h"
+
+#include <assert.h>
+
+/* requested bytes, the tag, the stream, from the lowest bit up */
+#define DAO_WORD_REQUESTED_BITS 41
+#define DAO_WORD_TAG_BITS       10
+#define DAO_WORD_STREAM_BITS    6
+
+static_assert(DAO_RANGE_CAPACITY_MAX < UINT64_C(1) << DAO_WORD_REQUESTED_BITS, "a block's size fits");
+static_assert(DAO_TAG_COUNT_MAX <= 1u << DAO_WORD_TAG_BITS, "a tag fits");
+static_assert(DAO_HOLD_STREAM_MAX < 1u << DAO_WORD_STREAM_BITS, "a stream fits");
+
+static inline uint64_t dao_word_of(const dao_block_request_t *request)
+{
+    return request->size_bytes | (uint64_t)request->tag << DAO_WORD_REQUESTED_BITS |
+           (uint64_t)request->stream << (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS);
+}
+
+/* Tells whether a word has nothing but requested bytes, which it then is. */
+static inline bool dao_word_is_plain(uint64_t word)
+{
+    return word >> DAO_WORD_REQUESTED_BITS == 0;
+}
+
+static inline size_t dao_word_requested_bytes(uint64_t word)
+{
+    return word & ((UINT64_C(1) << DAO_WORD_REQUESTED_BITS) - 1);
+}
+
+static inline uint32_t dao_word_tag(uint64_t word)
+{
+    return word >> DAO_WORD_REQUESTED_BITS & ((1u << DAO_WORD_TAG_BITS) - 1);
+}
+
+static inline uint32_t dao_word_stream(uint64_t word)
+{
+    return word >> (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS) & ((1u << DAO_WORD_STREAM_BITS) - 1);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* What caching.c, pinned.c and host.c are alike in: segments and a ledger behind one lock. It is the first member of each of them,
+   and those calls of the allocator's table are here that are no different.
+
+       stats.reserved_bytes == the segments, and what else the allocator has
+       stats.used_bytes == sum of the live blocks' sizes */
+#ifndef DAO_ALLOCATORS_SEGMENTED_H
+#define DAO_ALLOCATORS_SEGMENTED_H
+
+#include "allocators/segments/segments.h"
+#include "base/report/assert.h"
+#include "base/threads/sync.h"
+
+typedef struct dao_segmented dao_segmented_t;
+
+/* What differs. */
+typedef struct dao_segmented_ways {
+    bool (*is_valid_locked)(const dao_segmented_t *segmented);
+    void (*lock)(dao_segmented_t *segmented); /* and does what has to be done first */
+    void (*unlock)(dao_segmented_t *segmented);
+} dao_segmented_ways_t;
+
+struct dao_segmented {
+    dao_allocator_t base;
+    const dao_segmented_ways_t *ways;
+
+    dao_mutex_t lock; /* guards the rest */
+    dao_ledger_t ledger;
+    dao_segments_t segments;
+};
+
+static inline dao_segmented_t *dao_segmented_of(dao_allocator_t *allocator)
+{
+    return (dao_segmented_t *)allocator;
+}
+
+/* Makes one without memory, whose ledger its owner begins. */
+void dao_segmented_init(dao_segmented_t *segmented, const dao_allocator_ops_t *ops,
+                        const dao_segmented_ways_t *ways, const dao_segments_config_t *config);
+
+/* Gives everything back, also what is half made, but for the memory that it lies in. */
+void dao_segmented_finish(dao_segmented_t *segmented);
+
+/* The lock alone. */
+static inline void dao_segmented_lock(dao_segmented_t *segmented)
+{
+    dao_mutex_lock(&segmented->lock);
+    DAO_ASSERT_HEAVY(segmented->ways->is_valid_locked(segmented));
+}
+
+static inline void dao_segmented_unlock(dao_segmented_t *segmented)
+{
+    DAO_ASSERT_HEAVY(segmented->ways->is_valid_locked(segmented));
+    dao_mutex_unlock(&segmented->lock);
+}
+
+/* As the table says. */
+dao_status_t dao_segmented_stream_mark(dao_allocator_t *allocator, void *address, uint32_t stream);
+dao_status_t dao_segmented_query(dao_allocator_t *allocator, const void *address, dao_block_t *out_block);
+dao_status_t dao_segmented_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes);
+dao_status_t dao_segmented_limit_set(dao_allocator_t *allocator, size_t limit_bytes);
+uint64_t dao_segmented_used_get(dao_allocator_t *allocator);
+void dao_segmented_stats_get(dao_allocator_t *allocator, dao_stats_t *out_stats);
+void dao_segmented_stats_reset_peaks(dao_allocator_t *allocator);
+void dao_segmented_walk(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+void dao_segmented_walk_all(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
+bool dao_segmented_is_valid(dao_allocator_t *allocator);
+
+#endif

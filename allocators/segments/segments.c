@@ -1,0 +1,875 @@
+/* Sets of segments.
+
+       space.c   [ 20 MiB ] [ 20 MiB ] [ 64 MiB ]      extents under one range, which places blocks in all of them
+
+   A request gets the hole that fits best of all segments, the lowest of the space among those that fit as well: segments that
+   came last run empty. If there is no such hole, then, each step bounded:
+
+       1. what streams held and have finished with is free
+       2. a request in stream order takes what other streams still use, and is told to wait for them on the device
+       3. a segment is taken from the upstream: of the usual size, else of what the limit leaves, else of half as much and so
+          on; last of all after giving back free segments, which are idle
+       4. a request in stream order takes what several streams hold side by side
+
+   Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range then looks at more
+   holes for each request, so that large ones are kept (range.c).
+
+   A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A segment whose
+   blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
+
+   The usual size is the configured one, or a configured share of what is reserved already if that is more. A block that
+   is not much smaller gets a segment of just its size, and where blocks as the one asked for would leave a large rest, the
+   size is rounded up to a whole number of them: three blocks of 7 MiB get a segment of 22 MiB.
+
+   A block that is put off stays used in the range, with 0 for its word, which no live block has. So nothing of it is moved, given
+   back or handed out before it is carried out.
+
+   What holds between calls:
+
+       sum of size_bytes of the segments is their part of ledger->stats.reserved_bytes
+       the extents of the space are the segments
+       put_off_count of their used blocks have no word
+
+   All that may fail for want of memory is made before the upstream is asked, so that a failure changes nothing but that
+   free segments may have been given back in the attempt. */
+#include "allocators/segments/segments.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/path.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+/* Equal blocks leave at most this part of a segment unused. */
+#define REST_SHARE 8u
+
+/* Memory is tight where more than this part of what a place may have is used. At three quarters holes are in pieces already. */
+#define TIGHT_SHARE 2u
+
+/* Places that may have less than this are never tight: what a range calls a little of a hole is much of them. */
+#define TIGHT_BYTES_LEAST (UINT64_C(2) << 30)
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) & ~(unit - 1);
+}
+
+/* ---- one segment ---- */
+
+static uint64_t offset_in(const dao_segment_t *segment, const void *address)
+{
+    return (uint64_t)((uintptr_t)address - (uintptr_t)segment->address);
+}
+
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold)
+{
+    uint64_t offset_bytes = offset_in(segment, address);
+    dao_range_block_t block;
+    dao_status_t status = dao_range_free(segment->range, offset_bytes, hold, &block);
+    if (status == DAO_OK) {
+        dao_ledger_count_free(ledger, address, block.user, (size_t)block.size_bytes);
+    } else if (status == DAO_ERR_DOUBLE_FREE && !dao_ledger_freed_lately(ledger, address)) {
+        status = dao_range_query(segment->range, offset_bytes, &block);
+        DAO_ASSERT(status == DAO_OK && block.is_free);
+        status = block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
+    }
+    return status;
+}
+
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream)
+{
+    uint64_t offset_bytes = offset_in(segment, address);
+    dao_range_block_t block;
+    dao_status_t status = dao_range_query(segment->range, offset_bytes, &block);
+    if (status != DAO_OK || block.is_free) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    if (block.offset_bytes != offset_bytes) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    return dao_word_stream(block.user) == 0 ? DAO_ERR_UNSUPPORTED
+                                            : dao_range_mark(segment->range, offset_bytes, stream);
+}
+
+/* Tells whether a part is a live block: one that was put off has no word. */
+static bool is_live(const dao_range_block_t *block)
+{
+    return !block->is_free && block->user != 0;
+}
+
+static dao_block_t describe(char *address, const dao_range_block_t *block)
+{
+    return (dao_block_t){.address = address,
+                         .requested_bytes = dao_word_requested_bytes(block->user),
+                         .block_bytes = (size_t)block->size_bytes,
+                         .tag = dao_word_tag(block->user),
+                         .stream = dao_word_stream(block->user),
+                         .state = is_live(block) ? DAO_BLOCK_STATE_LIVE
+                                  : block->is_free && dao_hold_is_empty(&block->hold)
+                                      ? DAO_BLOCK_STATE_FREE
+                                      : DAO_BLOCK_STATE_PENDING};
+}
+
+dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block)
+{
+    dao_range_block_t block;
+    dao_status_t status = dao_range_query(segment->range, offset_in(segment, address), &block);
+    if (status != DAO_OK || block.is_free) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    *out_block = describe(segment->address + block.offset_bytes, &block);
+    return DAO_OK;
+}
+
+typedef struct walk {
+    const dao_segment_t *segment;
+    dao_block_visit_t visit;
+    void *user;
+} walk_t;
+
+static bool walk_block(const dao_range_block_t *block, void *user)
+{
+    const walk_t *walk = user;
+    if (!block->is_free) {
+        dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
+        walk->visit(&seen, walk->user);
+    }
+    return true;
+}
+
+void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
+{
+    walk_t walk = {.segment = segment, .visit = visit, .user = user};
+    dao_range_walk(segment->range, walk_block, &walk);
+}
+
+static bool walk_any_block(const dao_range_block_t *block, void *user)
+{
+    const walk_t *walk = user;
+    dao_block_t seen = describe(walk->segment->address + block->offset_bytes, block);
+    seen.begins_segment = block->offset_bytes == 0;
+    walk->visit(&seen, walk->user);
+    return true;
+}
+
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user)
+{
+    walk_t walk = {.segment = segment, .visit = visit, .user = user};
+    dao_range_walk(segment->range, walk_any_block, &walk);
+}
+
+typedef struct mapped_walk {
+    const dao_segment_t *segment;
+    const uint64_t *mapped;
+    uint32_t page_shift;
+    dao_block_visit_t visit;
+    void *user;
+    const char *end; /* of the block before; NULL at first */
+} mapped_walk_t;
+
+static void walk_piece(mapped_walk_t *walk, dao_block_t block)
+{
+    block.begins_segment = block.address != walk->end;
+    walk->end = (const char *)block.address + block.block_bytes;
+    walk->visit(&block, walk->user);
+}
+
+/* Gives the first page of [page, end) that is mapped, or is not, as asked; `end` if there is none. */
+static uint64_t page_from(const mapped_walk_t *walk, uint64_t page, uint64_t end, bool is_mapped)
+{
+    while (page < end && (walk->mapped[page / 64] >> page % 64 & 1) != is_mapped) {
+        bool is_word_alike = page % 64 == 0 && walk->mapped[page / 64] == (is_mapped ? 0 : UINT64_MAX);
+        page += is_word_alike ? 64 : 1;
+    }
+    return page < end ? page : end;
+}
+
+/* Sees a live block, or the mapped parts of a free one. */
+static void walk_mapped(const dao_block_t *block, void *user)
+{
+    mapped_walk_t *walk = user;
+    if (block->state == DAO_BLOCK_STATE_LIVE) {
+        walk_piece(walk, *block);
+        return;
+    }
+    uint64_t first_byte = offset_in(walk->segment, block->address);
+    uint64_t end_byte = first_byte + block->block_bytes;
+    uint64_t end_page = ((end_byte - 1) >> walk->page_shift) + 1;
+    uint64_t page = page_from(walk, first_byte >> walk->page_shift, end_page, true);
+    while (page < end_page) {
+        uint64_t after = page_from(walk, page, end_page, false);
+        uint64_t begin = page << walk->page_shift;
+        uint64_t end = after << walk->page_shift;
+        begin = begin < first_byte ? first_byte : begin;
+        end = end > end_byte ? end_byte : end;
+        dao_block_t piece = *block;
+        piece.address = walk->segment->address + begin;
+        piece.block_bytes = (size_t)(end - begin);
+        walk_piece(walk, piece);
+        page = page_from(walk, after, end_page, true);
+    }
+}
+
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user)
+{
+    mapped_walk_t walk = {
+        .segment = segment, .mapped = mapped, .page_shift = page_shift, .visit = visit, .user = user};
+    dao_segment_walk_all(segment, walk_mapped, &walk);
+}
+
+static bool recount_block(const dao_range_block_t *block, void *user)
+{
+    dao_recount_t *recount = user;
+    if (is_live(block)) {
+        recount->requested_bytes += dao_word_requested_bytes(block->user);
+        recount->used_bytes += block->size_bytes;
+        recount->live_count++;
+    }
+    return true;
+}
+
+bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount)
+{
+    dao_range_walk(segment->range, recount_block, recount);
+    return dao_range_is_valid(segment->range) && dao_range_capacity(segment->range) == segment->size_bytes;
+}
+
+/* ---- many segments ---- */
+
+void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger)
+{
+    DAO_ASSERT((config->unit_bytes & (config->unit_bytes - 1)) == 0);
+    DAO_ASSERT(config->unit_bytes >= DAO_RANGE_GRANULE);
+    *segments = (dao_segments_t){.config = *config, .ledger = ledger, .space = {.fit = config->fit}};
+}
+
+static bool is_done(const dao_hold_t *hold, void *user)
+{
+    return dao_holds_is_done(user, hold);
+}
+
+/* Lets go of what streams held and have finished with; true if anything may be free now. */
+static bool settle_holds(dao_segments_t *segments)
+{
+    dao_range_t *range = segments->space.range;
+    if (range == NULL || !dao_range_has_holds(range)) {
+        return false;
+    }
+    (void)dao_holds_poll(segments->config.holds); /* it may be news to another allocator's blocks alone */
+    dao_range_settle(range, is_done, segments->config.holds);
+    return true;
+}
+
+static uint64_t free_segment_bytes(const dao_segments_t *segments)
+{
+    uint64_t free_bytes = 0;
+    for (size_t i = 0; i < segments->space.count; i++) {
+        free_bytes += dao_space_is_free(&segments->space, i) ? segments->space.list[i].size_bytes : 0;
+    }
+    return free_bytes;
+}
+
+/* Gives a segment back to the upstream. If that refuses, the segment stays. */
+static dao_status_t give_segment(dao_segments_t *segments, size_t index)
+{
+    dao_extent_t extent = segments->space.list[index];
+    const dao_upstream_t *upstream = &segments->config.upstream;
+    dao_status_t status = upstream->give(upstream->user, extent.address, extent.size_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_space_remove(&segments->space, index);
+    dao_ledger_count_shrink(segments->ledger, extent.size_bytes);
+    return DAO_OK;
+}
+
+/* Gives the free segment that suits best: the smallest of those that suffice, else the largest; `count` if none is free. */
+static size_t segment_to_release(const dao_segments_t *segments, uint64_t wanted_bytes)
+{
+    const dao_space_t *space = &segments->space;
+    size_t best = space->count;
+    for (size_t i = 0; i < space->count; i++) {
+        uint64_t size_bytes = space->list[i].size_bytes;
+        uint64_t best_bytes = best == space->count ? 0 : space->list[best].size_bytes;
+        bool is_better = best_bytes < wanted_bytes ? size_bytes > best_bytes
+                                                   : size_bytes >= wanted_bytes && size_bytes < best_bytes;
+        best = is_better && dao_space_is_free(space, i) ? i : best;
+    }
+    return best;
+}
+
+/* Gives all free segments back, the last one first. */
+static dao_status_t release_all(dao_segments_t *segments)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = segments->space.count; i > 0 && status == DAO_OK; i--) {
+        if (dao_space_is_free(&segments->space, i - 1)) {
+            status = give_segment(segments, i - 1);
+        }
+    }
+    return status;
+}
+
+/* Gives free segments back until at least wanted_bytes are given, of free_bytes that there are. */
+static dao_status_t release(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t free_bytes)
+{
+    if (wanted_bytes >= free_bytes) {
+        return release_all(segments);
+    }
+    dao_status_t status = DAO_OK;
+    uint64_t released_bytes = 0;
+    while (released_bytes < wanted_bytes && status == DAO_OK) {
+        size_t index = segment_to_release(segments, wanted_bytes - released_bytes);
+        DAO_ASSERT(index < segments->space.count); /* what was free still is, or was released */
+        uint64_t size_bytes = segments->space.list[index].size_bytes;
+        status = give_segment(segments, index);
+        released_bytes += size_bytes;
+    }
+    return status;
+}
+
+dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes)
+{
+    uint64_t room_bytes = dao_ledger_room(segments->ledger);
+    if (room_bytes >= size_bytes) {
+        return DAO_OK;
+    }
+    uint64_t free_bytes = free_segment_bytes(segments);
+    if (free_bytes < size_bytes - room_bytes) {
+        return dao_ledger_limit_error(segments->ledger, size_bytes);
+    }
+    return release(segments, size_bytes - room_bytes, free_bytes);
+}
+
+/* ---- growth ---- */
+
+/* Takes one segment of a size from the upstream. */
+static dao_status_t take_segment(dao_segments_t *segments, size_t size_bytes)
+{
+    dao_range_place_t place;
+    dao_status_t status = dao_space_find_place(&segments->space, size_bytes, &place);
+    if (status == DAO_ERR_LIMIT) {
+        return dao_error(segments->config.full_status, "no room among the addresses of 1 TiB");
+    }
+    if (status == DAO_OK) {
+        status = dao_ledger_grow_begin(segments->ledger, size_bytes);
+    }
+    if (status != DAO_OK) {
+        return status;
+    }
+    void *address = NULL;
+    status = segments->config.upstream.take(segments->config.upstream.user, size_bytes, &address);
+    if (status != DAO_OK) {
+        dao_ledger_grow_cancel(segments->ledger, size_bytes);
+        return status;
+    }
+    dao_space_add(&segments->space, &place, address, size_bytes);
+    dao_ledger_count_grow(segments->ledger, size_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes)
+{
+    if (size_bytes > DAO_SPACE_EXTENT_MAX) {
+        return dao_error(segments->config.full_status, "a segment has at most 1 TiB");
+    }
+    uint64_t segment_bytes = round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_segments_make_room(segments, segment_bytes);
+    return status == DAO_OK ? take_segment(segments, (size_t)segment_bytes) : status;
+}
+
+/* Gives what a segment for a block has, if nothing is short. */
+static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes)
+{
+    const dao_segments_config_t *config = &segments->config;
+    uint64_t share_bytes =
+        config->growth_share != 0 ? segments->ledger->stats.reserved_bytes / config->growth_share : 0;
+    share_bytes = round_up(share_bytes, config->unit_bytes);
+    uint64_t usual_bytes = share_bytes < config->minimum_bytes ? config->minimum_bytes : share_bytes;
+    if (block_bytes >= usual_bytes / config->own_share) {
+        return round_up(block_bytes, config->unit_bytes);
+    }
+    uint64_t rest_bytes = usual_bytes % block_bytes;
+    return rest_bytes > usual_bytes / REST_SHARE
+               ? round_up(usual_bytes + block_bytes - rest_bytes, config->unit_bytes)
+               : usual_bytes;
+}
+
+/* Takes a segment of a size, or a smaller one down to least_bytes if the upstream has no more. */
+static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted_bytes, uint64_t least_bytes)
+{
+    dao_status_t status = take_segment(segments, (size_t)wanted_bytes);
+    while (dao_allocator_is_short(status) && wanted_bytes > least_bytes) {
+        uint64_t half_bytes = round_up(wanted_bytes / 2, segments->config.unit_bytes);
+        wanted_bytes = half_bytes < wanted_bytes && half_bytes > least_bytes ? half_bytes : least_bytes;
+        status = take_segment(segments, (size_t)wanted_bytes);
+    }
+    return status;
+}
+
+/* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of half as much and so on
+   down to just the block; last of all after giving back what is free. Of a budget that has no room for the usual size it takes
+   no more than the block needs: the rest is for those who share it. */
+static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
+{
+    dao_status_t status = dao_segments_make_room(segments, block_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    uint64_t room_bytes = dao_ledger_room(segments->ledger) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
+    uint64_t wanted_bytes = usual_bytes(segments, block_bytes);
+    if (wanted_bytes > dao_ledger_budget_room(segments->ledger)) {
+        wanted_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    }
+    wanted_bytes = wanted_bytes > room_bytes ? room_bytes : wanted_bytes;
+    wanted_bytes =
+        wanted_bytes < block_bytes ? block_bytes : wanted_bytes; /* others took from the budget just now */
+    wanted_bytes = wanted_bytes > DAO_SPACE_EXTENT_MAX ? DAO_SPACE_EXTENT_MAX : wanted_bytes;
+    status = take_what_there_is(segments, wanted_bytes, block_bytes);
+    if (dao_allocator_is_short(status) && free_segment_bytes(segments) > 0) {
+        status = release_all(segments);
+        status = status == DAO_OK ? take_segment(segments, (size_t)block_bytes) : status;
+    }
+    return status;
+}
+
+/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the limit leaves less,
+   DAO_ERR_LIMIT. */
+static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, uint64_t growth_bytes)
+{
+    uint64_t segment_bytes = round_up(block_bytes, segments->config.unit_bytes);
+    bool has_room = segment_bytes <= growth_bytes && segment_bytes <= dao_ledger_room(segments->ledger) &&
+                    segment_bytes <= DAO_SPACE_EXTENT_MAX;
+    return has_room ? take_segment(segments, (size_t)segment_bytes) : DAO_ERR_LIMIT;
+}
+
+/* ---- blocks ---- */
+
+/* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets agree modulo a page
+   only, so that a larger block is placed, and then cut to what is aligned in it. */
+static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_request_t *wish,
+                                  dao_block_grant_t *out_grant)
+{
+    dao_space_t *space = &segments->space;
+    dao_range_request_t larger = {.size_bytes = wish->size_bytes + wish->alignment_bytes,
+                                  .user = wish->user,
+                                  .is_tight = wish->is_tight};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(space->range, &larger, &grant);
+    if (status != DAO_OK) {
+        return status;
+    }
+    uintptr_t address = (uintptr_t)dao_space_address(space, grant.offset_bytes);
+    uintptr_t aligned = round_up(address, wish->alignment_bytes);
+    dao_range_block_t freed;
+    status = dao_range_free(space->range, grant.offset_bytes, NULL, &freed);
+    DAO_ASSERT(status == DAO_OK);
+    status = dao_range_alloc_at(space->range, grant.offset_bytes + (aligned - address), wish->size_bytes,
+                                wish->user);
+    if (status == DAO_OK) {
+        *out_grant = (dao_block_grant_t){.address = (void *)aligned};
+    }
+    return status;
+}
+
+/* Takes a block from the segments at hand. DAO_ERR_LIMIT, without a message, if none has room. */
+static inline dao_status_t place(dao_segments_t *segments, const dao_range_request_t *wish,
+                                 dao_block_grant_t *out_grant)
+{
+    if (wish->alignment_bytes > DAO_RANGE_PAGE_BYTES) {
+        return place_aligned(segments, wish, out_grant);
+    }
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(segments->space.range, wish, &grant);
+    if (status == DAO_OK) {
+        out_grant->address = dao_space_address(&segments->space, grant.offset_bytes);
+        out_grant->hold = wish->takes_held ? grant.hold : (dao_hold_t){0};
+    }
+    return status;
+}
+
+/* Gives the bytes that surely hold a block, wherever they begin. */
+static uint64_t bytes_with_alignment(uint64_t block_bytes, uint64_t alignment_bytes)
+{
+    return alignment_bytes > DAO_RANGE_GRANULE ? block_bytes + alignment_bytes : block_bytes;
+}
+
+static dao_status_t check_size(const dao_segments_t *segments, const dao_block_request_t *request)
+{
+    if (request->size_bytes > PTRDIFF_MAX || request->alignment_bytes > PTRDIFF_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "no block can be that large");
+    }
+    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    if (bytes_with_alignment(block_bytes, request->alignment_bytes) > DAO_SPACE_EXTENT_MAX) {
+        return dao_error(segments->config.full_status, "a block has at most 1 TiB");
+    }
+    return DAO_OK;
+}
+
+/* Tells whether a request in stream order finds free parts that streams hold. */
+static bool may_take_held(const dao_segments_t *segments, const dao_block_request_t *request)
+{
+    return dao_block_request_takes_held(request) && segments->space.range != NULL &&
+           dao_range_has_holds(segments->space.range);
+}
+
+/* Takes a block of what streams hold: steps 1 and 2 of the head comment. */
+static dao_status_t place_held(dao_segments_t *segments, const dao_block_request_t *request,
+                               dao_range_request_t *wish, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = settle_holds(segments) ? place(segments, wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT && may_take_held(segments, request)) {
+        wish->takes_held = true;
+        status = place(segments, wish, out_grant);
+    }
+    return status;
+}
+
+/* What dao_segments_alloc() does where no idle block suits, in the order of the head comment. */
+static DAO_OFF_THE_PATH dao_status_t place_slowly(dao_segments_t *segments,
+                                                  const dao_block_request_t *request,
+                                                  dao_range_request_t *wish, dao_block_grant_t *out_grant)
+{
+    dao_status_t status = place_held(segments, request, wish, out_grant);
+    if (status != DAO_ERR_LIMIT) {
+        return status;
+    }
+    status = grow(segments, bytes_with_alignment(wish->size_bytes, wish->alignment_bytes));
+    if (status == DAO_OK) {
+        return place(segments, wish, out_grant);
+    }
+    if (may_take_held(segments, request)) {
+        dao_range_join(segments->space.range);
+        dao_status_t joined = place(segments, wish, out_grant);
+        status = joined != DAO_ERR_LIMIT ? joined : status;
+    }
+    return status;
+}
+
+static DAO_OFF_THE_PATH dao_status_t fail(dao_segments_t *segments, const dao_block_request_t *request,
+                                          dao_status_t status)
+{
+    return dao_ledger_fail(segments->ledger, status, request, dao_segments_largest_hole(segments));
+}
+
+static bool is_tight(const dao_segments_t *segments)
+{
+    uint64_t most_bytes = dao_ledger_most(segments->ledger);
+    return most_bytes >= TIGHT_BYTES_LEAST && segments->ledger->stats.used_bytes > most_bytes / TIGHT_SHARE;
+}
+
+static inline dao_range_request_t wish_of(const dao_segments_t *segments, const dao_block_request_t *request)
+{
+    return (dao_range_request_t){.size_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE),
+                                 .alignment_bytes = request->alignment_bytes,
+                                 .user = dao_word_of(request),
+                                 .stream = request->stream,
+                                 .is_tight = is_tight(segments)};
+}
+
+/* Ends a request whose bytes were charged: counts its block, or gives the charge back. Gives the status. */
+static inline dao_status_t account(dao_segments_t *segments, const dao_block_request_t *request,
+                                   uint64_t block_bytes, dao_status_t status)
+{
+    if (status == DAO_OK) {
+        dao_ledger_count_alloc(segments->ledger, request, (size_t)block_bytes);
+    } else {
+        dao_ledger_refund(segments->ledger, request, block_bytes);
+    }
+    return status;
+}
+
+dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
+                                dao_block_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0);
+    dao_status_t status = check_size(segments, request);
+    if (status != DAO_OK) {
+        return fail(segments, request, status);
+    }
+    uint64_t block_bytes = round_up(request->size_bytes, DAO_RANGE_GRANULE);
+    status = dao_ledger_charge(segments->ledger, request, block_bytes);
+    if (status != DAO_OK) {
+        return fail(segments, request, status);
+    }
+    dao_range_request_t wish = wish_of(segments, request);
+    status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT) {
+        status = place_slowly(segments, request, &wish, out_grant);
+    }
+    status = account(segments, request, block_bytes, status);
+    return status == DAO_OK ? DAO_OK : fail(segments, request, status);
+}
+
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant)
+{
+    DAO_ASSERT(request->size_bytes > 0 && request->size_bytes <= DAO_RANGE_CAPACITY_MAX);
+    dao_range_request_t wish = wish_of(segments, request);
+    if (dao_ledger_charge(segments->ledger, request, wish.size_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = segments->space.range != NULL ? place(segments, &wish, out_grant) : DAO_ERR_LIMIT;
+    if (status == DAO_ERR_LIMIT) {
+        status = place_held(segments, request, &wish, out_grant);
+    }
+    if (status == DAO_ERR_LIMIT && growth_bytes > 0) {
+        status =
+            grow_within(segments, bytes_with_alignment(wish.size_bytes, wish.alignment_bytes), growth_bytes);
+        status = status == DAO_OK ? place(segments, &wish, out_grant) : status;
+    }
+    return account(segments, request, wish.size_bytes, status) == DAO_OK ? DAO_OK : DAO_ERR_LIMIT;
+}
+
+/* An address where no block begins: was it ever one? The statuses of dao_allocator_ops_t.free. */
+static dao_status_t free_error(const dao_segments_t *segments, const dao_extent_t *extent,
+                               const void *address, dao_status_t status)
+{
+    if (dao_ledger_freed_lately(segments->ledger, address)) {
+        return extent == NULL ? DAO_ERR_DOUBLE_FREE : status;
+    }
+    if (status != DAO_ERR_DOUBLE_FREE) {
+        return status;
+    }
+    dao_range_block_t block;
+    uint64_t offset_bytes = dao_extent_offset(extent, address);
+    status = dao_range_part_query(segments->space.range, extent->part, offset_bytes, &block);
+    DAO_ASSERT(status == DAO_OK && block.is_free);
+    return block.offset_bytes == offset_bytes ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
+}
+
+/* Finds the block that was put off around an address. */
+static bool find_put_off(const dao_segments_t *segments, const void *address, dao_range_block_t *out_block)
+{
+    const dao_extent_t *extent =
+        segments->put_off_count > 0 ? dao_space_extent(&segments->space, address) : NULL;
+    return extent != NULL &&
+           dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address),
+                                out_block) == DAO_OK &&
+           !out_block->is_free && !is_live(out_block);
+}
+
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold)
+{
+    DAO_ASSERT(hold == NULL || dao_hold_is_empty(hold) || segments->config.holds != NULL);
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    if (extent == NULL) {
+        return free_error(segments, extent, address, DAO_ERR_FOREIGN_POINTER);
+    }
+    dao_range_block_t block;
+    if (find_put_off(segments, address, &block)) {
+        return block.offset_bytes == dao_extent_offset(extent, address) ? DAO_ERR_DOUBLE_FREE
+                                                                        : DAO_ERR_FOREIGN_POINTER;
+    }
+    dao_status_t status =
+        dao_range_free(segments->space.range, dao_extent_offset(extent, address), hold, &block);
+    if (status != DAO_OK) {
+        return free_error(segments, extent, address, status);
+    }
+    dao_ledger_count_free(segments->ledger, address, block.user, (size_t)block.size_bytes);
+    return DAO_OK;
+}
+
+dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream)
+{
+    dao_block_t block;
+    dao_status_t status = dao_segments_query(segments, address, &block);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (block.address != address) {
+        return DAO_ERR_INTERIOR_POINTER;
+    }
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    return block.stream == 0
+               ? DAO_ERR_UNSUPPORTED
+               : dao_range_mark(segments->space.range, dao_extent_offset(extent, address), stream);
+}
+
+dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block)
+{
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    if (extent == NULL) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    dao_range_block_t block;
+    dao_status_t status =
+        dao_range_part_query(segments->space.range, extent->part, dao_extent_offset(extent, address), &block);
+    if (status != DAO_OK || !is_live(&block)) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    *out_block = describe(dao_space_address(&segments->space, block.offset_bytes), &block);
+    return DAO_OK;
+}
+
+/* ---- frees in two steps ---- */
+
+dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block)
+{
+    dao_block_t block;
+    dao_status_t status = dao_segments_query(segments, address, &block);
+    if (status != DAO_OK || block.address != address) {
+        return dao_segments_free(segments, address, NULL); /* which says why: no live block begins there */
+    }
+    const dao_extent_t *extent = dao_space_extent(&segments->space, address);
+    dao_range_block_t before;
+    uint64_t offset_bytes = dao_extent_offset(extent, address);
+    status = dao_range_query(segments->space.range, offset_bytes, &before);
+    DAO_ASSERT(status == DAO_OK);
+    status = dao_range_renumber(segments->space.range, offset_bytes, 0);
+    DAO_ASSERT(status == DAO_OK);
+    dao_ledger_count_free(segments->ledger, address, before.user, block.block_bytes);
+    segments->put_off_count++;
+    *out_block = block;
+    return status;
+}
+
+/* Finds the block that was put off and begins at an address. */
+static dao_status_t find_put_off_at(const dao_segments_t *segments, const void *address,
+                                    dao_range_block_t *out_block)
+{
+    if (!find_put_off(segments, address, out_block)) {
+        return DAO_ERR_FOREIGN_POINTER;
+    }
+    return dao_space_address(&segments->space, out_block->offset_bytes) == address ? DAO_OK
+                                                                                   : DAO_ERR_INTERIOR_POINTER;
+}
+
+dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address)
+{
+    dao_range_block_t block;
+    dao_status_t status = find_put_off_at(segments, address, &block);
+    if (status == DAO_OK) {
+        status = dao_range_free(segments->space.range, block.offset_bytes, NULL, &block);
+        DAO_ASSERT(status == DAO_OK);
+        segments->put_off_count--;
+    }
+    return status;
+}
+
+dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+                                const dao_block_request_t *request)
+{
+    dao_range_block_t block;
+    bool suits = find_put_off_at(segments, address, &block) == DAO_OK &&
+                 block.size_bytes == round_up(request->size_bytes, DAO_RANGE_GRANULE) &&
+                 (request->alignment_bytes == 0 || (uintptr_t)address % request->alignment_bytes == 0);
+    if (!suits || dao_ledger_charge(segments->ledger, request, block.size_bytes) != DAO_OK) {
+        return DAO_ERR_LIMIT;
+    }
+    dao_status_t status = dao_range_renumber(segments->space.range, block.offset_bytes, dao_word_of(request));
+    DAO_ASSERT(status == DAO_OK);
+    dao_ledger_count_alloc(segments->ledger, request, (size_t)block.size_bytes);
+    segments->put_off_count--;
+    return status;
+}
+
+/* ---- the set ---- */
+
+dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes)
+{
+    (void)settle_holds(segments);
+    uint64_t free_bytes = free_segment_bytes(segments);
+    return free_bytes > keep_bytes ? release(segments, free_bytes - keep_bytes, free_bytes) : DAO_OK;
+}
+
+dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes)
+{
+    dao_stats_t *stats = &segments->ledger->stats;
+    if (limit_bytes != 0 && stats->reserved_bytes > limit_bytes) {
+        (void)settle_holds(segments);
+        uint64_t excess_bytes = stats->reserved_bytes - limit_bytes;
+        uint64_t free_bytes = free_segment_bytes(segments);
+        if (free_bytes < excess_bytes) {
+            return dao_error(DAO_ERR_LIMIT, "%s: live blocks hold more than the new limit of %zu bytes",
+                             segments->ledger->name, (size_t)limit_bytes);
+        }
+        dao_status_t status = release(segments, excess_bytes, free_bytes);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    stats->limit_bytes = limit_bytes;
+    return DAO_OK;
+}
+
+typedef struct segments_walk {
+    const dao_space_t *space;
+    dao_block_visit_t visit;
+    void *user;
+} segments_walk_t;
+
+static bool walk_segments_block(const dao_range_block_t *block, void *user)
+{
+    const segments_walk_t *walk = user;
+    if (is_live(block)) {
+        dao_block_t seen = describe(dao_space_address(walk->space, block->offset_bytes), block);
+        walk->visit(&seen, walk->user);
+    }
+    return true;
+}
+
+void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
+{
+    segments_walk_t walk = {.space = &segments->space, .visit = visit, .user = user};
+    if (segments->space.range != NULL) {
+        dao_range_walk(segments->space.range, walk_segments_block, &walk);
+    }
+}
+
+static bool walk_segments_any(const dao_range_block_t *block, void *user)
+{
+    const segments_walk_t *walk = user;
+    char *address = dao_space_address(walk->space, block->offset_bytes);
+    dao_block_t seen = describe(address, block);
+    seen.begins_segment = dao_space_extent(walk->space, address)->address == address;
+    walk->visit(&seen, walk->user);
+    return true;
+}
+
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user)
+{
+    segments_walk_t walk = {.space = &segments->space, .visit = visit, .user = user};
+    if (segments->space.range != NULL) {
+        dao_range_walk(segments->space.range, walk_segments_any, &walk);
+    }
+}
+
+uint64_t dao_segments_largest_hole(const dao_segments_t *segments)
+{
+    return segments->space.range == NULL ? 0 : dao_range_largest_hole(segments->space.range);
+}
+
+static bool count_put_off(const dao_range_block_t *block, void *user)
+{
+    size_t *count = user;
+    *count += !block->is_free && !is_live(block);
+    return true;
+}
+
+bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount)
+{
+    const dao_space_t *space = &segments->space;
+    for (size_t i = 0; i < space->count; i++) {
+        recount->reserved_bytes += space->list[i].size_bytes;
+    }
+    size_t put_off_count = 0;
+    if (space->range != NULL) {
+        dao_range_walk(space->range, recount_block, recount);
+        dao_range_walk(space->range, count_put_off, &put_off_count);
+    }
+    return dao_space_is_valid(space) && put_off_count == segments->put_off_count;
+}
+
+void dao_segments_finish(dao_segments_t *segments)
+{
+    const dao_upstream_t *upstream = &segments->config.upstream;
+    for (size_t i = 0; i < segments->space.count; i++) {
+        const dao_extent_t *extent = &segments->space.list[i];
+        (void)upstream->give(upstream->user, extent->address,
+                             extent->size_bytes); /* nobody is left to be told */
+    }
+    dao_space_finish(&segments->space);
+    *segments = (dao_segments_t){0};
+}

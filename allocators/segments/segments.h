@@ -1,0 +1,104 @@
+/* Segments: stretches of addresses, each with a range over it, and sets of them that are taken from and given back to
+   somebody else (the upstream). Device memory without page mapping, pinned memory and large host blocks are such sets;
+   device memory with page mapping is one segment. Not thread-safe: the owner locks. Memory is never touched. */
+#ifndef DAO_ALLOCATORS_SEGMENTS_H
+#define DAO_ALLOCATORS_SEGMENTS_H
+
+#include "allocators/accounting/ledger.h"
+#include "allocators/range/range.h"
+#include "allocators/range/space.h"
+#include "allocators/range/word.h"
+
+typedef struct dao_segment {
+    char *address;
+    size_t size_bytes;
+    dao_range_t *range; /* its blocks; their `user` is a word of word.h */
+} dao_segment_t;
+
+/* Gives a block back and counts it. The statuses of dao_allocator_ops_t.free, without a message. */
+dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
+                              dao_hold_t *hold);
+
+/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark, without a message. */
+dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream);
+
+/* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
+dao_status_t dao_segment_query(const dao_segment_t *segment, const void *address, dao_block_t *out_block);
+
+/* Sees the live blocks of a segment. */
+void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
+/* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
+void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
+
+/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of them is shown as a
+   segment; every live block is mapped. */
+void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
+                             dao_block_visit_t visit, void *user);
+
+/* Checks the range and adds its live blocks to a recount; reserved_bytes is left to the owner. */
+bool dao_segment_is_valid(const dao_segment_t *segment, dao_recount_t *recount);
+
+/* Where segments come from. Both call dao_error() when they fail; take answers DAO_ERR_NO_DEVICE_MEMORY or
+   DAO_ERR_NO_HOST_MEMORY when it has nothing left, which giving back free segments may help. */
+typedef struct dao_upstream {
+    dao_status_t (*take)(void *user, size_t size_bytes, void **out_address);
+    dao_status_t (*give)(void *user, void *address, size_t size_bytes);
+    void *user;
+} dao_upstream_t;
+
+typedef struct dao_segments_config {
+    dao_upstream_t upstream;
+    size_t
+        unit_bytes; /* segments of other sizes are multiples of this, if the limit allows; a power of two */
+    size_t minimum_bytes;     /* the usual size of a segment, if limit and upstream allow */
+    uint32_t growth_share;    /* or this part of what is reserved, if that is more; 0: never */
+    uint32_t own_share;       /* a block of at least this part of the usual size gets its own; 1: all of it */
+    dao_range_fit_t fit;      /* how a hole is chosen */
+    dao_status_t full_status; /* for requests that no segment can hold */
+    dao_holds_t *holds;       /* of the streams that use the blocks; borrowed; NULL: there are none */
+} dao_segments_config_t;
+
+typedef struct dao_segments {
+    dao_segments_config_t config;
+    dao_ledger_t *ledger; /* borrowed from the owner; counts the blocks and the bytes of the segments */
+    dao_space_t space;    /* an extent a segment */
+    size_t put_off_count; /* blocks that were put off: used ones of the range whose word is 0 */
+} dao_segments_t;
+
+void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *config, dao_ledger_t *ledger);
+
+/* Gives everything back, live blocks too; zeroed memory is allowed. */
+void dao_segments_finish(dao_segments_t *segments);
+
+/* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT; config.full_status;
+   DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
+DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
+
+/* As the members of dao_allocator_ops_t; free, mark, query, put_off, carry_out and renew without a message. A hold that is not empty, and marks, need
+   config.holds. */
+dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
+                                dao_block_grant_t *out_grant);
+dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
+                                       uint64_t growth_bytes, dao_block_grant_t *out_grant);
+dao_status_t dao_segments_free(dao_segments_t *segments, const void *address, dao_hold_t *hold);
+dao_status_t dao_segments_mark(dao_segments_t *segments, const void *address, uint32_t stream);
+dao_status_t dao_segments_put_off(dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_carry_out(dao_segments_t *segments, const void *address);
+dao_status_t dao_segments_renew(dao_segments_t *segments, const void *address,
+                                const dao_block_request_t *request);
+dao_status_t dao_segments_query(const dao_segments_t *segments, const void *address, dao_block_t *out_block);
+dao_status_t dao_segments_trim(dao_segments_t *segments, uint64_t keep_bytes);
+dao_status_t dao_segments_limit_set(dao_segments_t *segments, uint64_t limit_bytes);
+void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
+void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
+uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
+
+/* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a message and nothing
+   changed if it cannot. */
+dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes);
+
+/* Checks all segments and adds their blocks and bytes to a recount. */
+bool dao_segments_is_valid(const dao_segments_t *segments, dao_recount_t *recount);
+
+#endif

@@ -1,0 +1,127 @@
+/* What a thread keeps for itself of an allocator: small objects for its next requests, and counters that it alone writes.
+   Each allocator that has magazines (an owner) has a slot, and each thread a table with a pointer a slot. */
+#ifndef DAO_ALLOCATORS_MAGAZINES_H
+#define DAO_ALLOCATORS_MAGAZINES_H
+
+#include "base/threads/thread_local.h"
+
+#include "allocators/slab/slabs.h"
+
+#include <stdalign.h>
+
+/* Owners at one time; one that comes later does without magazines. */
+#define DAO_MAGAZINES_OWNER_MAX 128u
+
+/* Most bytes that a thread keeps for one owner. */
+#define DAO_MAGAZINES_BYTES_MAX ((size_t)256 << 10)
+
+/* Most bytes of objects of one size, unless these are fewer objects than the least; and most objects. */
+#define DAO_MAGAZINE_BYTES_MAX  ((size_t)32 << 10)
+#define DAO_MAGAZINE_OBJECT_MIN 4u
+#define DAO_MAGAZINE_OBJECT_MAX 64u
+
+/* Magazines of two threads share no line of a processor's cache. */
+#define DAO_MAGAZINES_ALIGNMENT_BYTES 64u
+
+/* An object, and where its slab keeps what it was asked for. */
+typedef struct dao_magazine_object {
+    _Atomic(void *) address;
+    _Atomic(_Atomic uint32_t *) word;
+} dao_magazine_object_t;
+
+/* Objects of one size. Others than their thread look at them only while nobody allocates or frees. */
+typedef struct dao_magazine {
+    alignas(32) _Atomic uint32_t count; /* so that an index is a shift */
+    uint32_t capacity;
+    dao_magazine_object_t *objects; /* the latest last */
+    int64_t object_bytes;
+} dao_magazine_t;
+
+/* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and the other's too
+   small, even negative: only the sum over all threads says something. Written by the thread itself, read by any. */
+typedef struct dao_magazine_counts {
+    _Atomic int64_t used_bytes;
+    _Atomic int64_t requested_bytes;
+    _Atomic uint64_t alloc_count;
+    _Atomic uint64_t free_count;
+} dao_magazine_counts_t;
+
+typedef struct dao_thread_table dao_thread_table_t;
+typedef struct dao_magazines dao_magazines_t;
+
+struct dao_magazines {
+    /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no more than
+       DAO_MAGAZINES_BYTES_MAX are kept. */
+    alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
+    int64_t used_floor;
+
+    /* Written by the thread, read by any. */
+    dao_magazine_counts_t counts;
+    dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
+    dao_magazines_t *previous;
+    dao_thread_table_t *table; /* that points to it */
+    dao_magazine_t magazines[DAO_SLAB_CLASS_COUNT];
+    dao_magazine_object_t objects[];
+};
+
+typedef struct dao_magazine_owner dao_magazine_owner_t;
+struct dao_magazine_owner {
+    uint32_t slot; /* DAO_MAGAZINES_OWNER_MAX: none was left */
+
+    /* Begins and ends a thread's magazines, called in that thread: both link them into what the owner has, or unlink them.
+       At the end all objects are to be put back. */
+    void (*attach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
+    void (*detach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
+};
+
+/* Finds a slot. */
+void dao_magazines_owner_init(dao_magazine_owner_t *owner);
+
+/* Frees all magazines of an owner, linked by `next` from *first; their threads may live on, and end, at any time, which takes
+   theirs off. Nobody uses the owner any more. */
+void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first);
+
+/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot.
+   Their epoch is for the owner's attach() to set. */
+dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner);
+
+/* A thread's pointers to its magazines, by slot. Written by the thread, and by whoever ends an owner. */
+struct dao_thread_table {
+    _Atomic(dao_magazines_t *)
+        own[DAO_MAGAZINES_OWNER_MAX + 1]; /* the last one is always dao_magazines_none */
+    int process;                          /* that made it: a child of a fork leaves it alone */
+};
+
+/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever used. So one
+   comparison of epochs tells whether a thread may go on. */
+extern dao_magazines_t dao_magazines_none;
+
+/* No owner's epoch. */
+#define DAO_MAGAZINES_EPOCH_NONE 0u
+
+/* The thread's table; before its first dao_magazines_create() one of dao_magazines_none alone. Eight bytes of what the
+   loader keeps for such variables, so that reading it takes two instructions. */
+extern DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table;
+
+/* Gives this thread's magazines of an owner, &dao_magazines_none if it has none. */
+static inline dao_magazines_t *dao_magazines_own(const dao_magazine_owner_t *owner)
+{
+    return atomic_load_explicit(&dao_thread_table->own[owner->slot], memory_order_relaxed);
+}
+
+/* ---- counters that one thread writes ---- */
+
+static inline int64_t dao_count_add(_Atomic int64_t *counter, int64_t change)
+{
+    int64_t value = atomic_load_explicit(counter, memory_order_relaxed) + change;
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+    return value;
+}
+
+static inline void dao_count_up(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* malloc and mmap, each behind a fault point. */
+#define _GNU_SOURCE
+#include "base/memory/host.h"
+
+#include "base/report/assert.h"
+#include "base/report/fault.h"
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *dao_host_calloc(size_t count, size_t size_bytes)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : calloc(count, size_bytes);
+}
+
+void *dao_host_realloc(void *address, size_t count, size_t size_bytes)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : reallocarray(address, count, size_bytes);
+}
+
+char *dao_host_strdup(const char *text)
+{
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : strdup(text);
+}
+
+void *dao_host_aligned(size_t size_bytes, size_t alignment_bytes)
+{
+    DAO_ASSERT(size_bytes > 0 && size_bytes % alignment_bytes == 0);
+    return dao_fault_fires(DAO_FAULT_HOST_MEMORY) ? NULL : aligned_alloc(alignment_bytes, size_bytes);
+}
+
+void dao_host_free(void *address)
+{
+    free(address);
+}
+
+void dao_host_give_back(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0); /* it tells whether there was anything */
+#endif
+}
+
+size_t dao_host_total_bytes(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The system maps whole pages of its own, and cuts at their borders only. */
+static size_t round_up_to_system_page(size_t size_bytes)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+/* Maps with room to spare and cuts off what lies before and after the aligned part. */
+static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protection)
+{
+    DAO_ASSERT(size_bytes > 0);
+    DAO_ASSERT((alignment_bytes & (alignment_bytes - 1)) == 0);
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > SIZE_MAX / 2 - alignment_bytes) {
+        return NULL;
+    }
+    size_t kept_bytes = round_up_to_system_page(size_bytes);
+    size_t mapped_bytes = kept_bytes + alignment_bytes;
+    char *mapped = mmap(NULL, mapped_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return NULL;
+    }
+    size_t before = (alignment_bytes - (uintptr_t)mapped % alignment_bytes) % alignment_bytes;
+    size_t after = mapped_bytes - before - kept_bytes;
+    if (before > 0) {
+        (void)munmap(mapped, before);
+    }
+    if (after > 0) {
+        (void)munmap(mapped + before + kept_bytes, after);
+    }
+    return mapped + before;
+}
+
+void *dao_host_reserve(size_t size_bytes, size_t alignment_bytes)
+{
+    return map_aligned(size_bytes, alignment_bytes, PROT_NONE);
+}
+
+void *dao_host_map(size_t size_bytes, size_t alignment_bytes)
+{
+    void *address = map_aligned(size_bytes, alignment_bytes, PROT_READ | PROT_WRITE);
+    if (address != NULL) {
+        (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
+    }
+    return address;
+}
+
+void *dao_host_map_pages(size_t size_bytes)
+{
+    return map_aligned(size_bytes, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
+}
+
+void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || larger_bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    void *grown = mremap(address, round_up_to_system_page(size_bytes), round_up_to_system_page(larger_bytes),
+                         MREMAP_MAYMOVE);
+    return grown == MAP_FAILED ? NULL : grown;
+}
+
+bool dao_host_map_at(void *address, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (mapped != address) {
+        return false;
+    }
+    (void)madvise(address, size_bytes, MADV_HUGEPAGE); /* a hint: nothing is lost without it */
+    return true;
+}
+
+bool dao_host_move(void *from, void *to, size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {
+        return false;
+    }
+    return mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
+{
+    void *home = map_aligned(size_bytes, alignment_bytes, PROT_NONE);
+    if (home == NULL) {
+        return NULL;
+    }
+    /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved again. */
+    void *moved =
+        mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, home);
+    if (moved != home) {
+        (void)munmap(home, size_bytes);
+        return NULL;
+    }
+    void *reserved =
+        mmap(from, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    DAO_ASSERT(reserved == from); /* it replaces a mapping of the same size: nothing that could run out */
+    (void)reserved;
+    return home;
+}
+
+void dao_host_unmap(void *address, size_t size_bytes)
+{
+    int result = munmap(address, size_bytes);
+    DAO_ASSERT(result == 0);
+    (void)result;
+}

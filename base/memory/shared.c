@@ -1,0 +1,146 @@
+/* memfd_create and SCM_RIGHTS. Seals keep the size: a file that another process shrinks would turn accesses into SIGBUS. */
+#define _GNU_SOURCE
+#include "base/memory/shared.h"
+
+#include "base/memory/host.h"
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+int dao_shared_create(size_t size_bytes)
+{
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > INT64_MAX) {
+        return DAO_NO_DESCRIPTOR;
+    }
+    int descriptor = memfd_create("dao", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor >= 0 &&
+        (ftruncate(descriptor, (off_t)size_bytes) != 0 || fcntl(descriptor, F_ADD_SEALS, SEALS) != 0)) {
+        (void)close(descriptor);
+        return DAO_NO_DESCRIPTOR;
+    }
+    return descriptor;
+}
+
+bool dao_shared_size(int descriptor, size_t *out_size_bytes)
+{
+    struct stat file;
+    int seals = fcntl(descriptor, F_GET_SEALS); /* a kernel may add some of its own */
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(descriptor, &file) != 0) {
+        return false;
+    }
+    *out_size_bytes = (size_t)file.st_size;
+    return true;
+}
+
+void *dao_shared_map(int descriptor, size_t size_bytes, size_t alignment_bytes)
+{
+    void *address = dao_host_reserve(size_bytes, alignment_bytes);
+    if (address == NULL) {
+        return NULL;
+    }
+    void *mapped = mmap(address, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
+    if (mapped != address) {
+        dao_host_unmap(address, size_bytes);
+        return NULL;
+    }
+    return address;
+}
+
+int dao_descriptor_copy(int descriptor)
+{
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+void dao_descriptor_close(int descriptor)
+{
+    if (descriptor >= 0) {
+        (void)close(descriptor); /* nothing was written that could be lost */
+    }
+}
+
+/* Room for one descriptor beside a message. */
+typedef union ancillary {
+    struct cmsghdr header; /* for its alignment */
+    unsigned char bytes[CMSG_SPACE(sizeof(int))];
+} ancillary_t;
+
+static struct msghdr message_of(struct iovec *part, ancillary_t *ancillary)
+{
+    return (struct msghdr){.msg_iov = part,
+                           .msg_iovlen = 1,
+                           .msg_control = ancillary->bytes,
+                           .msg_controllen = sizeof(ancillary->bytes)};
+}
+
+int dao_descriptor_send(int socket, const void *bytes, size_t size_bytes, int descriptor)
+{
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size_bytes};
+    ancillary_t ancillary = {0};
+    struct msghdr message = message_of(&part, &ancillary);
+    if (descriptor == DAO_NO_DESCRIPTOR) {
+        message.msg_control = NULL;
+        message.msg_controllen = 0;
+    } else {
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+    }
+    ssize_t sent;
+    do {
+        sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)size_bytes ? 0 : sent < 0 ? errno : EMSGSIZE;
+}
+
+/* The descriptor that came with a message. */
+static int descriptor_of(struct msghdr *message)
+{
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    int descriptor = DAO_NO_DESCRIPTOR;
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+    }
+    return descriptor;
+}
+
+int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *out_descriptor)
+{
+    struct iovec part = {.iov_base = out_bytes, .iov_len = size_bytes};
+    ancillary_t ancillary = {0};
+    struct msghdr message = message_of(&part, &ancillary);
+    ssize_t received;
+    do {
+        received = recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+    } while (received < 0 && errno == EINTR);
+    if (received < 0) {
+        return errno;
+    }
+    int descriptor = descriptor_of(&message);
+    if (received != (ssize_t)size_bytes) {
+        dao_descriptor_close(descriptor);
+        return received == 0 ? ENODATA : EBADMSG;
+    }
+    *out_descriptor = descriptor;
+    return 0;
+}
+
+uint64_t dao_process_token(void)
+{
+    static _Atomic uint64_t drawn; /* a child has its parent's, and a number of its own */
+    uint64_t none = 0;
+    uint64_t now = dao_clock_ns() ^ (uint64_t)(uintptr_t)&drawn;
+    (void)atomic_compare_exchange_strong(&drawn, &none, now | 1);
+    return atomic_load(&drawn) ^ (uint64_t)getpid() << 40;
+}

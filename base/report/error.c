@@ -1,0 +1,185 @@
+/* Status codes' names and texts, and each thread's last error.
+
+   The message's room is taken with a thread's first error and given back as the thread ends. It is no thread-local array: a
+   library that is loaded into a running program has only some hundred bytes of these for all of its variables. Where there
+   is no memory for it, the code's text is the message. */
+#define _GNU_SOURCE
+#include "base/report/error.h"
+
+#include "base/report/printable.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local dao_status_t last_status;
+static _Thread_local int last_vendor_code;
+static _Thread_local char *last_message; /* DAO_ERROR_MESSAGE_BYTES, or NULL */
+
+static pthread_once_t message_once = PTHREAD_ONCE_INIT;
+static pthread_key_t message_key; /* gives the room back */
+static bool has_message_key;
+
+static void message_free(void *room)
+{
+    last_message = NULL;
+    free(room);
+}
+
+static void message_key_create(void)
+{
+    has_message_key = pthread_key_create(&message_key, message_free) == 0;
+}
+
+/* If the library is unloaded, threads that go on have no function of it to call as they end. */
+__attribute__((destructor)) static void message_key_delete(void)
+{
+    if (has_message_key) {
+        has_message_key = false;
+        (void)pthread_key_delete(message_key);
+    }
+}
+
+/* Gives the room of this thread's message, or NULL. It goes round the fault points: an error is what they cause. */
+static char *message_room(void)
+{
+    if (last_message == NULL) {
+        (void)pthread_once(&message_once, message_key_create);
+        char *room = has_message_key ? calloc(1, DAO_ERROR_MESSAGE_BYTES) : NULL;
+        if (room != NULL && pthread_setspecific(message_key, room) != 0) {
+            free(room);
+            room = NULL;
+        }
+        last_message = room;
+    }
+    return last_message;
+}
+
+/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message, as one line of UTF-8. Every message passes here. */
+static void message_set(const char *message)
+{
+    bool is_empty_still = message[0] == '\0' && last_message == NULL;
+    char *room = is_empty_still ? NULL : message_room();
+    if (room != NULL) {
+        (void)snprintf(room, DAO_ERROR_MESSAGE_BYTES, "%s", message);
+        dao_make_printable(room); /* the program's names are parts of it, and may have been cut */
+    }
+}
+
+const char *dao_version(void)
+{
+    return DAO_VERSION_STRING;
+}
+
+const char *dao_status_name(dao_status_t status)
+{
+    switch (status) {
+#define DAO_STATUS_CASE(number, name, text)                                                                  \
+    case DAO_##name:                                                                                         \
+        return "DAO_" #name;
+        DAO_STATUS_LIST(DAO_STATUS_CASE)
+#undef DAO_STATUS_CASE
+    }
+    return "DAO_ERR_UNKNOWN";
+}
+
+const char *dao_status_text(dao_status_t status)
+{
+    switch (status) {
+#define DAO_STATUS_CASE(number, name, text)                                                                  \
+    case DAO_##name:                                                                                         \
+        return text;
+        DAO_STATUS_LIST(DAO_STATUS_CASE)
+#undef DAO_STATUS_CASE
+    }
+    return "unknown status";
+}
+
+dao_status_t dao_last_status(void)
+{
+    return last_status;
+}
+
+const char *dao_last_message(void)
+{
+    if (last_message != NULL) {
+        return last_message;
+    }
+    return last_status != DAO_OK ? dao_status_text(last_status) : "";
+}
+
+int dao_last_vendor_code(void)
+{
+    return last_vendor_code;
+}
+
+static void set_message(const char *format, va_list arguments)
+{
+    char message[DAO_ERROR_MESSAGE_BYTES]; /* an argument may be the old message */
+    (void)vsnprintf(message, sizeof(message), format, arguments);
+    message_set(message);
+}
+
+dao_status_t dao_error(dao_status_t status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    set_message(format, arguments);
+    va_end(arguments);
+    last_status = status;
+    last_vendor_code = 0;
+    return status;
+}
+
+dao_status_t dao_error_null(const char *function, const char *argument)
+{
+    return dao_error(DAO_ERR_INVALID, "%s: %s is NULL", function, argument);
+}
+
+dao_status_t dao_error_refused(const char *function, dao_status_t status)
+{
+    return dao_error(status, "%s: the program's function that takes the text answered %s: %s", function,
+                     dao_status_name(status), dao_status_text(status));
+}
+
+dao_status_t dao_error_vendor(dao_status_t status, int vendor_code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    set_message(format, arguments);
+    va_end(arguments);
+    last_status = status;
+    last_vendor_code = vendor_code;
+    return status;
+}
+
+void dao_error_prefix(const char *format, ...)
+{
+    char message[DAO_ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof(message)) {
+        (void)snprintf(message + length, sizeof(message) - (size_t)length, "%s", dao_last_message());
+    }
+    message_set(message);
+}
+
+void dao_error_save(dao_error_record_t *record, dao_status_t status)
+{
+    record->status = status;
+    record->vendor_code = last_vendor_code;
+    (void)snprintf(record->message, sizeof(record->message), "%s", dao_last_message());
+}
+
+dao_status_t dao_error_restore(const dao_error_record_t *record)
+{
+    last_status = record->status;
+    last_vendor_code = record->vendor_code;
+    message_set(record->message);
+    return record->status;
+}

@@ -1,0 +1,61 @@
+/* One armed fault at a time, counted down without a lock. */
+#include "base/report/fault.h"
+
+#if defined(DAO_FAULTS)
+
+#include <stdatomic.h>
+
+static _Atomic int armed_fault = -1;
+static _Atomic bool armed_persistent;
+static _Atomic int64_t remaining; /* calls until the failing one; below 0: it has passed */
+static _Atomic uint64_t fired_count;
+static _Thread_local bool is_spared_here;
+
+bool dao_fault_fires(dao_fault_t fault)
+{
+    int armed = atomic_load_explicit(&armed_fault, memory_order_acquire);
+    if (armed < 0 || (armed != DAO_FAULT_ANY && armed != (int)fault) || is_spared_here) {
+        return false;
+    }
+    int64_t before = atomic_fetch_sub(&remaining, 1);
+    if (before == 0 || (before < 0 && atomic_load(&armed_persistent))) {
+        atomic_fetch_add(&fired_count, 1);
+        return true;
+    }
+    return false;
+}
+
+void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent)
+{
+    atomic_store(&armed_persistent, persistent);
+    atomic_store(&remaining, (int64_t)skip_count);
+    atomic_store(&fired_count, 0);
+    atomic_store_explicit(&armed_fault, (int)fault, memory_order_release);
+}
+
+uint64_t dao_fault_disarm(void)
+{
+    atomic_store(&armed_fault, -1);
+    return atomic_load(&fired_count);
+}
+
+void dao_fault_spare(bool is_spared)
+{
+    is_spared_here = is_spared;
+}
+
+const char *dao_fault_text(dao_fault_t fault)
+{
+    static const char *const texts[] = {
+#define DAO_FAULT_TEXT(name, text) text,
+        DAO_FAULT_LIST(DAO_FAULT_TEXT)
+#undef DAO_FAULT_TEXT
+    };
+    return fault < DAO_FAULT_COUNT ? texts[fault] : "any";
+}
+
+#else
+
+typedef int dao_fault_is_compiled_out;
+
+#endif

@@ -1,0 +1,293 @@
+/* pthread and the system clock behind names of our own, with lock ranks checked. */
+#define _GNU_SOURCE
+#include "base/threads/sync.h"
+
+#include "base/report/error.h"
+#include "base/report/fault.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+/* How long the pace of dao_ticks() is measured. */
+#define TICKS_MEASURE_NS UINT64_C(4000000)
+
+void dao_assert_failed(const char *condition, const char *file, int line)
+{
+    (void)fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
+    abort();
+}
+
+#if defined(DAO_ASSERTS)
+
+/* Bit r is set while this thread holds a lock of rank r. */
+static _Thread_local unsigned held_ranks;
+
+unsigned dao_mutex_held_count(void)
+{
+    return (unsigned)__builtin_popcount(held_ranks & ~(1u << DAO_RANK_BORDER));
+}
+
+void dao_rank_take(dao_rank_t rank)
+{
+    DAO_ASSERT(held_ranks >> rank == 0);
+    held_ranks |= 1u << rank;
+}
+
+void dao_rank_give(dao_rank_t rank)
+{
+    DAO_ASSERT((held_ranks >> rank & 1u) != 0);
+    held_ranks &= ~(1u << rank);
+}
+
+#endif
+
+/* These calls fail only if they are misused. */
+static void must(int result)
+{
+    DAO_ASSERT(result == 0);
+    (void)result;
+}
+
+void dao_mutex_init(dao_mutex_t *mutex, dao_rank_t rank)
+{
+    must(pthread_mutex_init(&mutex->handle, NULL));
+    mutex->rank = rank;
+}
+
+void dao_mutex_finish(dao_mutex_t *mutex)
+{
+    must(pthread_mutex_destroy(&mutex->handle));
+}
+
+void dao_mutex_lock(dao_mutex_t *mutex)
+{
+    dao_rank_take(mutex->rank);
+    must(pthread_mutex_lock(&mutex->handle));
+}
+
+void dao_mutex_unlock(dao_mutex_t *mutex)
+{
+    dao_rank_give(mutex->rank); /* first: whoever takes the lock next may free what it lies in */
+    must(pthread_mutex_unlock(&mutex->handle));
+}
+
+/* How long a spinning lock is looked at before the processor is given to others, and how often that is tried. */
+#define SPIN_COUNT    64
+#define YIELD_COUNT   64
+#define SPIN_SLEEP_NS 20000
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void dao_spin_init(dao_spin_t *spin, dao_rank_t rank)
+{
+    atomic_init(&spin->is_taken, 0);
+    spin->rank = rank;
+}
+
+void dao_spin_wait(dao_spin_t *spin)
+{
+    for (uint64_t round = 0;; round++) {
+        for (int i = 0; i < SPIN_COUNT; i++) {
+            if (atomic_load_explicit(&spin->is_taken, memory_order_relaxed) == 0 &&
+                dao_spin_try_beside(spin)) {
+                return;
+            }
+            pause_briefly();
+        }
+        if (round < YIELD_COUNT) {
+            dao_thread_yield();
+        } else {
+            dao_sleep_until(dao_clock_ns() + SPIN_SLEEP_NS);
+        }
+    }
+}
+
+bool dao_mutex_try_lock(dao_mutex_t *mutex)
+{
+    if (pthread_mutex_trylock(&mutex->handle) != 0) {
+        return false;
+    }
+    dao_rank_take(mutex->rank);
+    return true;
+}
+
+void dao_cond_init(dao_cond_t *cond)
+{
+    must(pthread_cond_init(&cond->handle, NULL));
+}
+
+void dao_cond_finish(dao_cond_t *cond)
+{
+    must(pthread_cond_destroy(&cond->handle));
+}
+
+void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex)
+{
+    must(pthread_cond_wait(&cond->handle, &mutex->handle));
+}
+
+static struct timespec timespec_of(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / NS_PER_SECOND),
+                             .tv_nsec = (long)(time_ns % NS_PER_SECOND)};
+}
+
+bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns)
+{
+    struct timespec until = timespec_of(time_ns);
+    int result = pthread_cond_clockwait(&cond->handle, &mutex->handle, CLOCK_MONOTONIC, &until);
+    must(result == ETIMEDOUT ? 0 : result);
+    return result != ETIMEDOUT;
+}
+
+void dao_cond_signal(dao_cond_t *cond)
+{
+    must(pthread_cond_signal(&cond->handle));
+}
+
+void dao_cond_broadcast(dao_cond_t *cond)
+{
+    must(pthread_cond_broadcast(&cond->handle));
+}
+
+/* The thread takes no signal that is sent to the process: the program's handlers run on threads of its own. */
+static int create_deaf(pthread_t *handle, void *(*function)(void *), void *user)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* threads begin with the mask of who starts them */
+    int result = pthread_create(handle, NULL, function, user);
+    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    return result;
+}
+
+dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *), void *user)
+{
+    int result = dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : create_deaf(&thread->handle, function, user);
+    if (result != 0) {
+        return dao_error(DAO_ERR_THREAD, "thread \"%s\" could not be started: %s; raise the limit of threads",
+                         name, strerror(result));
+    }
+    char short_name[16]; /* the system's limit */
+    (void)snprintf(short_name, sizeof(short_name), "%s", name);
+    (void)pthread_setname_np(thread->handle, short_name); /* for debuggers only */
+    return DAO_OK;
+}
+
+void dao_thread_join(dao_thread_t *thread)
+{
+    must(pthread_join(thread->handle, NULL));
+}
+
+uintptr_t dao_thread_self(void)
+{
+    static _Thread_local char own;
+    return (uintptr_t)&own;
+}
+
+dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, void (*function)(void *user))
+{
+    int result =
+        dao_fault_fires(DAO_FAULT_THREAD) ? EAGAIN : pthread_key_create(&thread_exit->handle, function);
+    if (result != 0) {
+        return dao_error(DAO_ERR_THREAD, "the ends of threads cannot be seen: %s", strerror(result));
+    }
+    return DAO_OK;
+}
+
+void dao_thread_exit_finish(dao_thread_exit_t *thread_exit)
+{
+    must(pthread_key_delete(thread_exit->handle));
+}
+
+bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user)
+{
+    return !dao_fault_fires(DAO_FAULT_THREAD) && pthread_setspecific(thread_exit->handle, user) == 0;
+}
+
+int dao_process_self(void)
+{
+    return (int)getpid();
+}
+
+void dao_thread_yield(void)
+{
+    (void)sched_yield();
+}
+
+void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void))
+{
+    (void)pthread_atfork(before, parent, child); /* fails only without memory: forks are then not noticed */
+}
+
+uint64_t dao_clock_ns(void)
+{
+    struct timespec now;
+    must(clock_gettime(CLOCK_MONOTONIC, &now));
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* One moment on both clocks. */
+typedef struct moment {
+    uint64_t ticks;
+    uint64_t ns;
+} moment_t;
+
+/* Reads both clocks, close together: the best of a few tries, in case the thread is interrupted between them. */
+static moment_t moment_now(void)
+{
+    moment_t best = {0};
+    uint64_t best_gap = UINT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = dao_ticks();
+        uint64_t ns = dao_clock_ns();
+        uint64_t gap = dao_ticks() - before;
+        if (gap < best_gap) {
+            best_gap = gap;
+            best = (moment_t){.ticks = before + gap / 2, .ns = ns};
+        }
+    }
+    return best;
+}
+
+static dao_mutex_t pace_lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+static moment_t pace_origin; /* guarded by the lock */
+static double pace;          /* nanoseconds a tick; 0 before it was measured */
+
+uint64_t dao_ticks_to_ns(uint64_t ticks)
+{
+    dao_mutex_lock(&pace_lock);
+    if (pace == 0) {
+        moment_t begin = moment_now();
+        dao_sleep_until(begin.ns + TICKS_MEASURE_NS);
+        pace_origin = moment_now();
+        pace = (double)(pace_origin.ns - begin.ns) / (double)(pace_origin.ticks - begin.ticks);
+    }
+    moment_t origin = pace_origin;
+    double ns_per_tick = pace;
+    dao_mutex_unlock(&pace_lock);
+    double offset_ns = (double)(int64_t)(ticks - origin.ticks) * ns_per_tick;
+    return origin.ns + (uint64_t)(int64_t)offset_ns;
+}
+
+void dao_sleep_until(uint64_t time_ns)
+{
+    struct timespec until = timespec_of(time_ns);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+    }
+}

@@ -1,0 +1,204 @@
+/* Threads, locks, conditions and the clock. Nothing outside this layer calls pthread or reads a clock. */
+#ifndef DAO_BASE_SYNC_H
+#define DAO_BASE_SYNC_H
+
+#include "base/report/assert.h"
+
+#include <dao/status.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check it. */
+typedef enum dao_rank {
+    DAO_RANK_BORDER =
+        1, /* where iterations that are served from plans begin and end: held while a plan is shown */
+    DAO_RANK_CONTEXT = 2,
+    DAO_RANK_EXECUTOR = 3,
+    DAO_RANK_RUNTIME = 4,
+    DAO_RANK_THREADS = 5, /* which threads keep something for whom */
+    DAO_RANK_LAYER = 6,   /* an allocator around another one */
+    DAO_RANK_SERVING = 7, /* an allocator that serves from a plan in front of another one */
+    DAO_RANK_FRONT = 8,   /* an allocator that serves small blocks in front of another one */
+    DAO_RANK_ALLOCATOR = 9,
+    DAO_RANK_HOLDS = 10, /* the table of streams that hold free blocks */
+    DAO_RANK_BACKEND = 11,
+    DAO_RANK_LEAF = 12, /* nothing is taken under it */
+} dao_rank_t;
+
+typedef struct dao_mutex {
+    pthread_mutex_t handle;
+    dao_rank_t rank;
+} dao_mutex_t;
+
+/* A lock for a few instructions: taking it free costs one atomic exchange, giving it back a store. Whoever finds it taken
+   spins, then yields, then sleeps. It may be held over longer work that happens seldom. */
+typedef struct dao_spin {
+    _Atomic uint32_t is_taken;
+    dao_rank_t rank;
+} dao_spin_t;
+
+typedef struct dao_cond {
+    pthread_cond_t handle;
+} dao_cond_t;
+
+typedef struct dao_thread {
+    pthread_t handle;
+} dao_thread_t;
+
+void dao_mutex_init(dao_mutex_t *mutex, dao_rank_t rank);
+void dao_mutex_finish(dao_mutex_t *mutex);
+void dao_mutex_lock(dao_mutex_t *mutex);
+void dao_mutex_unlock(dao_mutex_t *mutex);
+
+/* Locks it if nobody holds it; tells whether it did. */
+bool dao_mutex_try_lock(dao_mutex_t *mutex);
+
+/* A mutex with static storage: `static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT);` */
+#define DAO_MUTEX_INITIALIZER(mutex_rank)                                                                    \
+    {                                                                                                        \
+        .handle = PTHREAD_MUTEX_INITIALIZER, .rank = (mutex_rank)                                            \
+    }
+
+/* A condition with static storage. */
+#define DAO_COND_INITIALIZER                                                                                 \
+    {                                                                                                        \
+        .handle = PTHREAD_COND_INITIALIZER                                                                   \
+    }
+
+void dao_spin_init(dao_spin_t *spin, dao_rank_t rank);
+
+/* What is behind dao_spin_lock() where the lock is taken. */
+void dao_spin_wait(dao_spin_t *spin);
+
+#if defined(DAO_ASSERTS)
+void dao_rank_take(dao_rank_t rank); /* asserts that nothing of this rank or a later one is held */
+void dao_rank_give(dao_rank_t rank);
+#else
+static inline void dao_rank_take(dao_rank_t rank)
+{
+    (void)rank;
+}
+static inline void dao_rank_give(dao_rank_t rank)
+{
+    (void)rank;
+}
+#endif
+
+/* Takes a lock that another lock of its rank is held beside: the caller takes such locks in one order everywhere. */
+static inline bool dao_spin_try_beside(dao_spin_t *spin)
+{
+    return atomic_exchange_explicit(&spin->is_taken, 1, memory_order_acquire) == 0;
+}
+
+static inline void dao_spin_lock_beside(dao_spin_t *spin)
+{
+    if (!dao_spin_try_beside(spin)) {
+        dao_spin_wait(spin);
+    }
+}
+
+static inline void dao_spin_unlock_beside(dao_spin_t *spin)
+{
+    atomic_store_explicit(&spin->is_taken, 0, memory_order_release);
+}
+
+/* Takes a lock if it is free. */
+static inline bool dao_spin_try(dao_spin_t *spin)
+{
+    dao_rank_take(spin->rank);
+    bool is_mine = dao_spin_try_beside(spin);
+    if (!is_mine) {
+        dao_rank_give(spin->rank);
+    }
+    return is_mine;
+}
+
+static inline void dao_spin_lock(dao_spin_t *spin)
+{
+    dao_rank_take(spin->rank);
+    dao_spin_lock_beside(spin);
+}
+
+static inline void dao_spin_unlock(dao_spin_t *spin)
+{
+    dao_spin_unlock_beside(spin);
+    dao_rank_give(spin->rank);
+}
+
+void dao_cond_init(dao_cond_t *cond);
+void dao_cond_finish(dao_cond_t *cond);
+void dao_cond_wait(dao_cond_t *cond, dao_mutex_t *mutex);
+
+/* As dao_cond_wait(), until dao_clock_ns() is time_ns at the latest. False if that time has come. */
+bool dao_cond_wait_until(dao_cond_t *cond, dao_mutex_t *mutex, uint64_t time_ns);
+
+void dao_cond_signal(dao_cond_t *cond);
+void dao_cond_broadcast(dao_cond_t *cond);
+
+/* Starts a thread named `name` (at most 15 characters are kept). DAO_ERR_THREAD if the system refuses. */
+DAO_NODISCARD dao_status_t dao_thread_start(dao_thread_t *thread, const char *name, void *(*function)(void *),
+                                            void *user);
+void dao_thread_join(dao_thread_t *thread);
+
+/* A number that is this thread's own while it lives; never 0. */
+uintptr_t dao_thread_self(void);
+
+/* What is called as a thread ends, with a value that is the thread's own. */
+typedef struct dao_thread_exit {
+    pthread_key_t handle;
+} dao_thread_exit_t;
+
+/* DAO_ERR_THREAD if the process has too many of them. */
+DAO_NODISCARD dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, void (*function)(void *user));
+
+/* No thread has a value any more, or none of them will be told. */
+void dao_thread_exit_finish(dao_thread_exit_t *thread_exit);
+
+/* Sets this thread's value; NULL: nothing is called for it. The function may be called again in the same thread, for a
+   value that was set while it ended. False without memory. */
+bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user);
+
+/* Gives the number of this process; a child of a fork has another one. */
+int dao_process_self(void);
+
+/* Gives the other threads a turn. */
+void dao_thread_yield(void);
+
+/* From now on calls `before` in a thread that forks, then `parent` in it and `child` in its copy, which has no other
+   thread. Once for the life of the process. */
+void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void));
+
+/* Nanoseconds of a clock that never goes back. */
+uint64_t dao_clock_ns(void);
+
+/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one, else
+   dao_clock_ns(). */
+static inline uint64_t dao_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return dao_clock_ns();
+#endif
+}
+
+/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace and takes a few
+   milliseconds; later ones go by it. */
+uint64_t dao_ticks_to_ns(uint64_t ticks);
+
+/* Sleeps until dao_clock_ns() is at least `time_ns`. */
+void dao_sleep_until(uint64_t time_ns);
+
+#if defined(DAO_ASSERTS)
+/* The number of locks that this thread holds, but for a border's: functions of the program's are called under that, and what
+   takes it is refused there. */
+unsigned dao_mutex_held_count(void);
+#define DAO_ASSERT_UNLOCKED() DAO_ASSERT(dao_mutex_held_count() == 0)
+#else
+#define DAO_ASSERT_UNLOCKED() ((void)0)
+#endif
+
+#endif

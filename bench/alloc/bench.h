@@ -1,0 +1,104 @@
+/* What the files of `dao bench alloc` share: who is measured, replays, and the figures of one trace with one of them. */
+#ifndef DAO_TOOLS_BENCH_H
+#define DAO_TOOLS_BENCH_H
+
+#include "tools/model/alloc_trace.h"
+
+#include <dao/place_config.h>
+
+/* Devices are searched in steps of a page. */
+#define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
+
+/* A device of so many times the peak is large enough for every strategy. */
+#define DAO_BENCH_ROOM_FACTOR 4u
+
+/* Who allocates. Peers of the host have no capacity: only their time is taken. */
+typedef struct dao_bench_peer {
+    const char *name;
+    bool is_device;          /* dao_alloc() on the device that keeps books; it has to be started */
+    dao_strategy_t strategy; /* of those */
+    void *(*alloc)(size_t size_bytes);
+    void (*free)(void *address);
+    const char *why_not; /* of one that has no `alloc` */
+} dao_bench_peer_t;
+
+/* The device of the library, one row for each way of keeping its memory; the default comes first. bench_device_peer.c */
+extern const dao_bench_peer_t dao_bench_strategies[];
+extern const size_t dao_bench_strategy_count;
+
+/* Host allocators: index 0, 1, ... NULL behind the last. One that cannot be loaded has no `alloc`. bench_peers.c */
+const dao_bench_peer_t *dao_bench_host_peer(size_t index);
+
+/* The call that does nothing: what a replay itself costs. */
+extern const dao_bench_peer_t dao_bench_empty;
+
+/* A figure that was not taken, or does not apply. */
+#define DAO_BENCH_NONE (-1.0)
+
+/* The figures of a row. Each is DAO_BENCH_NONE where it does not apply. */
+#define DAO_BENCH_FIGURE_LIST(X)                                                                             \
+    X(ns_per_pair, "processor time, without the empty call; median of the rounds")                           \
+    X(lock_ns, "of an uncontended lock and unlock, beside those rounds")                                     \
+    X(p99_ns, "of single operations, without the clock and the empty call")                                  \
+    X(p999_ns, "the same")                                                                                   \
+    X(footprint_ratio, "peak reserved over peak live, on a device that is large enough")                     \
+    X(capacity_ratio, "smallest device over peak live: one contiguous segment")                              \
+    X(capacity_ratio_remap, "the same with page mapping")                                                    \
+    X(driver_calls, "of a replay on a device that is large enough, with page mapping")                       \
+    X(growth_bytes, "what they took")                                                                        \
+    X(steady_calls, "of a second replay behind it")                                                          \
+    X(steady_growth_bytes, "what those took")                                                                \
+    X(remapped_pages, "on a device of 1.2 times the peak")                                                   \
+    X(threads_ns, "of a pair, several threads together, by the clock on the wall")                           \
+    X(threads_scaling, "how many times the pairs of one of them alone they do in the same time")             \
+    X(threads_cpu_ratio, "processor time of a pair of theirs, over that of one of them alone")
+
+typedef struct dao_bench_figures {
+#define DAO_BENCH_FIGURE(name, text) double name;
+    DAO_BENCH_FIGURE_LIST(DAO_BENCH_FIGURE)
+#undef DAO_BENCH_FIGURE
+} dao_bench_figures_t;
+
+/* ---- bench_replay.c ---- */
+
+/* Carries events out; gives the number of them that were. Fewer than asked for: the allocator refused the next one. */
+size_t dao_bench_replay(const dao_bench_peer_t *peer, const dao_alloc_event_t *events, size_t event_count,
+                        void **slots);
+
+/* Frees what replays have left, and empties all slots. */
+void dao_bench_clear(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace, void **slots);
+
+/* Takes the time of a trace: ns_per_pair, lock_ns, p99_ns, p999_ns. */
+DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
+                                           uint64_t round_count, dao_bench_figures_t *figures);
+
+/* ---- bench_device_peer.c: the device is started for one replay or one measurement and stopped again ---- */
+
+/* Tells whether a strategy maps pages where the device has them. */
+bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
+
+/* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is the default. */
+void dao_bench_small_set(size_t small_bytes);
+
+/* Without pages the device is one contiguous segment, for strategies that place blocks in ranges. */
+DAO_NODISCARD dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes,
+                                                  bool has_pages);
+void dao_bench_device_stop(void);
+
+/* Gives the size of a device that is large enough for a trace. */
+uint64_t dao_bench_room(const dao_alloc_trace_t *trace);
+
+/* ---- bench_memory.c ---- */
+
+/* Finds the memory that a trace needs: footprint, capacities, driver calls, remapped pages. */
+DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace,
+                                            dao_bench_figures_t *figures);
+
+/* ---- bench_threads.c ---- */
+
+/* Takes threads_ns, threads_scaling and threads_cpu_ratio; the i-th thread replays the i-th trace, from the first one again behind the last. */
+DAO_NODISCARD dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
+                                             size_t trace_count, size_t thread_count,
+                                             dao_bench_figures_t *figures);
+
+#endif

@@ -1,0 +1,70 @@
+/* The library as one of those who are measured: its public pointer API on the device that keeps books. */
+#include "bench/alloc/bench.h"
+
+#include "bench/alloc/bench_device.h"
+#include "runtime/core/runtime_internal.h"
+
+#include <dao/dao.h>
+
+static void *device_alloc(size_t size_bytes)
+{
+    return dao_alloc(dao_device_place(0), size_bytes);
+}
+
+static void device_free(void *address)
+{
+    (void)dao_free(dao_device_place(0), address); /* a trace frees what it has allocated, once */
+}
+
+const dao_bench_peer_t dao_bench_strategies[] = {
+#define STRATEGY_PEER(number, symbol, text, help)                                                            \
+    {.name = (text),                                                                                         \
+     .is_device = true,                                                                                      \
+     .strategy = DAO_STRATEGY_##symbol,                                                                      \
+     .alloc = device_alloc,                                                                                  \
+     .free = device_free},
+    DAO_STRATEGY_LIST(STRATEGY_PEER)
+#undef STRATEGY_PEER
+};
+
+const size_t dao_bench_strategy_count = sizeof(dao_bench_strategies) / sizeof(dao_bench_strategies[0]);
+
+bool dao_bench_maps_pages(const dao_bench_peer_t *peer)
+{
+    return peer->strategy == DAO_STRATEGY_GOOD_FIT || peer->strategy == DAO_STRATEGY_BEST_FIT;
+}
+
+static size_t small_bytes; /* of the places that are started */
+
+void dao_bench_small_set(size_t bytes)
+{
+    small_bytes = bytes;
+}
+
+dao_status_t dao_bench_device_start(const dao_bench_peer_t *peer, uint64_t device_bytes, bool has_pages)
+{
+    dao_config_t config = {.cpu = {.device_bytes = device_bytes, .no_page_mapping = !has_pages}};
+    bool is_one_piece = !has_pages && dao_bench_maps_pages(peer); /* the others never join what they take */
+    dao_place_config_t place = {.strategy = peer->strategy,
+                                .small_bytes = dao_bench_maps_pages(peer) ? small_bytes : 0,
+                                .initial_bytes = is_one_piece ? (size_t)device_bytes : 0};
+    dao_status_t status = dao_context_start(&config, &dao_bench_device_ops);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_place_configure(dao_place_of(dao_device_place(0)), &place);
+    if (status != DAO_OK) {
+        dao_bench_device_stop();
+    }
+    return status;
+}
+
+void dao_bench_device_stop(void)
+{
+    (void)dao_finalize(); /* blocks that are still live go with it */
+}
+
+uint64_t dao_bench_room(const dao_alloc_trace_t *trace)
+{
+    return (trace->peak_bytes / DAO_BENCH_PAGE_BYTES + 64) * DAO_BENCH_ROOM_FACTOR * DAO_BENCH_PAGE_BYTES;
+}

@@ -1,0 +1,80 @@
+/* Allocators of the host, to compare with: the C library's, and mimalloc and jemalloc where they are installed. They are
+   loaded beside the C library's and replace nothing. */
+#define _GNU_SOURCE
+#include "bench/alloc/bench.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What an allocator's symbols are called. */
+typedef struct source {
+    const char *library; /* NULL: linked already */
+    const char *alloc;
+    const char *free;
+} source_t;
+
+enum { PEER_COUNT = 3 };
+
+static const source_t sources[PEER_COUNT] = {
+    {NULL, NULL, NULL},
+    {"libmimalloc.so.2", "mi_malloc", "mi_free"},
+    {"libjemalloc.so.2", "malloc", "free"},
+};
+
+/* Why one could not be loaded. */
+enum { REASON_BYTES = 200 };
+static char reasons[PEER_COUNT][REASON_BYTES];
+
+static dao_bench_peer_t peers[PEER_COUNT] = {
+    {.name = "glibc", .alloc = malloc, .free = free},
+    {.name = "mimalloc"},
+    {.name = "jemalloc"},
+};
+
+/* Finds a function; POSIX lets an object pointer be one. */
+static void find(void *library, const char *name, void *out_function)
+{
+    *(void **)out_function = dlsym(library, name);
+}
+
+static void load(const source_t *source, dao_bench_peer_t *peer, char reason[REASON_BYTES])
+{
+    void *library = dlopen(source->library, RTLD_NOW | RTLD_LOCAL); /* stays loaded to the end */
+    if (library != NULL) {
+        find(library, source->alloc, &peer->alloc);
+        find(library, source->free, &peer->free);
+    }
+    if (peer->alloc == NULL || peer->free == NULL) {
+        const char *error = dlerror();
+        (void)snprintf(reason, REASON_BYTES, "cannot be loaded: %s",
+                       error != NULL ? error : "no reason given");
+        peer->alloc = NULL;
+        peer->why_not = reason;
+    }
+}
+
+const dao_bench_peer_t *dao_bench_host_peer(size_t index)
+{
+    if (index >= PEER_COUNT) {
+        return NULL;
+    }
+    if (peers[index].alloc == NULL && peers[index].why_not == NULL) {
+        load(&sources[index], &peers[index], reasons[index]);
+    }
+    return &peers[index];
+}
+
+static void *empty_alloc(size_t size_bytes)
+{
+    static char nothing;
+    (void)size_bytes;
+    return &nothing;
+}
+
+static void empty_free(void *address)
+{
+    (void)address;
+}
+
+const dao_bench_peer_t dao_bench_empty = {.name = "empty", .alloc = empty_alloc, .free = empty_free};

@@ -1,0 +1,492 @@
+/* `dao bench alloc`: the library's allocators and those of the host, side by side over the same traces. */
+#define _GNU_SOURCE
+#include "bench/alloc/bench.h"
+#include "bench/alloc/bench_report.h"
+#include "tools/options/options.h"
+#include "tools/read/events/read_events.h"
+#include "tools/read/step/trace_files.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/numbers/units.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+
+#include <dao/dao.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SUBJECT "alloc"
+
+#define TORCH_PREFIX         "torch:"
+#define TORCH_FOLDER_DEFAULT "examples/traces"
+
+enum {
+    ROUND_COUNT_DEFAULT = 14,
+    ROUND_COUNT_MAX = 10000,
+    PERCENT_MAX = 1000,
+    SEED_DEFAULT = 1,
+    SEED_COUNT_MAX = 16 /* of threads, too */
+};
+
+typedef struct settings {
+    const char *trace;
+    const char *strategy;
+    const char *figures;
+    const char *rounds;
+    const char *percent;
+    const char *seed;
+    const char *seed_count;
+    const char *thread_count;
+    const char *small;
+    const char *torch_folder;
+    bool is_checked;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"trace", "T", offsetof(settings_t, trace), "one of the traces above, torch:MODEL, or all (the default)"},
+    {"strategy", "S", offsetof(settings_t, strategy),
+     "one of the library's, glibc, mimalloc, jemalloc, or all (the default)"},
+    {"figures", "F", offsetof(settings_t, figures), "speed, memory, or all (the default)"},
+    {"rounds", "N", offsetof(settings_t, rounds), "timed rounds of about 20,000 pairs (default: 14)"},
+    {"percent", "N", offsetof(settings_t, percent),
+     "speed on a device of so much of the peak, without page mapping (default: ample, with it)"},
+    {"seed", "N", offsetof(settings_t, seed), "of the traces that are made (default: 1)"},
+    {"seeds", "N", offsetof(settings_t, seed_count),
+     "so many traces from that seed on; figures are means (default: 1)"},
+    {"threads", "N", offsetof(settings_t, thread_count),
+     "instead: so many threads at once, which share the live blocks"},
+    {"small", "SIZE", offsetof(settings_t, small),
+     "largest block that comes out of slabs, for good_fit and best_fit; at most 32KiB (default: 4KiB)"},
+    {"torch-steps", "DIR", offsetof(settings_t, torch_folder),
+     "folder of recorded steps (default: examples/traces, if it is there)"},
+    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure of good_fit is over its limit"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Settings, read. */
+typedef struct bench {
+    const char *trace;    /* NULL: all */
+    const char *strategy; /* NULL: all */
+    uint64_t seed;
+    uint64_t seed_count;
+    uint64_t thread_count; /* 0: not by threads */
+    uint64_t round_count;
+    uint64_t percent; /* of the peak; 0: ample */
+    bool with_speed;
+    bool with_memory;
+    const char *torch_folder;
+    bool needs_torch; /* it was asked for */
+    dao_bench_report_t report;
+} bench_t;
+
+/* ---- one row ---- */
+
+static bool is_wanted(const bench_t *bench, const char *strategy)
+{
+    return bench->strategy == NULL || strcmp(bench->strategy, strategy) == 0;
+}
+
+static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
+                                    const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
+{
+    uint64_t part_bytes = dao_round_up(trace->peak_bytes / 100 * bench->percent, DAO_BENCH_PAGE_BYTES);
+    bool is_ample = bench->percent == 0;
+    dao_status_t status =
+        dao_bench_device_start(peer, is_ample ? dao_bench_room(trace) : part_bytes, is_ample);
+    if (status == DAO_OK) {
+        status = dao_bench_speed(peer, trace, bench->round_count, figures);
+        dao_bench_device_stop();
+    }
+    return status;
+}
+
+static dao_status_t take_figures(const bench_t *bench, const dao_bench_peer_t *peer,
+                                 const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
+{
+    dao_status_t status = DAO_OK;
+    if (bench->with_speed) {
+        status = peer->is_device ? speed_on_device(bench, peer, trace, figures)
+                                 : dao_bench_speed(peer, trace, bench->round_count, figures);
+    }
+    if (status == DAO_OK && bench->with_memory && peer->is_device) {
+        status = dao_bench_memory(peer, trace, figures);
+    }
+    return status;
+}
+
+/* The same trace made from several seeds, or a recorded one. */
+typedef struct traces {
+    dao_alloc_trace_t items[SEED_COUNT_MAX];
+    size_t count;
+} traces_t;
+
+static dao_status_t run_threads(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    dao_bench_figures_t figures = dao_bench_figures_none();
+    dao_status_t status =
+        dao_bench_threads(peer, traces->items, traces->count, (size_t)bench->thread_count, &figures);
+    if (status == DAO_OK) {
+        dao_bench_report_row(&bench->report, traces->items[0].name, peer->name, &figures);
+    }
+    return status;
+}
+
+static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    if (bench->thread_count > 0) {
+        return run_threads(bench, peer, traces);
+    }
+    dao_bench_figures_t rows[SEED_COUNT_MAX];
+    for (size_t i = 0; i < traces->count; i++) {
+        rows[i] = dao_bench_figures_none();
+        dao_status_t status = take_figures(bench, peer, &traces->items[i], &rows[i]);
+        if (status != DAO_OK) {
+            return status;
+        }
+    }
+    dao_bench_figures_t mean = dao_bench_figures_mean(rows, traces->count);
+    dao_bench_report_row(&bench->report, traces->items[0].name, peer->name, &mean);
+    return DAO_OK;
+}
+
+/* Host allocators give each large block a mapping and write to it: a process has too few of them for the largest traces. */
+static bool can_play(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace)
+{
+    static const uint64_t count_max = 5000;
+    return peer->is_device || trace->peak_count <= count_max;
+}
+
+static dao_status_t run_host_peer(bench_t *bench, const dao_bench_peer_t *peer, const traces_t *traces)
+{
+    const char *why_not = peer->alloc == NULL                  ? peer->why_not
+                          : !can_play(peer, &traces->items[0]) ? "has too few mappings for it"
+                                                               : NULL;
+    if (why_not == NULL) {
+        return run_peer(bench, peer, traces);
+    }
+    dao_bench_report_skip(&bench->report, traces->items[0].name, peer->name, why_not);
+    return DAO_OK;
+}
+
+static dao_status_t run_peers(bench_t *bench, const traces_t *traces)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < dao_bench_strategy_count && status == DAO_OK; i++) {
+        if (is_wanted(bench, dao_bench_strategies[i].name)) {
+            status = run_peer(bench, &dao_bench_strategies[i], traces);
+        }
+    }
+    const dao_bench_peer_t *peer;
+    for (size_t i = 0; status == DAO_OK && bench->with_speed && (peer = dao_bench_host_peer(i)) != NULL;
+         i++) {
+        if (is_wanted(bench, peer->name)) {
+            status = run_host_peer(bench, peer, traces);
+        }
+    }
+    return status;
+}
+
+static dao_status_t run_and_finish(bench_t *bench, traces_t *traces, dao_status_t status)
+{
+    if (status == DAO_OK) {
+        status = run_peers(bench, traces);
+    }
+    for (size_t i = 0; i < traces->count; i++) {
+        dao_alloc_trace_finish(&traces->items[i]);
+    }
+    return status;
+}
+
+/* ---- traces ---- */
+
+static dao_status_t run_made(bench_t *bench, const char *name)
+{
+    traces_t traces = {.count = 0};
+    dao_status_t status = DAO_OK;
+    uint64_t count = bench->thread_count > 0 ? bench->thread_count : bench->seed_count;
+    while (status == DAO_OK && traces.count < count) {
+        dao_alloc_trace_config_t config = {.seed = bench->seed + traces.count,
+                                           .share_count = (uint32_t)bench->thread_count};
+        status = dao_alloc_trace_make(name, &config, &traces.items[traces.count]);
+        traces.count += status == DAO_OK ? 1 : 0;
+    }
+    return run_and_finish(bench, &traces, status);
+}
+
+static dao_status_t model_folder(const bench_t *bench, const char *model, char out_path[DAO_TRACE_PATH_BYTES])
+{
+    int length = snprintf(out_path, DAO_TRACE_PATH_BYTES, "%s/%s", bench->torch_folder, model);
+    return length > 0 && length < DAO_TRACE_PATH_BYTES
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "%.200s: the path is too long", bench->torch_folder);
+}
+
+static dao_status_t run_torch(bench_t *bench, const char *model)
+{
+    traces_t traces = {.count = 0};
+    char folder[DAO_TRACE_PATH_BYTES];
+    char name[64];
+    dao_status_t status = model_folder(bench, model, folder);
+    if (status == DAO_OK) {
+        (void)snprintf(name, sizeof(name), TORCH_PREFIX "%s", model);
+        status = dao_read_events(folder, name, &traces.items[0]);
+        traces.count = status == DAO_OK ? 1 : 0;
+    }
+    return run_and_finish(bench, &traces, status);
+}
+
+static bool is_folder(const bench_t *bench, const char *name)
+{
+    char path[DAO_TRACE_PATH_BYTES];
+    struct stat about;
+    return name[0] != '.' && model_folder(bench, name, path) == DAO_OK && stat(path, &about) == 0 &&
+           S_ISDIR(about.st_mode);
+}
+
+static dao_status_t run_all_torch(bench_t *bench)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(bench->torch_folder, &entries, NULL, alphasort);
+    if (count < 0) {
+        return bench->needs_torch || errno != ENOENT
+                   ? dao_error(DAO_ERR_IO, "%.200s: %s", bench->torch_folder, strerror(errno))
+                   : DAO_OK;
+    }
+    dao_status_t status = DAO_OK;
+    for (int i = 0; i < count && status == DAO_OK; i++) {
+        if (is_folder(bench, entries[i]->d_name)) {
+            status = run_torch(bench, entries[i]->d_name);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        dao_host_free(entries[i]); /* scandir() takes them from the C library, as dao_host_calloc() does */
+    }
+    dao_host_free(entries);
+    return status;
+}
+
+static dao_status_t run_traces(bench_t *bench)
+{
+    size_t prefix_length = strlen(TORCH_PREFIX);
+    if (bench->trace != NULL && strncmp(bench->trace, TORCH_PREFIX, prefix_length) == 0) {
+        return run_torch(bench, bench->trace + prefix_length);
+    }
+    dao_status_t status = DAO_OK;
+    const char *name;
+    for (size_t i = 0; status == DAO_OK && (name = dao_alloc_trace_name(i)) != NULL; i++) {
+        if (bench->trace == NULL || strcmp(bench->trace, name) == 0) {
+            status = run_made(bench, name);
+        }
+    }
+    return status == DAO_OK && bench->trace == NULL ? run_all_torch(bench) : status;
+}
+
+/* ---- an idle thread, so that the system takes its locks ---- */
+
+typedef struct idler {
+    dao_thread_t thread;
+    dao_mutex_t lock;
+    dao_cond_t changed;
+    bool is_over;
+} idler_t;
+
+static void *idle(void *user)
+{
+    idler_t *idler = user;
+    dao_mutex_lock(&idler->lock);
+    while (!idler->is_over) {
+        dao_cond_wait(&idler->changed, &idler->lock);
+    }
+    dao_mutex_unlock(&idler->lock);
+    return NULL;
+}
+
+static dao_status_t run_beside_idler(bench_t *bench)
+{
+    idler_t idler = {.is_over = false};
+    dao_mutex_init(&idler.lock, DAO_RANK_LEAF);
+    dao_cond_init(&idler.changed);
+    dao_status_t status = dao_thread_start(&idler.thread, "idle", idle, &idler);
+    if (status == DAO_OK) {
+        status = run_traces(bench);
+        dao_mutex_lock(&idler.lock);
+        idler.is_over = true;
+        dao_cond_signal(&idler.changed);
+        dao_mutex_unlock(&idler.lock);
+        dao_thread_join(&idler.thread);
+    }
+    dao_cond_finish(&idler.changed);
+    dao_mutex_finish(&idler.lock);
+    return status;
+}
+
+/* ---- settings ---- */
+
+static bool is_all(const char *text)
+{
+    return text == NULL || strcmp(text, "all") == 0;
+}
+
+static bool is_known_trace(const char *name)
+{
+    const char *known;
+    for (size_t i = 0; (known = dao_alloc_trace_name(i)) != NULL; i++) {
+        if (strcmp(known, name) == 0) {
+            return true;
+        }
+    }
+    return strncmp(name, TORCH_PREFIX, strlen(TORCH_PREFIX)) == 0 && name[strlen(TORCH_PREFIX)] != '\0';
+}
+
+static bool is_known_strategy(const char *name)
+{
+    const dao_bench_peer_t *peer;
+    for (size_t i = 0; i < dao_bench_strategy_count; i++) {
+        if (strcmp(dao_bench_strategies[i].name, name) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; (peer = dao_bench_host_peer(i)) != NULL; i++) {
+        if (strcmp(peer->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int read_settings(const char *command, const settings_t *settings, bench_t *bench)
+{
+    bench->trace = is_all(settings->trace) ? NULL : settings->trace;
+    bench->strategy = is_all(settings->strategy) ? NULL : settings->strategy;
+    bench->with_speed = is_all(settings->figures) || strcmp(settings->figures, "speed") == 0;
+    bench->with_memory = is_all(settings->figures) || strcmp(settings->figures, "memory") == 0;
+    bench->needs_torch = settings->torch_folder != NULL;
+    bench->torch_folder = bench->needs_torch ? settings->torch_folder : TORCH_FOLDER_DEFAULT;
+    if (bench->trace != NULL && !is_known_trace(bench->trace)) {
+        return dao_usage_error(command, "--trace: \"%.40s\" is no trace", bench->trace);
+    }
+    if (bench->strategy != NULL && !is_known_strategy(bench->strategy)) {
+        return dao_usage_error(command, "--strategy: \"%.40s\" is no strategy", bench->strategy);
+    }
+    if (!bench->with_speed && !bench->with_memory) {
+        return dao_usage_error(command, "--figures: \"%.40s\" is none of speed, memory and all",
+                               settings->figures);
+    }
+    if (!dao_option_number(settings->rounds, ROUND_COUNT_DEFAULT, 1, ROUND_COUNT_MAX, &bench->round_count)) {
+        return dao_usage_error(command, "--rounds: \"%.40s\" is no number from 1 to %d", settings->rounds,
+                               ROUND_COUNT_MAX);
+    }
+    if (!dao_option_number(settings->percent, 0, 100, PERCENT_MAX, &bench->percent)) {
+        return dao_usage_error(command, "--percent: \"%.40s\" is no number from 100 to %d", settings->percent,
+                               PERCENT_MAX);
+    }
+    if (settings->percent != NULL && settings->is_checked) {
+        return dao_usage_error(command, "--percent: limits are for an ample device, so without --check");
+    }
+    if (settings->percent != NULL && !bench->with_speed) {
+        return dao_usage_error(command, "--percent is for speed: without --figures memory");
+    }
+    if (!dao_option_number(settings->seed, SEED_DEFAULT, 0, UINT64_MAX, &bench->seed)) {
+        return dao_usage_error(command, "--seed: \"%.40s\" is no number", settings->seed);
+    }
+    if (!dao_option_number(settings->seed_count, 1, 1, SEED_COUNT_MAX, &bench->seed_count)) {
+        return dao_usage_error(command, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seed_count,
+                               SEED_COUNT_MAX);
+    }
+    bool is_by_threads = settings->thread_count != NULL;
+    if (is_by_threads && (settings->seed_count != NULL || settings->figures != NULL ||
+                          settings->percent != NULL || settings->is_checked)) {
+        return dao_usage_error(
+            command, "--threads takes figures of its own: without --seeds, --figures, --percent, --check");
+    }
+    uint64_t small_bytes = 0;
+    if (settings->small != NULL && (dao_units_parse_bytes(settings->small, &small_bytes) != DAO_OK ||
+                                    small_bytes > DAO_SMALL_BYTES_MAX)) {
+        return dao_usage_error(command, "--small: \"%.40s\" is no size up to 32KiB", settings->small);
+    }
+    dao_bench_small_set((size_t)small_bytes);
+    if (!dao_option_number(settings->thread_count, 0, 2, SEED_COUNT_MAX, &bench->thread_count)) {
+        return dao_usage_error(command, "--threads: \"%.40s\" is no number from 2 to %d",
+                               settings->thread_count, SEED_COUNT_MAX);
+    }
+    return DAO_EXIT_OK;
+}
+
+/* What else is measured has options of its own: named "bench WHAT". */
+static const dao_command_t *find_other(const char *what)
+{
+    static const dao_command_t *const others[] = {&dao_command_bench_gpu, &dao_command_bench_plan,
+                                                  &dao_command_bench_swap};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(others[i]->name + strlen("bench "), what) == 0) {
+            return others[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown_subject(const char *command, const char *what)
+{
+    return dao_usage_error(command, "\"%.40s\" cannot be measured; alloc, gpu, plan and swap can", what);
+}
+
+static int run_bench(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    bench_t bench = {0};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    const dao_command_t *other = argc > 0 ? find_other(argv[0]) : NULL;
+    if (other != NULL) {
+        return other->run(other, argc - 1, argv + 1);
+    }
+    if (argc > 0 && argv[0][0] != '-' && strcmp(argv[0], SUBJECT) != 0) { /* before --help */
+        return unknown_subject(command->name, argv[0]);
+    }
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+        return exit_code;
+    }
+    if (strcmp(arguments[0], SUBJECT) != 0) { /* behind options */
+        return unknown_subject(command->name, arguments[0]);
+    }
+    exit_code = read_settings(command->name, &settings, &bench);
+    if (exit_code != DAO_EXIT_OK) {
+        return exit_code;
+    }
+    dao_bench_report_begin(&bench.report, settings.is_json, settings.is_checked);
+    if (run_beside_idler(&bench) != DAO_OK) {
+        dao_bench_report_drop(&bench.report);
+        return dao_failure(command->name);
+    }
+    return dao_bench_report_end(&bench.report);
+}
+
+const dao_command_t dao_command_bench = {
+    .name = "bench",
+    .arguments = "alloc|gpu|plan|swap",
+    .summary = "measure allocators: time, tails, memory needed; a device; plans; swapping",
+    .details =
+        "gpu: what the library takes from a device, beside what its driver gives; see dao bench gpu --help.\n"
+        "plan: the figures of dao plan; it has options of its own, see dao bench plan --help.\n"
+        "swap: plans of swapped steps against the bound, see dao bench swap --help.\n"
+        "alloc: replays traces of allocations through dao_alloc() and dao_free() on a device that only "
+        "keeps\n"
+        "books, and through allocators of the host. Traces:\n"
+        "  a1 a2 a3        last in, first out: 4 KiB, 1 deep; 1 MiB and 16 MiB, 64 deep\n"
+        "  b1k b10k b100k  so many live blocks of random sizes, each pair replaces one\n"
+        "  c cd            a training step of 220 layers; the same with a batch that changes\n"
+        "  d               sizes and lives as in training a large transformer\n"
+        "  torch:MODEL     the events of a recorded step in the folder MODEL of --torch-steps",
+    .options = options,
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_bench,
+};

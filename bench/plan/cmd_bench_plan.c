@@ -1,0 +1,604 @@
+/* `dao bench plan`: takes the figures of plan_goals.c and of serve_goals.c, each on its file or on what stands in for it. */
+#include "base/memory/measure.h"
+#include "base/report/error.h"
+#include "bench/plan/bench_plan.h"
+#include "bench/plan/bench_serve.h"
+#include "bench/plan/plan_looks.h"
+#include "tools/options/options.h"
+#include "tools/plan/plan_generate.h"
+#include "tools/print/json_rows.h"
+#include "tools/print/text_list.h"
+#include "tools/read/events/read_lifetimes.h"
+#include "tools/read/text/decimal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DATA_DEFAULT "../shared/data"
+
+enum {
+    PATH_BYTES = 4096,
+    TEXT_BYTES = 200,
+    LINE_BYTES = 80,
+    NANOSECOND_PLACES = 9,
+    LOOK_TRY_COUNT = 3,
+    SEED_COUNT_MAX = 1000
+};
+
+typedef struct settings {
+    const char *figure;
+    const char *data;
+    const char *budget;
+    const char *seeds;
+    bool is_checked;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"figure", "F", offsetof(settings_t, figure), "one of those above (default: all)"},
+    {"data", "DIR", offsetof(settings_t, data),
+     "folder of instances (default: ../shared/data, if it is there)"},
+    {"budget", "S", offsetof(settings_t, budget), "at most so many seconds of processor time a figure"},
+    {"seeds", "N", offsetof(settings_t, seeds),
+     "of \"deviating\": replays of each deviation, others drawn (default 1)"},
+    {"check", NULL, offsetof(settings_t, is_checked), "fail if a figure is over its limit"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON array"},
+    {NULL, NULL, 0, NULL},
+};
+
+typedef struct bench {
+    const settings_t *settings;
+    const char *data;
+    uint64_t budget_ns; /* 0: that of each goal */
+    double speed;       /* of dao_bench_plan_speed(); 0: no goal has needed it yet */
+    uint32_t seed_count;
+    const char *serve_figure; /* of the latest row of those of serving; NULL: there is none */
+    size_t row_count;
+    size_t breach_count;
+    size_t left_out_count;   /* of goals that nothing is here for */
+    uint64_t cells_left_out; /* of goals that --budget had no time for */
+    dao_json_rows_t json;
+} bench_t;
+
+/* ---- speed ---- */
+
+/* Nanoseconds that the loop took on the machine of the peers' times, which was lent by a provider: one virtual processor of
+   an AMD EPYC. */
+#define SPEED_REFERENCE_NS 188e6
+
+enum { SPEED_WORD_COUNT = 1 << 14, SPEED_STEP_COUNT = 1 << 27, SPEED_TRY_COUNT = 3 };
+
+static uint64_t run_speed_loop(uint64_t *words)
+{
+    uint64_t state = 1, sum = 0;
+    memset(words, 0, SPEED_WORD_COUNT * sizeof(*words));
+    for (uint32_t i = 0; i < SPEED_STEP_COUNT; i++) {
+        state ^= state << 13; /* xorshift64 (Marsaglia, 2003) */
+        state ^= state >> 7;
+        state ^= state << 17;
+        uint64_t *word = &words[state % SPEED_WORD_COUNT];
+        if (*word < state >> 32) {
+            *word = state >> 32;
+        } else {
+            sum += *word;
+        }
+    }
+    return sum;
+}
+
+double dao_bench_plan_speed(void)
+{
+    static uint64_t words[SPEED_WORD_COUNT];
+    uint64_t least_ns = UINT64_MAX;
+    for (int i = 0; i < SPEED_TRY_COUNT; i++) {
+        uint64_t begin = dao_measure_thread_ns();
+        volatile uint64_t sum = run_speed_loop(words); /* so that the loop stays */
+        (void)sum;
+        uint64_t ns = dao_measure_thread_ns() - begin;
+        least_ns = ns < least_ns ? ns : least_ns;
+    }
+    return SPEED_REFERENCE_NS / (double)least_ns;
+}
+
+/* ---- limits ---- */
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+static double milliseconds(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+/* The time that a goal allows for so many buffers; 0: no limit. */
+static double most_seconds(const dao_plan_result_t *result)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    if (goal->peer_s > 0) {
+        return result->is_file ? goal->peer_s * DAO_PLAN_PEER_PART / result->speed : 0;
+    }
+    return goal->most_s + goal->most_us_each * 1e-6 * (double)result->row.buffer_count;
+}
+
+static void judge_times(const dao_plan_result_t *result, dao_text_list_t *list)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    const dao_plan_row_t *row = &result->row;
+    double most_s = most_seconds(result);
+    if (most_s > 0 && seconds(row->cpu_ns) > most_s) {
+        dao_text_list_add(list, "time over %.3f s", most_s);
+    }
+    if (goal->first_most_s > 0 && seconds(row->first_cpu_ns) > goal->first_most_s) {
+        dao_text_list_add(list, "first plan after %.3f s", seconds(row->first_cpu_ns));
+    }
+    if (goal->look_most_ms > 0 && milliseconds(result->look_ns) > goal->look_most_ms) {
+        dao_text_list_add(list, "looks %.3f ms apart", milliseconds(result->look_ns));
+    }
+}
+
+size_t dao_plan_result_judge(const dao_plan_result_t *result, char *out_text, size_t text_bytes)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    const dao_plan_row_t *row = &result->row;
+    dao_text_list_t list = dao_text_list_begin(out_text, text_bytes);
+    if (!row->has_peak || row->unplaced_count > 0) {
+        dao_text_list_add(&list, row->has_peak ? "it does not fit" : "no plan");
+        return list.count;
+    }
+    if (goal->ratio_most > 0 && result->ratio > goal->ratio_most) {
+        dao_text_list_add(&list, "ratio over %.5f", goal->ratio_most);
+    }
+    if (goal->peak_most_bytes > 0 && result->is_file && row->peak_bytes > goal->peak_most_bytes) {
+        dao_text_list_add(&list, "peak over %" PRIu64, goal->peak_most_bytes);
+    }
+    if (goal->needs_proof && !row->is_proved) {
+        dao_text_list_add(&list, "no proof");
+    }
+    if (goal->first_ratio_most > 0 &&
+        (double)row->first_peak_bytes > goal->first_ratio_most * (double)row->bound_bytes) {
+        dao_text_list_add(&list, "first plan over %.2f", goal->first_ratio_most);
+    }
+    if (goal->bytes_most > 0 && (double)row->memory_bytes > goal->bytes_most * (double)row->buffer_count) {
+        dao_text_list_add(&list, "memory over %.0f B a buffer", goal->bytes_most);
+    }
+    judge_times(result, &list);
+    return list.count;
+}
+
+/* Writes what a result is held to. */
+static void describe_limits(const dao_plan_result_t *result, char *out_text, size_t text_bytes)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    dao_text_list_t list = dao_text_list_begin(out_text, text_bytes);
+    double most_s = most_seconds(result);
+    if (goal->ratio_most > 0) {
+        dao_text_list_add(&list, "%.5f", goal->ratio_most);
+    }
+    if (goal->peak_most_bytes > 0 && result->is_file) {
+        dao_text_list_add(&list, "%" PRIu64 " bytes", goal->peak_most_bytes);
+    }
+    if (goal->needs_proof) {
+        dao_text_list_add(&list, "proved");
+    }
+    if (most_s > 0) {
+        dao_text_list_add(&list, "%.3f s", most_s);
+    }
+    if (goal->first_most_s > 0) {
+        dao_text_list_add(&list, "first plan %.2f in %.1f s", goal->first_ratio_most, goal->first_most_s);
+    }
+    if (goal->bytes_most > 0) {
+        dao_text_list_add(&list, "%.0f B a buffer", goal->bytes_most);
+    }
+    if (goal->look_most_ms > 0) {
+        dao_text_list_add(&list, "looks %.1f ms apart", goal->look_most_ms);
+    }
+}
+
+/* ---- rows ---- */
+
+static void print_row(const bench_t *bench, const dao_plan_result_t *result, const char *limits,
+                      const char *breaches)
+{
+    const dao_plan_row_t *row = &result->row;
+    const char *slash = strrchr(result->instance, '/');
+    const char *name = slash == NULL ? result->instance : slash + 1;
+    char first[LINE_BYTES] = "";
+    if (bench->row_count == 0) {
+        (void)printf("%-10s %-26s %-7s %8s %12s %8s %-6s %9s %8s  %s\n", "figure", "instance", "method",
+                     "buffers", "peak bytes", "ratio", "proved", "CPU s", "B/buffer", "at most");
+    }
+    if (result->goal->first_most_s > 0 && row->has_peak) {
+        (void)snprintf(first, sizeof(first), "; first %.4f in %.3f s, looks %.3f ms apart",
+                       (double)row->first_peak_bytes / (double)row->bound_bytes, seconds(row->first_cpu_ns),
+                       milliseconds(result->look_ns));
+    }
+    (void)printf("%-10s %-26s %-7s %8zu %12" PRIu64 " %8.5f %-6s %9.4f %8.1f  %s%s%s%s%s\n",
+                 result->goal->figure, name, row->method, row->buffer_count, row->peak_bytes, result->ratio,
+                 row->is_proved ? "yes" : "no", seconds(row->cpu_ns),
+                 (double)row->memory_bytes / (double)row->buffer_count, limits, first,
+                 breaches[0] != '\0' ? " [" : "", breaches, breaches[0] != '\0' ? "]" : "");
+    dao_output_flush();
+}
+
+static void add_json(dao_json_rows_t *json, const dao_plan_result_t *result, const char *limits,
+                     const char *breaches)
+{
+    const dao_plan_row_t *row = &result->row;
+    dao_json_rows_begin(json);
+    dao_json_rows_text(json, "figure", result->goal->figure);
+    dao_json_rows_text(json, "instance", result->instance);
+    dao_json_rows_text(json, "method", row->method);
+    dao_json_rows_count(json, "buffers", row->buffer_count);
+    dao_json_rows_count(json, "peak_bytes", row->peak_bytes);
+    dao_json_rows_count(json, "bound_bytes", row->bound_bytes);
+    dao_json_rows_decimal(json, "ratio", result->ratio, 5);
+    dao_json_rows_flag(json, "proved", row->is_proved);
+    dao_json_rows_decimal(json, "cpu_s", seconds(row->cpu_ns), 6);
+    dao_json_rows_decimal(json, "bytes_per_buffer", (double)row->memory_bytes / (double)row->buffer_count, 1);
+    dao_json_rows_decimal(json, "first_ratio", (double)row->first_peak_bytes / (double)row->bound_bytes, 5);
+    dao_json_rows_decimal(json, "first_cpu_s", seconds(row->first_cpu_ns), 6);
+    if (result->look_ns > 0) {
+        dao_json_rows_decimal(json, "look_ms", milliseconds(result->look_ns), 3);
+    } else {
+        dao_json_rows_null(json, "look_ms");
+    }
+    dao_json_rows_text(json, "at_most", limits);
+    dao_json_rows_text(json, "over", breaches);
+}
+
+static void report(bench_t *bench, const dao_plan_result_t *result)
+{
+    char limits[TEXT_BYTES], breaches[TEXT_BYTES];
+    describe_limits(result, limits, sizeof(limits));
+    bench->breach_count += dao_plan_result_judge(result, breaches, sizeof(breaches)) > 0 ? 1 : 0;
+    if (bench->settings->is_json) {
+        add_json(&bench->json, result, limits, breaches);
+    } else {
+        print_row(bench, result, limits, breaches);
+    }
+    bench->row_count++;
+}
+
+/* ---- goals ---- */
+
+/* What is made is called KIND:COUNT:SEED, which no file here is. */
+static bool is_made(const char *instance)
+{
+    return strchr(instance, ':') != NULL;
+}
+
+/* Finds a file of the folder of data, or what stands in for it; either may be NULL. False: nothing is here. */
+static bool find_instance(const bench_t *bench, const char *file, const char *stand_in,
+                          char out_path[PATH_BYTES], bool *out_is_file)
+{
+    int length = file == NULL ? 0 : snprintf(out_path, PATH_BYTES, "%s/%s", bench->data, file);
+    *out_is_file = length > 0 && length < PATH_BYTES && access(out_path, R_OK) == 0;
+    if (*out_is_file) {
+        return true;
+    }
+    (void)snprintf(out_path, PATH_BYTES, "%s", stand_in != NULL ? stand_in : "");
+    return stand_in != NULL && (is_made(stand_in) || access(stand_in, R_OK) == 0);
+}
+
+static dao_status_t get_input(const char *instance, dao_plan_input_t *out_input)
+{
+    dao_plan_generate_config_t config;
+    if (!is_made(instance)) {
+        return dao_read_lifetimes(instance, NULL, out_input);
+    }
+    dao_status_t status = dao_plan_generate_parse(instance, &config);
+    return status == DAO_OK ? dao_plan_generate(&config, out_input) : status;
+}
+
+static dao_status_t run_method(dao_plan_contest_t *contest, const char *method, dao_plan_row_t *out_row)
+{
+    size_t way = 0;
+    if (!dao_plan_way_find(method, &way)) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no method", method);
+    }
+    dao_status_t status = dao_plan_contest_run(contest, way, out_row);
+    if (status == DAO_OK) {
+        status = dao_plan_row_verify(contest, out_row);
+        dao_plan_row_finish(out_row);
+    }
+    return status;
+}
+
+/* Times the looks of `best`, which has all the others in it. The work of each try is the same: a gap that not all of them had
+   was the machine's. */
+static dao_status_t run_looks(const dao_plan_contest_t *contest, dao_plan_result_t *result)
+{
+    dao_status_t status = DAO_OK;
+    if (result->goal->look_most_ms == 0) {
+        return DAO_OK;
+    }
+    result->look_ns = UINT64_MAX;
+    for (int i = 0; i < LOOK_TRY_COUNT && status == DAO_OK; i++) {
+        uint64_t longest_ns = UINT64_MAX;
+        status =
+            dao_plan_looks_measure(&contest->problem, DAO_PLAN_METHOD_BEST, contest->budget_ns, &longest_ns);
+        result->look_ns = longest_ns < result->look_ns ? longest_ns : result->look_ns;
+    }
+    return status;
+}
+
+static dao_status_t run_methods(dao_plan_contest_t *contest, dao_plan_result_t *result)
+{
+    const dao_plan_goal_t *goal = result->goal;
+    dao_plan_row_t rival;
+    dao_status_t status = run_method(contest, goal->method, &result->row);
+    result->ratio = dao_plan_row_ratio(&result->row);
+    if (status == DAO_OK && goal->rival != NULL) {
+        status = run_method(contest, goal->rival, &rival);
+    }
+    if (status == DAO_OK && goal->rival != NULL) {
+        result->ratio = (double)result->row.peak_bytes / (double)rival.peak_bytes;
+    }
+    return status;
+}
+
+static dao_status_t run_goal(bench_t *bench, const dao_plan_goal_t *goal, const char *path, bool is_file)
+{
+    dao_plan_pool_t pool = {.capacity_bytes = goal->capacity_bytes};
+    dao_plan_problem_t problem = {.pools = &pool, .pool_count = 1};
+    dao_plan_result_t result = {.goal = goal, .is_file = is_file};
+    dao_plan_input_t input;
+    dao_plan_contest_t contest;
+    uint64_t goal_ns = (uint64_t)(goal->budget_s * 1e9);
+    result.instance = is_file ? goal->file : path;
+    if (goal->peer_s > 0 && bench->speed == 0) {
+        bench->speed = dao_bench_plan_speed();
+    }
+    result.speed = bench->speed;
+    dao_status_t status = get_input(path, &input);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_plan_contest_init(&contest, &input, &problem);
+    if (status == DAO_OK) {
+        contest.budget_ns = bench->budget_ns > 0 && bench->budget_ns < goal_ns ? bench->budget_ns : goal_ns;
+        contest.is_decision = goal->capacity_bytes > 0;
+        status = run_methods(&contest, &result);
+        if (status == DAO_OK) {
+            status = run_looks(&contest, &result);
+        }
+        dao_plan_contest_finish(&contest);
+    }
+    if (status == DAO_OK) {
+        report(bench, &result);
+    } else {
+        dao_error_prefix("%s: ", result.instance);
+    }
+    dao_plan_input_finish(&input);
+    return status;
+}
+
+static bool is_asked_for(const bench_t *bench, const char *figure)
+{
+    return bench->settings->figure == NULL || strcmp(bench->settings->figure, figure) == 0;
+}
+
+static dao_status_t run_plan_goals(bench_t *bench)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < dao_plan_goal_count && status == DAO_OK; i++) {
+        const dao_plan_goal_t *goal = &dao_plan_goals[i];
+        char path[PATH_BYTES];
+        bool is_file = false;
+        if (!is_asked_for(bench, goal->figure)) {
+            continue;
+        }
+        if (find_instance(bench, goal->file, goal->stand_in, path, &is_file)) {
+            status = run_goal(bench, goal, path, is_file);
+        } else {
+            bench->left_out_count++;
+        }
+    }
+    return status;
+}
+
+/* ---- goals of serving ---- */
+
+static void report_serve(bench_t *bench, const dao_serve_result_t *result)
+{
+    char limits[TEXT_BYTES], breaches[TEXT_BYTES];
+    const char *figure = result->goal->figure;
+    bool is_first = bench->serve_figure == NULL || strcmp(bench->serve_figure, figure) != 0;
+    dao_serve_goal_describe(result->goal, limits, sizeof(limits));
+    bench->breach_count += dao_serve_result_judge(result, breaches, sizeof(breaches)) > 0 ? 1 : 0;
+    if (bench->settings->is_json) {
+        dao_serve_result_add_json(result, limits, breaches, &bench->json);
+    } else {
+        dao_serve_result_print(result, is_first, limits, breaches);
+        dao_output_flush();
+    }
+    bench->serve_figure = figure;
+    bench->cells_left_out += result->cells_left_out;
+    bench->row_count++;
+}
+
+static dao_status_t run_serve_goal(bench_t *bench, const dao_serve_goal_t *goal,
+                                   const dao_serve_model_t *model)
+{
+    char path[PATH_BYTES];
+    bool is_file = false;
+    dao_event_file_t file;
+    if (!find_instance(bench, model->file, model->stand_in, path, &is_file) ||
+        !dao_serve_goal_has_place(goal)) {
+        bench->left_out_count++;
+        return DAO_OK;
+    }
+    dao_serve_result_t result = {.goal = goal, .instance = is_file ? model->file : path};
+    dao_status_t status = dao_event_file_read(path, &file);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_serve_result_run(&result, &file, bench->budget_ns, bench->seed_count);
+    dao_event_file_finish(&file);
+    if (status == DAO_OK) {
+        report_serve(bench, &result);
+    } else {
+        dao_error_prefix("%s at %s: ", result.instance, goal->place);
+    }
+    return status;
+}
+
+static dao_status_t run_serve_goals(bench_t *bench)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < dao_serve_goal_count; i++) {
+        const dao_serve_goal_t *goal = &dao_serve_goals[i];
+        for (size_t k = 0; k < dao_serve_model_count && status == DAO_OK; k++) {
+            if (is_asked_for(bench, goal->figure) && dao_serve_goal_takes(goal, &dao_serve_models[k])) {
+                status = run_serve_goal(bench, goal, &dao_serve_models[k]);
+            }
+        }
+    }
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* Gives the figure of a goal, of either kind; NULL behind the last one. */
+static const char *goal_figure(size_t index)
+{
+    if (index < dao_plan_goal_count) {
+        return dao_plan_goals[index].figure;
+    }
+    index -= dao_plan_goal_count;
+    return index < dao_serve_goal_count ? dao_serve_goals[index].figure : NULL;
+}
+
+/* Writes the names of all figures. False: `name` is none of them. */
+static bool find_figure(const char *name, char *out_names, size_t names_bytes)
+{
+    dao_text_list_t list = dao_text_list_begin(out_names, names_bytes);
+    const char *figure, *before = "";
+    bool is_found = false;
+    for (size_t i = 0; (figure = goal_figure(i)) != NULL; i++, before = figure) {
+        is_found = is_found || strcmp(figure, name) == 0;
+        if (strcmp(figure, before) != 0) {
+            dao_text_list_add(&list, "%s", figure);
+        }
+    }
+    return is_found;
+}
+
+static int read_settings(const dao_command_t *command, bench_t *bench)
+{
+    const settings_t *settings = bench->settings;
+    bench->data = settings->data != NULL ? settings->data : DATA_DEFAULT;
+    char names[TEXT_BYTES];
+    if (settings->figure != NULL && !find_figure(settings->figure, names, sizeof(names))) {
+        return dao_usage_error(command->name, "--figure: \"%.40s\" is no figure: there are %s",
+                               settings->figure, names);
+    }
+    if (settings->data != NULL && access(settings->data, R_OK) != 0) {
+        return dao_usage_error(command->name, "--data: \"%.200s\" cannot be read", settings->data);
+    }
+    if (settings->budget != NULL &&
+        (!dao_decimal_is_plain(settings->budget) ||
+         !dao_decimal_scale(settings->budget, NANOSECOND_PLACES, &bench->budget_ns) ||
+         bench->budget_ns == 0)) {
+        return dao_usage_error(command->name, "--budget: \"%.40s\" is no number of seconds",
+                               settings->budget);
+    }
+    uint64_t seed_count = 0;
+    if (!dao_option_number(settings->seeds, 1, 1, SEED_COUNT_MAX, &seed_count)) {
+        return dao_usage_error(command->name, "--seeds: \"%.40s\" is no number from 1 to %d", settings->seeds,
+                               SEED_COUNT_MAX);
+    }
+    if (settings->seeds != NULL && settings->figure != NULL && strcmp(settings->figure, "deviating") != 0) {
+        return dao_usage_error(command->name, "--seeds is for the figure \"deviating\"");
+    }
+    bench->seed_count = (uint32_t)seed_count;
+    return DAO_EXIT_OK;
+}
+
+static void print_sums(const bench_t *bench)
+{
+    (void)printf("\n%zu figures, %zu over a limit\n", bench->row_count, bench->breach_count);
+    if (bench->cells_left_out > 0) {
+        (void)printf("%" PRIu64 " cells left out: --budget was over\n", bench->cells_left_out);
+    }
+    if (bench->left_out_count > 0) {
+        (void)printf("%zu left out: their files are not in %s, or their places not here\n",
+                     bench->left_out_count, bench->data);
+    }
+    if (bench->speed > 0) {
+        (void)printf("this machine is %.2f times as fast as the one on which MiniMalloc was measured\n",
+                     bench->speed);
+    }
+}
+
+static int finish(bench_t *bench, dao_status_t status)
+{
+    bool is_printed = true;
+    if (bench->settings->is_json) {
+        is_printed = status != DAO_OK || dao_json_rows_print(&bench->json);
+        dao_json_rows_finish(&bench->json);
+    } else if (status == DAO_OK) {
+        print_sums(bench);
+    }
+    dao_output_flush();
+    if (status != DAO_OK) {
+        return dao_failure("bench plan");
+    }
+    if (bench->row_count == 0) { /* of one figure: others are made, and always there */
+        (void)fprintf(stderr,
+                      "nothing was measured: no file of \"%s\" is in %s, or its places are not here\n",
+                      bench->settings->figure, bench->data);
+    }
+    bool is_kept = bench->breach_count == 0 && bench->row_count > 0;
+    return is_printed && (!bench->settings->is_checked || is_kept) ? DAO_EXIT_OK : DAO_EXIT_FAILED;
+}
+
+static int run_bench_plan(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    bench_t bench = {.settings = &settings};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code)) {
+        return exit_code;
+    }
+    exit_code = read_settings(command, &bench);
+    if (exit_code != DAO_EXIT_OK) {
+        return exit_code;
+    }
+    if (settings.is_json) {
+        dao_json_rows_init(&bench.json);
+    }
+    dao_status_t status = run_plan_goals(&bench);
+    return finish(&bench, status == DAO_OK ? run_serve_goals(&bench) : status);
+}
+
+const dao_command_t dao_command_bench_plan = {
+    .name = "bench plan",
+    .arguments = "",
+    .summary = "measure plans: peaks, times, memory, and how they serve",
+    .details =
+        "Takes figures of the planner, each plan checked, and of the steps that plans serve, and sets\n"
+        "limits beside them:\n"
+        "  hard       optimal, and proved, without a capacity\n"
+        "  open       the best that is known, nobody has a proof\n"
+        "  capacity   found by exact search in a capacity, in a tenth of MiniMalloc's time\n"
+        "  recorded   the least there is, on recorded training steps\n"
+        "  public     steps of others\n"
+        "  synthetic  20,000 buffers that are made\n"
+        "  million    a million of them\n"
+        "  bins       against the bins of PRMalloc\n"
+        "  served     recorded steps, and equal ones, served from a plan: the worst step\n"
+        "  deviating  what a place takes for steps that deviate, over what it takes without plans: the\n"
+        "             worst step of 25 cells, and how many have a step over the limit\n"
+        "All live blocks of these two are held against each other: none may share a byte with another.\n"
+        "Instances that are not there are left out, or others stand in for them.",
+    .options = options,
+    .least_arguments = 0,
+    .most_arguments = 0,
+    .run = run_bench_plan,
+};

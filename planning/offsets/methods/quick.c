@@ -1,0 +1,154 @@
+#include "planning/offsets/methods/quick.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "planning/offsets/methods/greedy.h"
+#include "planning/offsets/methods/lowest.h"
+#include "planning/offsets/problem/check.h"
+
+static dao_status_t cancelled(void)
+{
+    return dao_error(DAO_ERR_STOPPED, "the search for offsets was cancelled");
+}
+
+dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
+                                 dao_plan_meter_t *meter)
+{
+    *quick = (dao_plan_quick_t){0};
+    dao_status_t status = dao_plan_problem_check(problem);
+    status = status == DAO_OK ? dao_plan_instance_init(&quick->instance, problem, meter) : status;
+    quick->instance.memory.is_patient = false; /* nobody trims it later */
+    if (status != DAO_OK) {
+        dao_plan_quick_finish(quick);
+        return status == DAO_ERR_STOPPED ? cancelled() : status;
+    }
+    size_t count = (size_t)quick->instance.item_count + 1;
+    if ((quick->misses = dao_host_calloc(count, sizeof(*quick->misses))) == NULL ||
+        (quick->ranks = dao_host_calloc(count, sizeof(*quick->ranks))) == NULL ||
+        (quick->offsets = dao_host_calloc(count, sizeof(*quick->offsets))) == NULL) {
+        dao_plan_quick_finish(quick);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to place %zu buffers",
+                         problem->buffer_count);
+    }
+    return DAO_OK;
+}
+
+void dao_plan_quick_finish(dao_plan_quick_t *quick)
+{
+    dao_host_free(quick->misses);
+    dao_host_free(quick->ranks);
+    dao_host_free(quick->offsets);
+    dao_plan_instance_finish(&quick->instance);
+    *quick = (dao_plan_quick_t){0};
+}
+
+/* Keeps a layout that is better than those before. */
+static void keep_better(dao_plan_quick_t *quick, const dao_plan_layout_t *layout, dao_plan_meter_t *meter)
+{
+    const dao_plan_instance_t *instance = &quick->instance;
+    dao_plan_worth_t worth;
+    dao_plan_layout_worth(instance, layout, meter, &worth);
+    if (quick->has_best && !dao_plan_worth_is_better(&worth, &quick->best)) {
+        return;
+    }
+    dao_plan_meter_t endless = dao_plan_meter_endless(); /* looks of an assertion are nobody's */
+    DAO_ASSERT_HEAVY(dao_plan_layout_check(&quick->instance, layout, false, &endless) != DAO_ERR_INVALID);
+    (void)endless;
+    quick->has_best = true;
+    quick->best = worth;
+    for (uint32_t i = 0; i < instance->item_count; i++) {
+        quick->offsets[instance->items[i].source] = layout->offsets[i];
+    }
+}
+
+/* One pass. `counts_misses`: of what found no place. */
+static dao_status_t pass(dao_plan_quick_t *quick, const dao_plan_greedy_config_t *config, bool counts_misses,
+                         dao_plan_meter_t *meter)
+{
+    dao_plan_greedy_t *greedy = NULL;
+    bool is_done = false;
+    dao_status_t status = dao_plan_greedy_create(&quick->instance, config, meter, &greedy);
+    while (status == DAO_OK && !is_done) {
+        status =
+            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_greedy_step(greedy, meter, &is_done);
+    }
+    if (status == DAO_OK) {
+        const dao_plan_layout_t *layout = dao_plan_greedy_layout(greedy);
+        keep_better(quick, layout, meter);
+        for (uint32_t i = 0; counts_misses && i < quick->instance.item_count; i++) {
+            if (layout->offsets[i] == DAO_PLAN_NOWHERE && quick->misses[i] < DAO_PLAN_QUICK_MISSES_MAX) {
+                quick->misses[i]++;
+            }
+        }
+    }
+    dao_plan_greedy_destroy(greedy);
+    return status;
+}
+
+static uint64_t least(uint64_t left, uint64_t right)
+{
+    return left < right ? left : right;
+}
+
+/* The lowest place first; then all settle in the order of their offsets, unless the skyline sees them as they are. */
+static dao_status_t try_lowest(dao_plan_quick_t *quick, const dao_plan_lowest_config_t *config,
+                               uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+{
+    dao_plan_lowest_t *lowest = NULL;
+    bool is_done = false;
+    dao_status_t status = dao_plan_lowest_create(&quick->instance, config, meter, &lowest);
+    while (status == DAO_OK && !is_done) {
+        status =
+            dao_plan_meter_is_cancelled(meter) ? cancelled() : dao_plan_lowest_step(lowest, meter, &is_done);
+    }
+    if (status == DAO_OK && dao_plan_instance_is_plain(&quick->instance)) {
+        keep_better(quick, dao_plan_lowest_layout(lowest), meter);
+    } else if (status == DAO_OK) {
+        const dao_plan_greedy_config_t settling = {.order = DAO_PLAN_ORDER_OFFSET,
+                                                   .offsets = dao_plan_lowest_layout(lowest)->offsets,
+                                                   .left_out_bytes_max = left_out_bytes_max};
+        status = pass(quick, &settling, false, meter);
+    }
+    dao_plan_lowest_destroy(lowest);
+    return status;
+}
+
+dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
+                                uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
+{
+    DAO_ASSERT(method->order != DAO_PLAN_ORDER_OFFSET);
+    uint64_t most_bytes =
+        least(quick->has_best ? quick->best.unplaced_bytes : UINT64_MAX, left_out_bytes_max);
+    if (method->is_lowest) {
+        const dao_plan_lowest_config_t config = {.order = method->order};
+        return try_lowest(quick, &config, most_bytes, meter);
+    }
+    const dao_plan_greedy_config_t config = {
+        .order = method->order, .is_best_fit = method->is_best_fit, .left_out_bytes_max = most_bytes};
+    return pass(quick, &config, false, meter);
+}
+
+/* Items of one rank come in the order of their begins. */
+static void rank_items(dao_plan_quick_t *quick)
+{
+    for (uint32_t i = 0; i < quick->instance.item_count; i++) {
+        quick->ranks[i] = DAO_PLAN_QUICK_MISSES_MAX - quick->misses[i];
+    }
+}
+
+dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count, dao_plan_meter_t *meter)
+{
+    dao_status_t status = DAO_OK;
+    DAO_ASSERT(quick->has_best);
+    for (uint32_t i = 0; i < quick->instance.item_count; i++) {
+        quick->misses[i] = quick->offsets[quick->instance.items[i].source] == DAO_PLAN_NOWHERE ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < count && status == DAO_OK && !dao_plan_quick_is_complete(quick); i++) {
+        rank_items(quick);
+        const dao_plan_greedy_config_t config = {
+            .order = DAO_PLAN_ORDER_OFFSET, .offsets = quick->ranks, .is_best_fit = true};
+        status = pass(quick, &config, true, meter);
+    }
+    return status;
+}

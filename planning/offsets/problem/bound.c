@@ -1,0 +1,148 @@
+/* The lower bound: bytes that are alive at one moment lie side by side.
+
+   Where all offsets are multiples of one alignment, each buffer takes its size rounded up to it, but for the one on top; so
+   the rounded sizes, less the largest rounding, are a bound too. With several pools the peak is the sum of the pools' peaks:
+   at least what is alive at one moment, and at least the sum of what each pool must hold at its own worst moment. */
+#include "base/numbers/math.h"
+#include "base/report/error.h"
+#include "planning/offsets/problem/instance.h"
+
+/* Which rows count, and how. */
+typedef struct load {
+    const dao_plan_rows_t *rows;
+    const dao_plan_problem_t *problem;
+    dao_plan_meter_t *meter;
+    uint32_t pool;           /* rows of buffers that must lie in it alone; DAO_PLAN_ANY_POOL: all */
+    uint64_t rounding_bytes; /* a power of two */
+} load_t;
+
+static uint64_t row_bytes(const load_t *load, uint32_t row)
+{
+    const dao_plan_rows_t *rows = load->rows;
+    const dao_plan_buffer_t *buffer = &load->problem->buffers[dao_plan_rows_source(rows, row)];
+    if (load->pool != DAO_PLAN_ANY_POOL && buffer->pool != load->pool) {
+        return 0;
+    }
+    uint64_t bytes = rows->lows == NULL ? buffer->size_bytes : rows->highs[row] - rows->lows[row];
+    return dao_round_up(bytes, load->rounding_bytes);
+}
+
+/* Adds the rows to the changes of what is alive, where they begin and end. */
+static void add_rows(const load_t *load, uint64_t *changes)
+{
+    dao_plan_pass_t pass = {.count = load->rows->count};
+    while (dao_plan_pass_next(&pass, load->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint64_t bytes = row_bytes(load, (uint32_t)i);
+            changes[load->rows->begin_times[i]] += bytes;
+            changes[load->rows->end_times[i]] -= bytes; /* may wrap; the sums do not */
+        }
+    }
+}
+
+/* Gives the most bytes alive at a time. `changes` has one number more than there are times. */
+static uint64_t greatest_load(const load_t *load, uint64_t *changes, uint32_t time_count)
+{
+    dao_plan_pass_fill(changes, 0, ((size_t)time_count + 1) * sizeof(*changes), load->meter);
+    add_rows(load, changes);
+    uint64_t alive = 0, most = 0;
+    dao_plan_pass_t pass = {.count = time_count};
+    while (dao_plan_pass_next(&pass, load->meter)) {
+        for (size_t time = pass.begin; time < pass.end; time++) {
+            alive += changes[time];
+            most = dao_larger(most, alive);
+        }
+    }
+    return most;
+}
+
+/* What is known of the buffers before loads are added up. */
+typedef struct survey {
+    uint64_t least_alignment_bytes;
+    uint64_t most_added_bytes;                    /* by rounding to it */
+    uint64_t fixed_ends[DAO_PLAN_POOL_COUNT_MAX]; /* of each pool */
+    bool is_bound_to[DAO_PLAN_POOL_COUNT_MAX];    /* some buffer must lie in the pool */
+} survey_t;
+
+static void look_at_buffer(survey_t *survey, const dao_plan_problem_t *problem, size_t index)
+{
+    const dao_plan_buffer_t *buffer = &problem->buffers[index];
+    uint64_t alignment_bytes = dao_plan_alignment(problem, index);
+    if (alignment_bytes < survey->least_alignment_bytes) {
+        survey->least_alignment_bytes = alignment_bytes;
+    }
+    if (buffer->pool != DAO_PLAN_ANY_POOL) {
+        survey->is_bound_to[buffer->pool] = true;
+    }
+    if (buffer->fixed_offset != DAO_PLAN_NOWHERE) {
+        uint64_t *end = &survey->fixed_ends[buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool];
+        *end = dao_larger(*end, buffer->fixed_offset + buffer->size_bytes);
+    }
+}
+
+static void look_at_buffers(survey_t *survey, const load_t *load)
+{
+    const dao_plan_problem_t *problem = load->problem;
+    *survey = (survey_t){.least_alignment_bytes = UINT64_MAX};
+    dao_plan_pass_t pass = {.count = problem->buffer_count};
+    while (dao_plan_pass_next(&pass, load->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            look_at_buffer(survey, problem, i);
+        }
+    }
+    pass = (dao_plan_pass_t){.count = problem->buffer_count};
+    while (survey->least_alignment_bytes > 1 && dao_plan_pass_next(&pass, load->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            uint64_t size_bytes = problem->buffers[i].size_bytes;
+            uint64_t rounded_bytes = dao_round_up(size_bytes, survey->least_alignment_bytes);
+            survey->most_added_bytes = dao_larger(survey->most_added_bytes, rounded_bytes - size_bytes);
+        }
+    }
+}
+
+/* The rounded sizes less the largest rounding. Pieces of buffers have no alignment of their own. */
+static uint64_t rounded_load(load_t load, const survey_t *survey, uint64_t *changes, uint32_t time_count)
+{
+    if (survey->least_alignment_bytes == 1 || load.rows->count == 0 || load.rows->lows != NULL) {
+        return 0;
+    }
+    load.rounding_bytes = survey->least_alignment_bytes;
+    uint64_t load_bytes = greatest_load(&load, changes, time_count);
+    return load_bytes > survey->most_added_bytes ? load_bytes - survey->most_added_bytes : 0;
+}
+
+/* What one pool must hold. */
+static uint64_t pool_bound(load_t load, const survey_t *survey, uint32_t pool, uint64_t *changes,
+                           uint32_t time_count)
+{
+    load.pool = pool;
+    return survey->is_bound_to[pool]
+               ? dao_larger(survey->fixed_ends[pool], greatest_load(&load, changes, time_count))
+               : survey->fixed_ends[pool];
+}
+
+dao_status_t dao_plan_bound(const dao_plan_rows_t *rows, const dao_plan_problem_t *problem,
+                            uint32_t time_count, dao_plan_memory_t *memory, dao_plan_meter_t *meter,
+                            uint64_t *out_bound)
+{
+    uint64_t *changes = dao_plan_take(memory, (size_t)time_count + 1, sizeof(*changes));
+    if (changes == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the loads of %u times", time_count);
+    }
+    load_t load = {
+        .rows = rows, .problem = problem, .meter = meter, .pool = DAO_PLAN_ANY_POOL, .rounding_bytes = 1};
+    survey_t survey;
+    look_at_buffers(&survey, &load);
+    uint64_t bound_bytes = greatest_load(&load, changes, time_count);
+    uint32_t pool_count = problem->pool_count == 0 ? 1 : problem->pool_count;
+    if (pool_count == 1) {
+        bound_bytes = dao_larger(bound_bytes, rounded_load(load, &survey, changes, time_count));
+    }
+    uint64_t pool_bytes = 0;
+    for (uint32_t pool = 0; pool < pool_count; pool++) {
+        pool_bytes += pool_bound(load, &survey, pool, changes, time_count);
+    }
+    dao_plan_give(memory, changes);
+    *out_bound = dao_larger(bound_bytes, pool_bytes);
+    return DAO_OK;
+}

@@ -1,0 +1,264 @@
+/* Happens-before lifetimes as times.
+
+   Buffer i may share bytes with a later j if end_i <= begin_j, in every component. Let known_j be the join (the greatest of
+   each component) of all ends that are before begin_j. Then end_i <= begin_j if and only if end_i <= known_j, and two buffers
+   with the same past have the same known. Where all knowns form a chain, each below the next, buffers are intervals on it:
+   a buffer begins at its known and ends at the first one that knows its end. Where they do not, a part of them that is a
+   chain gives intervals that overlap too often, which is safe; the clocks themselves then tell the rest.
+
+   The ends that are before begin_j are found in chains of ends: in each they are the first ones. Ends of one thread are
+   always a chain, so there are about as many chains as threads. */
+#include "base/report/error.h"
+#include "planning/offsets/problem/instance.h"
+#include "planning/offsets/support/sort.h"
+
+#include <string.h>
+
+bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (end_clock[i] > begin_clock[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A clock that is below another one has a smaller sum. */
+static uint64_t sum_of(const uint32_t *clock, uint32_t count)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += clock[i];
+    }
+    return sum;
+}
+
+void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_times, uint64_t *end_times,
+                             dao_plan_meter_t *meter)
+{
+    uint32_t width = problem->clock_count;
+    dao_plan_pass_t pass = {.count = problem->buffer_count};
+    while (dao_plan_pass_next(&pass, meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            begin_times[i] = sum_of(problem->begin_clocks + i * width, width);
+            end_times[i] = sum_of(problem->end_clocks + i * width, width);
+        }
+    }
+}
+
+typedef struct linearizer {
+    const dao_plan_problem_t *problem;
+    dao_plan_meter_t *meter;
+    uint32_t count;
+    uint32_t width;       /* components of a clock */
+    uint32_t *known;      /* one clock a buffer */
+    dao_plan_key_t *keys; /* buffers by the sum of a clock */
+    dao_plan_key_t *scratch;
+    uint32_t *next;  /* of an end in its chain, then: ends in the order of their chains */
+    uint32_t *lasts; /* of a chain */
+    uint32_t *firsts;
+    uint32_t chain_count;
+} linearizer_t;
+
+static const uint32_t *end_of(const linearizer_t *work, uint32_t buffer)
+{
+    return work->problem->end_clocks + (size_t)buffer * work->width;
+}
+
+static const uint32_t *begin_of(const linearizer_t *work, uint32_t buffer)
+{
+    return work->problem->begin_clocks + (size_t)buffer * work->width;
+}
+
+static uint32_t *known_of(const linearizer_t *work, uint32_t buffer)
+{
+    return work->known + (size_t)buffer * work->width;
+}
+
+static void sort_by_sum(const linearizer_t *work, const uint32_t *clocks)
+{
+    dao_plan_pass_t pass = {.count = work->count};
+    while (dao_plan_pass_next(&pass, work->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            work->keys[i].key = sum_of(clocks + i * work->width, work->width);
+            work->keys[i].value = (uint32_t)i;
+        }
+    }
+    dao_plan_sort_keys(work->keys, work->scratch, work->count, work->meter);
+}
+
+/* The first chain that an end is not below; behind the last one a new one. `lasts[c]` is the last end of chain c. */
+static uint32_t find_chain(const linearizer_t *work, uint32_t end)
+{
+    uint32_t chain = 0;
+    while (chain < work->chain_count &&
+           !dao_plan_clock_is_before(end_of(work, work->lasts[chain]), end_of(work, end), work->width)) {
+        chain++;
+    }
+    return chain;
+}
+
+/* Gives each end its chain, in `scratch`. With many chains a single end takes long. */
+static void find_chains(linearizer_t *work)
+{
+    sort_by_sum(work, work->problem->end_clocks);
+    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
+        uint32_t end = work->keys[i].value;
+        uint32_t chain = find_chain(work, end);
+        work->meter->used += 1 + chain;
+        work->chain_count += chain == work->chain_count ? 1 : 0;
+        work->lasts[chain] = end;
+        work->scratch[i] = (dao_plan_key_t){.key = chain, .value = end};
+    }
+}
+
+static void make_chains(linearizer_t *work)
+{
+    find_chains(work);
+    dao_plan_pass_copy(work->keys, work->scratch, work->count * sizeof(*work->keys), work->meter);
+    dao_plan_sort_keys(work->keys, work->scratch, work->count,
+                       work->meter); /* stable: chains one after the other, each in order */
+    dao_plan_pass_t pass = {.count = work->count};
+    while (dao_plan_pass_next(&pass, work->meter)) {
+        for (size_t i = pass.begin; i < pass.end; i++) {
+            work->next[i] = work->keys[i].value;
+            if (i == 0 || work->keys[i].key != work->keys[i - 1].key) {
+                work->firsts[work->keys[i].key] = (uint32_t)i;
+            }
+        }
+    }
+    work->firsts[work->chain_count] = work->count;
+}
+
+/* The number of ends of a chain that are before a clock. */
+static uint32_t chain_before(const linearizer_t *work, uint32_t chain, const uint32_t *clock)
+{
+    uint32_t low = work->firsts[chain], high = work->firsts[chain + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (dao_plan_clock_is_before(end_of(work, work->next[middle]), clock, work->width)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low - work->firsts[chain];
+}
+
+static void join_known(const linearizer_t *work, uint32_t buffer)
+{
+    uint32_t *known = known_of(work, buffer);
+    for (uint32_t chain = 0; chain < work->chain_count; chain++) {
+        uint32_t before = chain_before(work, chain, begin_of(work, buffer));
+        const uint32_t *last =
+            before == 0 ? NULL : end_of(work, work->next[work->firsts[chain] + before - 1]);
+        for (uint32_t i = 0; last != NULL && i < work->width; i++) {
+            known[i] = known[i] > last[i] ? known[i] : last[i];
+        }
+    }
+}
+
+/* Takes knowns that form a chain, greedily by their sums, into `lasts`. Gives their count; whether these are all. */
+static uint32_t choose_chain(const linearizer_t *work, bool *out_are_all)
+{
+    uint32_t count = 0;
+    *out_are_all = true;
+    sort_by_sum(work, work->known);
+    for (uint32_t i = 0; i < work->count && !dao_plan_meter_is_cancelled(work->meter); i++) {
+        uint32_t buffer = work->keys[i].value;
+        const uint32_t *last = count == 0 ? NULL : known_of(work, work->lasts[count - 1]);
+        if (last != NULL && !dao_plan_clock_is_before(last, known_of(work, buffer), work->width)) {
+            *out_are_all = false;
+        } else if (last == NULL || memcmp(last, known_of(work, buffer), work->width * sizeof(*last)) != 0) {
+            work->lasts[count++] = buffer;
+        }
+    }
+    return count;
+}
+
+/* The last one of the chosen chain that a begin knows. */
+static uint32_t number_begin(const linearizer_t *work, uint32_t chosen_count, const uint32_t *clock)
+{
+    uint32_t low = 0, high = chosen_count - 1; /* the first one knows nothing, which every begin does */
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (dao_plan_clock_is_before(known_of(work, work->lasts[middle]), clock, work->width)) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
+/* The first one of the chosen chain that knows an end; their count if none does. */
+static uint32_t number_end(const linearizer_t *work, uint32_t chosen_count, const uint32_t *clock)
+{
+    uint32_t low = 0, high = chosen_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (dao_plan_clock_is_before(clock, known_of(work, work->lasts[middle]), work->width)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static dao_status_t linearizer_init(linearizer_t *work, dao_plan_memory_t *memory)
+{
+    size_t count = work->count;
+    work->known = dao_plan_take(memory, count * work->width, sizeof(*work->known));
+    work->keys = dao_plan_take(memory, count, sizeof(*work->keys));
+    work->scratch = dao_plan_take(memory, count, sizeof(*work->scratch));
+    work->next = dao_plan_take(memory, count, sizeof(*work->next));
+    work->lasts = dao_plan_take(memory, count, sizeof(*work->lasts));
+    work->firsts = dao_plan_take(memory, count + 1, sizeof(*work->firsts));
+    bool is_complete = work->known != NULL && work->keys != NULL && work->scratch != NULL &&
+                       work->next != NULL && work->lasts != NULL && work->firsts != NULL;
+    return is_complete
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the clocks of %zu buffers", count);
+}
+
+static void linearizer_finish(linearizer_t *work, dao_plan_memory_t *memory)
+{
+    dao_plan_give(memory, work->known);
+    dao_plan_give(memory, work->keys);
+    dao_plan_give(memory, work->scratch);
+    dao_plan_give(memory, work->next);
+    dao_plan_give(memory, work->lasts);
+    dao_plan_give(memory, work->firsts);
+}
+
+dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem, dao_plan_memory_t *memory,
+                                      uint64_t *begin_times, uint64_t *end_times, bool *out_is_exact,
+                                      dao_plan_meter_t *meter)
+{
+    linearizer_t work = {.problem = problem,
+                         .meter = meter,
+                         .count = (uint32_t)problem->buffer_count,
+                         .width = problem->clock_count};
+    *out_is_exact = true;
+    if (work.count == 0) {
+        return DAO_OK;
+    }
+    dao_status_t status = linearizer_init(&work, memory);
+    if (status == DAO_OK) {
+        make_chains(&work);
+        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
+            join_known(&work, i);
+            meter->used += work.chain_count;
+        }
+        uint32_t chosen_count = choose_chain(&work, out_is_exact);
+        for (uint32_t i = 0; i < work.count && !dao_plan_meter_is_cancelled(meter); i++) {
+            meter->used++;
+            begin_times[i] = number_begin(&work, chosen_count, begin_of(&work, i));
+            end_times[i] = number_end(&work, chosen_count, end_of(&work, i));
+        }
+    }
+    linearizer_finish(&work, memory);
+    return status;
+}

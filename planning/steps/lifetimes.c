@@ -1,0 +1,71 @@
+/* An array of allocations in the order in which they were made.
+
+       items   [ 0 ][ 1 ][ 2 ] ... [ count - 1 ]        item i begins at time i and ends at items[i].end
+                  `--------------> end == 2: freed before the third allocation
+
+   What holds between calls:
+
+       count <= capacity; items[i].end is above i, or DAO_LIFETIME_OPEN
+       carried_count of the ends are above count, once the iteration is over */
+#include "planning/steps/lifetimes.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+dao_status_t dao_lifetimes_init(dao_lifetimes_t *lifetimes, uint32_t capacity)
+{
+    DAO_ASSERT(capacity > 0 && capacity <= DAO_LIFETIME_COUNT_MAX);
+    *lifetimes = (dao_lifetimes_t){.capacity = capacity};
+    lifetimes->items = dao_host_calloc(capacity, sizeof(*lifetimes->items));
+    if (lifetimes->items == NULL) {
+        lifetimes->capacity = 0;
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to record %u allocations", capacity);
+    }
+    return DAO_OK;
+}
+
+void dao_lifetimes_finish(dao_lifetimes_t *lifetimes)
+{
+    dao_host_free(lifetimes->items);
+    *lifetimes = (dao_lifetimes_t){0};
+}
+
+void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial)
+{
+    lifetimes->count = 0;
+    lifetimes->dropped_count = 0;
+    lifetimes->carried_count = 0;
+    lifetimes->serial = serial;
+    lifetimes->bound_bytes = 0;
+}
+
+uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime)
+{
+    if (lifetimes->count == lifetimes->capacity) {
+        lifetimes->dropped_count++;
+        return DAO_LIFETIME_NONE;
+    }
+    lifetimes->items[lifetimes->count] = *lifetime;
+    lifetimes->items[lifetimes->count].end = DAO_LIFETIME_OPEN;
+    return lifetimes->count++;
+}
+
+void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index, bool is_carried, uint32_t after)
+{
+    DAO_ASSERT(index < lifetimes->count && lifetimes->items[index].end == DAO_LIFETIME_OPEN);
+    DAO_ASSERT(after <= DAO_LIFETIME_COUNT_MAX && (is_carried || after == 0));
+    lifetimes->items[index].end = lifetimes->count + after;
+    lifetimes->carried_count += is_carried;
+}
+
+bool dao_lifetimes_is_valid(const dao_lifetimes_t *lifetimes)
+{
+    for (uint32_t i = 0; i < lifetimes->count; i++) {
+        const dao_lifetime_t *item = &lifetimes->items[i];
+        if (item->size_bytes == 0 || item->end <= i || item->lane >= DAO_LIFETIME_LANE_COUNT) {
+            return false;
+        }
+    }
+    return lifetimes->count <= lifetimes->capacity;
+}

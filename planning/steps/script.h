@@ -1,0 +1,158 @@
+/* A script: what an iteration is expected to ask for, learnt from the iterations so far, and where each of its buffers lies
+   in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once, and does not change afterwards.
+
+       recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is it that is asked for now?
+                                         ^
+                     the script before --+
+
+   Entries stand in the order in which they are asked for. Times are indices of entries, as in lifetimes.h. */
+#ifndef DAO_PLANNING_SCRIPT_H
+#define DAO_PLANNING_SCRIPT_H
+
+#include "planning/offsets/methods/bins.h"
+#include "planning/steps/lifetimes.h"
+
+#include <dao/observe.h>
+#include <dao/plan.h>
+
+#include <stddef.h>
+
+/* No entry. */
+#define DAO_SCRIPT_NONE UINT32_MAX
+
+/* An entry that this many iterations in a row did not ask for is left out. */
+#define DAO_SCRIPT_ABSENT_MAX 3u
+
+/* Equal sizes in a row by which a place in the script is looked up. */
+#define DAO_SCRIPT_RUN 4u
+
+typedef struct dao_script_entry {
+    uint64_t most_bytes;   /* largest that was asked for: what is planned */
+    uint64_t least_bytes;  /* smallest */
+    uint64_t key;          /* who asked; 0: nobody said */
+    uint64_t offset_bytes; /* in the arena, or DAO_PLAN_NOWHERE: it has no place there */
+    uint32_t begin;        /* it is alive from here; at most its index */
+    uint32_t end;          /* up to here: above begin; above the count of entries: into the next iteration; or
+                              DAO_LIFETIME_OPEN: it was never freed while anybody looked */
+    uint16_t lane;
+    uint8_t alignment_shift;
+    uint8_t absent_count; /* iterations in a row without it */
+} dao_script_entry_t;
+
+/* A key and the first entry with it. */
+typedef struct dao_script_key {
+    uint64_t key; /* 0: an empty slot */
+    uint32_t first;
+} dao_script_key_t;
+
+typedef struct dao_script {
+    dao_script_entry_t *entries;
+    uint32_t count;
+    uint32_t changed_count; /* of these, how many are new, larger or live longer than in the script before */
+    uint64_t arena_bytes;   /* the plan's peak */
+    uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
+    uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
+    uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
+    bool
+        places_lasting; /* what outlives an iteration gets offsets, too: it is too much to lie beside the arena */
+
+    /* Entries without a key: their indices, lane by lane, each in order. */
+    uint32_t *order;
+    uint32_t lane_begin[DAO_LIFETIME_LANE_COUNT + 1];
+
+    /* Where in `order` a run of DAO_SCRIPT_RUN sizes stands: chains by hash. */
+    uint32_t *run_first; /* run_mask + 1 of them */
+    uint32_t *run_next;  /* for each place in `order` */
+    uint32_t run_mask;
+
+    /* Entries with a key: a table of keys, open addressing; the next entry with the same key. */
+    dao_script_key_t *keys; /* key_mask + 1 of them */
+    uint32_t *key_next;     /* for each entry */
+    uint32_t key_mask;
+} dao_script_t;
+
+/**
+ * Learns an iteration: entries that both know get the largest size and the union of the lifetimes, others are added. Where
+ * the two have too little in common the recording alone becomes the script. No entry has an offset yet.
+ *
+ * @param old         Borrowed; NULL: nothing was learnt so far.
+ * @param recording   Borrowed; not empty.
+ * @param out_script  The caller owns it, until dao_script_destroy(); written only on DAO_OK.
+ * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: never. Cost: O(n), and for stretches that differ their size times a band of at most 8 Mi cells.
+ */
+DAO_NODISCARD dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
+                                            dao_script_t **out_script);
+
+void dao_script_destroy(dao_script_t *script); /* NULL is allowed */
+
+/* ---- offsets ---- */
+
+/* Makes a planner for all entries that can have an offset. Every life is taken to be longer by `margin` allocations. The
+   planner's answers. */
+DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
+                                              const dao_planner_config_t *config,
+                                              dao_planner_t **out_planner);
+
+/* Gives the entries the offsets that such a planner has found. The planner's answers. */
+DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t *planner);
+
+/* Makes lifetime bins for all entries that can have a place, instead of offsets. As dao_bin_plan_init(). */
+DAO_NODISCARD dao_status_t dao_script_bins(const dao_script_t *script, uint32_t margin,
+                                           dao_bin_plan_t *out_plan);
+
+/* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which says what
+   is wrong. */
+DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
+
+/* ---- looking up ---- */
+
+/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with keys. */
+uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
+
+/* A run of sizes, in units. */
+uint32_t dao_script_run_hash(const uint64_t units[DAO_SCRIPT_RUN]);
+
+/* Tells whether a place in `order` ends a run of sizes, in units; the place is at least DAO_SCRIPT_RUN - 1 behind the begin of
+   its lane. */
+bool dao_script_run_ends_at(const dao_script_t *script, uint32_t place, const uint64_t units[DAO_SCRIPT_RUN]);
+
+/* Tells whether a size is one that an entry was seen with. */
+static inline bool dao_script_size_is_usual(const dao_script_entry_t *entry, uint64_t units)
+{
+    return units <= dao_lifetime_units(entry->most_bytes) && units >= dao_lifetime_units(entry->least_bytes);
+}
+
+static inline bool dao_script_is_placed(const dao_script_entry_t *entry)
+{
+    return entry->offset_bytes != DAO_PLAN_NOWHERE;
+}
+
+/* Two entries that share bytes are never alive at the same time; and all that this file says. What lacks memory to be looked at
+   is taken for good. O(n log n). */
+bool dao_script_is_valid(const dao_script_t *script);
+
+/* ---- for the files script*.c and plan files ---- */
+
+/* Makes a script with room for entries, all zero. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_script);
+
+/* Makes order, runs and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
+
+/* Finds which entry each item of a recording is: `map` gets an index of `script` or DAO_SCRIPT_NONE. Entries are used once.
+   DAO_ERR_LIMIT, without a message: the two have too little in common. */
+DAO_NODISCARD dao_status_t dao_script_align(const dao_script_t *script, const dao_lifetimes_t *recording,
+                                            uint32_t *map);
+
+/* ---- files ---- */
+
+/* Writes a script as text. What `write` answers; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_write(const dao_script_t *script, dao_write_t write, void *user);
+
+/* Reads what dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and what is wrong there;
+   DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_script_read(const char *text, size_t length, dao_script_t **out_script);
+
+#endif

@@ -1,0 +1,426 @@
+/* Tensors with their times become buffers for the offset planner, whose period is the step.
+
+       tensor   in============free        in====free        a home each: between them nothing of it is on the device
+       head     |--------------|          |------|
+       tail     |---free  in---|          |------|          a tail that leaves alone is a gap in the home's bytes
+
+   A tensor of which always some part is there has one home for ever: its life is a whole period. The planner's gaps take
+   one range of bytes at a time; of several parts that are gone the longest run counts. Parts leave from the tail on, so that
+   is nearly always all of them. */
+#include "planning/swap/addresses/swap_layout.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A part of a home that is not there from `from_ns` to `to_ns`. */
+typedef struct absence {
+    int64_t from_ns, to_ns;
+    uint32_t part; /* of the tensor, from 0 */
+} absence_t;
+
+typedef struct builder {
+    const dao_swap_parts_t *parts;
+    const dao_swap_step_t *step;
+    const dao_swap_gap_t *gaps;
+    const dao_swap_timing_t *timing;
+    dao_swap_layout_t *layout;
+    dao_plan_buffer_t *buffers; /* of each home; once the endless ones are out, of those that are left */
+    uint32_t *home_of_buffer;   /* of those */
+    uint64_t *offsets;          /* of those, above the endless ones */
+    uint32_t buffer_count;
+    dao_plan_gap_t *holes;
+    size_t hole_count, hole_capacity;
+    absence_t *absences; /* of the home at hand */
+    size_t absence_count, absence_capacity;
+    int64_t *cuts; /* times at which the parts that are there change */
+    bool *is_gone; /* of each part of the tensor at hand */
+    size_t cut_capacity;
+} builder_t;
+
+static uint32_t part_count(const builder_t *builder, uint32_t tensor)
+{
+    return builder->parts->first[tensor + 1] - builder->parts->first[tensor];
+}
+
+/* Whether at some time of the gap behind a touch nothing of the tensor is on the device. */
+static bool goes_as_a_whole(const builder_t *builder, uint32_t touch)
+{
+    const dao_swap_touch_t *one = &builder->step->touches[touch];
+    uint32_t first = builder->parts->first_gap[touch], end = first + part_count(builder, one->tensor);
+    int64_t free_ns = INT64_MIN, taken_ns = INT64_MAX;
+    for (uint32_t g = first; g < end; g++) {
+        if (!dao_swap_is_absent(one, &builder->gaps[g])) {
+            return false;
+        }
+        const dao_swap_moment_t *moment = &builder->timing->moments[g];
+        free_ns = moment->free_ns > free_ns ? moment->free_ns : free_ns;
+        taken_ns = moment->taken_ns < taken_ns ? moment->taken_ns : taken_ns;
+    }
+    return free_ns <= taken_ns;
+}
+
+static bool add_absence(builder_t *builder, int64_t from_ns, int64_t to_ns, uint32_t part)
+{
+    if (from_ns >= to_ns) {
+        return true;
+    }
+    if (builder->absence_count == builder->absence_capacity) {
+        size_t capacity = builder->absence_capacity == 0 ? 64 : 2 * builder->absence_capacity;
+        absence_t *absences = dao_host_realloc(builder->absences, capacity, sizeof(*absences));
+        if (absences == NULL) {
+            return false;
+        }
+        builder->absences = absences;
+        builder->absence_capacity = capacity;
+    }
+    builder->absences[builder->absence_count++] = (absence_t){from_ns, to_ns, part};
+    return true;
+}
+
+static bool add_hole(builder_t *builder, const dao_plan_gap_t *hole)
+{
+    if (builder->hole_count > 0) { /* goes on with the same bytes */
+        dao_plan_gap_t *last = &builder->holes[builder->hole_count - 1];
+        if (last->buffer == hole->buffer && last->end_time == hole->begin_time &&
+            last->low_byte == hole->low_byte && last->high_byte == hole->high_byte) {
+            last->end_time = hole->end_time;
+            return true;
+        }
+    }
+    if (builder->hole_count == builder->hole_capacity) {
+        size_t capacity = builder->hole_capacity == 0 ? 64 : 2 * builder->hole_capacity;
+        dao_plan_gap_t *holes = dao_host_realloc(builder->holes, capacity, sizeof(*holes));
+        if (holes == NULL) {
+            return false;
+        }
+        builder->holes = holes;
+        builder->hole_capacity = capacity;
+    }
+    builder->holes[builder->hole_count++] = *hole;
+    return true;
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The longest run of parts that are gone, in bytes of the tensor. False if none is. */
+static bool longest_run(const builder_t *builder, uint32_t tensor, uint64_t *out_low, uint64_t *out_high)
+{
+    uint32_t count = part_count(builder, tensor), best = 0, best_end = 0;
+    for (uint32_t i = 0, length = 0; i < count; i++) {
+        length = builder->is_gone[i] ? length + 1 : 0;
+        if (length > best) {
+            best = length;
+            best_end = i + 1;
+        }
+    }
+    uint64_t size = builder->step->size_bytes[tensor], part_bytes = builder->parts->part_bytes;
+    *out_low = (best_end - best) * part_bytes;
+    *out_high = best_end == count ? size : best_end * part_bytes;
+    return best > 0;
+}
+
+/* Turns the absences of a home, whose life begins at `begin_ns`, into gaps of its buffer. */
+static bool cut_holes(builder_t *builder, uint32_t home, int64_t begin_ns)
+{
+    uint32_t tensor = builder->layout->homes[home].tensor;
+    size_t cut_count = 0, needed = 2 * builder->absence_count + part_count(builder, tensor);
+    if (builder->absence_count == 0) {
+        return true;
+    }
+    if (needed > builder->cut_capacity) {
+        int64_t *cuts = dao_host_realloc(builder->cuts, needed, sizeof(*cuts));
+        builder->cuts = cuts != NULL ? cuts : builder->cuts;
+        bool *is_gone = cuts != NULL ? dao_host_realloc(builder->is_gone, needed, sizeof(*is_gone)) : NULL;
+        if (is_gone == NULL) {
+            return false;
+        }
+        builder->is_gone = is_gone;
+        builder->cut_capacity = needed;
+    }
+    for (size_t i = 0; i < builder->absence_count; i++) {
+        builder->cuts[cut_count++] = builder->absences[i].from_ns;
+        builder->cuts[cut_count++] = builder->absences[i].to_ns;
+    }
+    qsort(builder->cuts, cut_count, sizeof(*builder->cuts), compare_times);
+    for (size_t i = 0; i + 1 < cut_count; i++) {
+        int64_t from_ns = builder->cuts[i], to_ns = builder->cuts[i + 1];
+        if (from_ns == to_ns) {
+            continue;
+        }
+        memset(builder->is_gone, 0, part_count(builder, tensor) * sizeof(*builder->is_gone));
+        for (size_t a = 0; a < builder->absence_count; a++) {
+            const absence_t *absence = &builder->absences[a];
+            if (absence->from_ns <= from_ns && absence->to_ns >= to_ns) {
+                builder->is_gone[absence->part] = true;
+            }
+        }
+        uint64_t base = builder->buffers[home].begin_time;
+        dao_plan_gap_t hole = {.buffer = home,
+                               .begin_time = base + (uint64_t)(from_ns - begin_ns),
+                               .end_time = base + (uint64_t)(to_ns - begin_ns)};
+        if (longest_run(builder, tensor, &hole.low_byte, &hole.high_byte) && !add_hole(builder, &hole)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t modulo(int64_t time_ns, uint64_t period_ns)
+{
+    int64_t rest = time_ns % (int64_t)period_ns;
+    return (uint64_t)(rest < 0 ? rest + (int64_t)period_ns : rest);
+}
+
+static uint32_t open_home(builder_t *builder, uint32_t first_touch)
+{
+    dao_swap_layout_t *layout = builder->layout;
+    uint32_t tensor = builder->step->touches[first_touch].tensor;
+    layout->homes[layout->home_count] = (dao_swap_home_t){.tensor = tensor, .first_touch = first_touch};
+    return layout->home_count++;
+}
+
+/* A home from touch `first`, behind the gap of touch `before`, up to the next gap in which the tensor goes as a whole. Times
+   count from the step of `first`. */
+static bool build_home(builder_t *builder, uint32_t before, uint32_t first)
+{
+    const dao_swap_step_t *step = builder->step;
+    uint32_t home = open_home(builder, first), touch = first,
+             count = part_count(builder, step->touches[first].tensor);
+    int64_t period_ns = (int64_t)builder->timing->step_ns,
+            since_ns = -dao_swap_steps_to_next(step, before) * period_ns;
+    const dao_swap_moment_t *taken = &builder->timing->moments[builder->parts->first_gap[before]];
+    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+    for (uint32_t i = 0; i < count; i++) {
+        begin_ns = since_ns + taken[i].taken_ns < begin_ns ? since_ns + taken[i].taken_ns : begin_ns;
+    }
+    builder->absence_count = 0;
+    bool ok = true;
+    for (uint32_t i = 0; i < count && ok; i++) {
+        ok = add_absence(builder, begin_ns, since_ns + taken[i].taken_ns, i);
+    }
+    since_ns = 0;
+    for (;; touch = step->touches[touch].next) {
+        builder->layout->home_of[touch] = home;
+        if (goes_as_a_whole(builder, touch)) {
+            break;
+        }
+        uint32_t first_gap = builder->parts->first_gap[touch];
+        for (uint32_t i = 0; i < count && ok; i++) {
+            const dao_swap_moment_t *moment = &builder->timing->moments[first_gap + i];
+            if (dao_swap_is_absent(&step->touches[touch], &builder->gaps[first_gap + i])) {
+                ok = add_absence(builder, since_ns + moment->free_ns, since_ns + moment->taken_ns, i);
+            }
+        }
+        since_ns += dao_swap_steps_to_next(step, touch) * period_ns;
+    }
+    const dao_swap_moment_t *left = &builder->timing->moments[builder->parts->first_gap[touch]];
+    for (uint32_t i = 0; i < count; i++) {
+        end_ns = since_ns + left[i].free_ns > end_ns ? since_ns + left[i].free_ns : end_ns;
+    }
+    for (uint32_t i = 0; i < count && ok; i++) {
+        ok = add_absence(builder, since_ns + left[i].free_ns, end_ns, i);
+    }
+    DAO_ASSERT(begin_ns < end_ns && end_ns - begin_ns <= period_ns);
+    dao_plan_buffer_t *buffer = &builder->buffers[home];
+    buffer->begin_time = modulo(begin_ns, (uint64_t)period_ns);
+    buffer->end_time = buffer->begin_time + (uint64_t)(end_ns - begin_ns);
+    return ok && cut_holes(builder, home, begin_ns);
+}
+
+/* The home of a tensor that never goes as a whole. Its life begins with the step. */
+static bool build_endless_home(builder_t *builder, uint32_t first)
+{
+    const dao_swap_step_t *step = builder->step;
+    uint32_t home = open_home(builder, first), touch = first,
+             count = part_count(builder, step->touches[first].tensor);
+    int64_t period_ns = (int64_t)builder->timing->step_ns;
+    builder->absence_count = 0;
+    builder->buffers[home].begin_time = 0;
+    builder->buffers[home].end_time = (uint64_t)period_ns;
+    bool ok = true;
+    do {
+        builder->layout->home_of[touch] = home;
+        uint32_t first_gap = builder->parts->first_gap[touch];
+        for (uint32_t i = 0; i < count && ok; i++) {
+            const dao_swap_moment_t *moment = &builder->timing->moments[first_gap + i];
+            if (!dao_swap_is_absent(&step->touches[touch], &builder->gaps[first_gap + i]) ||
+                moment->taken_ns <= moment->free_ns) {
+                continue;
+            }
+            int64_t from_ns = (int64_t)modulo(moment->free_ns, (uint64_t)period_ns);
+            int64_t to_ns = from_ns + moment->taken_ns - moment->free_ns;
+            ok = add_absence(builder, from_ns, to_ns < period_ns ? to_ns : period_ns, i) &&
+                 add_absence(builder, 0, to_ns - period_ns, i);
+        }
+        touch = step->touches[touch].next;
+    } while (touch != first);
+    return ok && cut_holes(builder, home, 0);
+}
+
+static bool build_tensor(builder_t *builder, uint32_t tensor)
+{
+    const dao_swap_step_t *step = builder->step;
+    uint32_t first = step->first_touch[tensor], touch = first, home_count = builder->layout->home_count;
+    bool ok = true;
+    if (first == DAO_SWAP_NONE) {
+        return true;
+    }
+    do {
+        if (goes_as_a_whole(builder, touch)) {
+            ok = ok && build_home(builder, touch, step->touches[touch].next);
+        }
+        touch = step->touches[touch].next;
+    } while (touch != first);
+    if (home_count == builder->layout->home_count) {
+        ok = ok && build_endless_home(builder, first);
+    }
+    for (uint32_t home = home_count; home < builder->layout->home_count; home++) {
+        dao_plan_buffer_t *buffer = &builder->buffers[home];
+        buffer->size_bytes = step->size_bytes[tensor];
+        buffer->fixed_offset = DAO_PLAN_NOWHERE;
+        buffer->pool = DAO_PLAN_ANY_POOL;
+    }
+    return ok;
+}
+
+/* ---- addresses ---- */
+
+/* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each shares its time
+   with everything, so that any layout could be turned into one with these at the bottom. Leaves the buffers and holes of the
+   other homes, for which memory begins above. */
+static uint64_t stack_endless(builder_t *builder)
+{
+    dao_swap_layout_t *layout = builder->layout;
+    uint64_t period_ns = builder->timing->step_ns, top = 0;
+    size_t hole = 0;
+    for (uint32_t home = 0; home < layout->home_count; home++) {
+        const dao_plan_buffer_t *buffer = &builder->buffers[home];
+        bool has_holes = hole < builder->hole_count && builder->holes[hole].buffer == home;
+        if (buffer->end_time - buffer->begin_time == period_ns && !has_holes) {
+            layout->homes[home].address_bytes = top;
+            top += buffer->size_bytes;
+            continue;
+        }
+        for (; hole < builder->hole_count && builder->holes[hole].buffer == home; hole++) {
+            builder->holes[hole].buffer = builder->buffer_count;
+        }
+        builder->home_of_buffer[builder->buffer_count] = home;
+        builder->buffers[builder->buffer_count++] = *buffer;
+    }
+    DAO_ASSERT(hole == builder->hole_count);
+    return top;
+}
+
+static void take_addresses(const builder_t *builder, const dao_swap_placement_t *placement, uint64_t bottom)
+{
+    dao_swap_layout_t *layout = builder->layout;
+    layout->is_repeated = placement->is_repeated;
+    layout->unplaced_count = placement->is_repeated ? builder->buffer_count : placement->unplaced_count;
+    layout->unplaced_bytes = placement->unplaced_bytes;
+    layout->arena_bytes = bottom + placement->peak_bytes;
+    for (uint32_t i = 0; i < builder->buffer_count; i++) {
+        bool is_placed = !placement->is_repeated && builder->offsets[i] != DAO_PLAN_NOWHERE;
+        layout->homes[builder->home_of_buffer[i]].address_bytes =
+            is_placed ? bottom + builder->offsets[i] : DAO_SWAP_NOWHERE;
+    }
+}
+
+static dao_status_t place_homes(builder_t *builder, uint64_t capacity_bytes, bool is_thorough,
+                                dao_swap_past_t *past)
+{
+    uint64_t bottom = stack_endless(builder);
+    if (builder->buffer_count == 0) {
+        builder->layout->arena_bytes = bottom;
+        return DAO_OK;
+    }
+    DAO_ASSERT(bottom < capacity_bytes);
+    const dao_plan_pool_t pool = {.capacity_bytes = capacity_bytes - bottom};
+    dao_plan_problem_t problem = {.buffers = builder->buffers,
+                                  .buffer_count = builder->buffer_count,
+                                  .gaps = builder->holes,
+                                  .gap_count = builder->hole_count,
+                                  .pools = &pool,
+                                  .pool_count = 1,
+                                  .period = builder->timing->step_ns,
+                                  .alignment_bytes = (uint32_t)builder->step->alignment_bytes};
+    dao_swap_placement_t placement;
+    dao_status_t status = dao_swap_place(builder->step, &problem, builder->buffers, is_thorough, past,
+                                         builder->offsets, &placement);
+    if (status == DAO_OK) {
+        take_addresses(builder, &placement, bottom);
+    }
+    return status;
+}
+
+static bool allocate(dao_swap_layout_t *layout, const dao_swap_step_t *step)
+{
+    size_t touches = (size_t)step->touch_count + 1;
+    *layout = (dao_swap_layout_t){0};
+    return (layout->homes = dao_host_calloc(touches, sizeof(*layout->homes))) != NULL &&
+           (layout->home_of = dao_host_calloc(touches, sizeof(*layout->home_of))) != NULL;
+}
+
+dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
+                                  const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
+                                  uint64_t capacity_bytes, bool is_thorough, dao_swap_past_t *past)
+{
+    const dao_swap_step_t *step = parts->step;
+    builder_t builder = {.parts = parts, .step = step, .gaps = gaps, .timing = timing, .layout = layout};
+    bool ok =
+        allocate(layout, step) &&
+        (builder.buffers = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.buffers))) !=
+            NULL &&
+        (builder.home_of_buffer =
+             dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.home_of_buffer))) != NULL &&
+        (builder.offsets = dao_host_calloc((size_t)step->touch_count + 1, sizeof(*builder.offsets))) != NULL;
+    for (uint32_t t = 0; t < step->tensor_count && ok; t++) {
+        ok = build_tensor(&builder, t) && !dao_swap_is_cancelled(step->cancel);
+    }
+    dao_status_t status =
+        ok ? place_homes(&builder, capacity_bytes, is_thorough, past) : dao_swap_step_give_up(step);
+    dao_host_free(builder.buffers);
+    dao_host_free(builder.home_of_buffer);
+    dao_host_free(builder.offsets);
+    dao_host_free(builder.holes);
+    dao_host_free(builder.absences);
+    dao_host_free(builder.cuts);
+    dao_host_free(builder.is_gone);
+    if (status != DAO_OK) {
+        dao_swap_layout_finish(layout);
+    }
+    return status;
+}
+
+dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout, const dao_swap_step_t *step)
+{
+    if (!allocate(layout, step)) {
+        dao_swap_layout_finish(layout);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
+    }
+    uint64_t address = 0;
+    for (uint32_t t = 0; t < step->touch_count; t++) {
+        uint32_t tensor = step->touches[t].tensor;
+        address = t == step->kernel_touch[step->touches[t].kernel] ? 0 : address;
+        layout->homes[t] = (dao_swap_home_t){.address_bytes = address, .tensor = tensor, .first_touch = t};
+        layout->home_of[t] = t;
+        address += step->size_bytes[tensor];
+        layout->arena_bytes = address > layout->arena_bytes ? address : layout->arena_bytes;
+    }
+    layout->home_count = step->touch_count;
+    return DAO_OK;
+}
+
+void dao_swap_layout_finish(dao_swap_layout_t *layout)
+{
+    dao_host_free(layout->homes);
+    dao_host_free(layout->home_of);
+    *layout = (dao_swap_layout_t){0};
+}

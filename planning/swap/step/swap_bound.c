@@ -1,0 +1,594 @@
+/* The least time of a step, whatever moves the bytes.
+
+   Window bound. For the kernels p .. q of a window, U is the bytes of distinct tensors that exist before p and whose first
+   use in the window reads; N the bytes written in it and still needed after it. At most C of either are on the device at
+   the window's start or end, so U - C bytes come in and N - C go out meanwhile:
+
+       w(p, q) = max(kernel times, (U - C) / in speed, (N - C) / out speed)
+
+   and beyond the host's limit H, U - C - H and N - C - H bytes use the file's link. Windows that do not overlap add up, so
+   the step takes at least f(n), f(q + 1) = max over p of f(p) + w(p, q). U and N are running sums over differences that
+   are kept per *interval*, some kernels in a row (one, up to DAO_SWAP_CUT_MAX kernels): as the window's start moves on, only
+   what its interval touches changes them. Because the step repeats, a window may go around its end: the sum is taken for
+   several starts ("rotations") of the step, each of which is valid. Coarse intervals find the rotation, fine ones the sum.
+
+       in_bytes    the gap  W------R  over the window's start   +size where R is
+       out_bytes   the version  W---R---R  written in it        +size where W is, -size where the last R is
+
+   Volume bound. Bytes that are away during a gap come in once at its end. For one step from a start, with whatever content
+   of the device helps most, the least sum is found by taking the bytes that a kernel lacks from the gap that ends last; gaps
+   that reach beyond the end are free. Bytes out the same, over whole versions: what is written at least once and away at any
+   time goes out once.
+
+   Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run one after the
+   other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
+#include <dao/swap.h>
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "planning/swap/step/swap_step.h"
+#include "planning/swap/step/swap_tier.h"
+
+#include <string.h>
+
+#define COARSE_CUT_MAX        256u
+#define WINDOW_ROTATION_COUNT 24u
+#define VOLUME_ROTATION_COUNT 8u
+#define REFINE_ROUND_MAX      3u
+#define NS_PER_S              1e9
+
+/* A link in ns a byte. */
+typedef struct rate {
+    double in, out;
+    double shared; /* of both directions together; 0: no limit but their own */
+    bool is_half;
+} rate_t;
+
+typedef struct rates {
+    rate_t host, file, both;
+    uint64_t host_limit_bytes;
+    bool has_file;
+} rates_t;
+
+/* The windows of the best sum in one rotation, and what that takes. */
+typedef struct windows {
+    const dao_swap_step_t *step;
+    rates_t rates;
+    uint32_t interval_count;
+    uint32_t *first;       /* interval_count + 1: the kernel with which each begins; then kernel_count */
+    uint32_t *interval_of; /* of each kernel */
+    int64_t *in_bytes;     /* of each interval: differences of U for the current start */
+    int64_t *out_bytes;    /* differences of N */
+    uint64_t *sums;        /* of one rotation, interval_count + 1: added up to the interval */
+    uint32_t *from;        /* of one rotation: where the last window of the sum begins */
+    uint32_t
+        *version_end; /* of each touch that writes: the last one that reads it; DAO_SWAP_NONE: nobody does */
+    bool *ends_version;     /* of each touch: it is the end of a version of less than a step */
+    uint64_t best;          /* the most that windows add to the kernels */
+    uint32_t best_rotation; /* interval with which the step begins for it */
+} windows_t;
+
+static uint64_t above(uint64_t value, uint64_t limit)
+{
+    return value > limit ? value - limit : 0;
+}
+
+static double longer(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static rate_t rate_of(const dao_swap_tier_t *tier)
+{
+    return (rate_t){
+        .in = NS_PER_S / (double)tier->in_bytes_per_second,
+        .out = NS_PER_S / (double)dao_swap_out_speed(tier),
+        .shared = tier->shared_bytes_per_second != 0 ? NS_PER_S / (double)tier->shared_bytes_per_second : 0,
+        .is_half = tier->duplex == DAO_SWAP_DUPLEX_HALF,
+    };
+}
+
+static rates_t rates_of(const dao_swap_problem_t *problem)
+{
+    rates_t rates = {.host = rate_of(&problem->host),
+                     .host_limit_bytes =
+                         problem->host.limit_bytes != 0 ? problem->host.limit_bytes : UINT64_MAX,
+                     .has_file = problem->file.in_bytes_per_second != 0};
+    if (rates.has_file) {
+        const dao_swap_tier_t both = {
+            .in_bytes_per_second = problem->host.in_bytes_per_second + problem->file.in_bytes_per_second,
+            .out_bytes_per_second = dao_swap_out_speed(&problem->host) + dao_swap_out_speed(&problem->file)};
+        rates.file = rate_of(&problem->file);
+        rates.both = rate_of(&both);
+    }
+    return rates;
+}
+
+/* Least time of a link for some bytes in and some bytes out. */
+static double rate_ns(const rate_t *rate, uint64_t in_bytes, uint64_t out_bytes)
+{
+    double in = (double)in_bytes * rate->in, out = (double)out_bytes * rate->out;
+    return rate->is_half ? in + out : longer(longer(in, out), (double)(in_bytes + out_bytes) * rate->shared);
+}
+
+/* Least time of all links for some bytes in and some bytes out, whichever way they go. */
+static double volume_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_bytes)
+{
+    return rate_ns(rates->has_file ? &rates->both : &rates->host, in_bytes, out_bytes);
+}
+
+/* The same for bytes that all differ. Any of them may take the file's path, which lies beside the host's link; what the host cannot
+   hold has to: it serves the same bytes as often as they are asked for, but no more of them than it holds. Rounded down: it stays
+   below every schedule. */
+static uint64_t links_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_bytes)
+{
+    double rest = rates->has_file ? rate_ns(&rates->file, above(in_bytes, rates->host_limit_bytes),
+                                            above(out_bytes, rates->host_limit_bytes))
+                                  : 0;
+    return (uint64_t)longer(volume_ns(rates, in_bytes, out_bytes), rest);
+}
+
+static bool allocate(windows_t *windows, const dao_swap_step_t *step)
+{
+    size_t kernels = step->kernel_count, touches = (size_t)step->touch_count + 1;
+    size_t intervals = kernels < DAO_SWAP_CUT_MAX ? kernels : DAO_SWAP_CUT_MAX;
+    windows->step = step;
+    windows->rates = rates_of(step->problem);
+    return (windows->first = dao_host_calloc(intervals + 1, sizeof(*windows->first))) != NULL &&
+           (windows->interval_of = dao_host_calloc(kernels, sizeof(*windows->interval_of))) != NULL &&
+           (windows->in_bytes = dao_host_calloc(intervals, sizeof(*windows->in_bytes))) != NULL &&
+           (windows->out_bytes = dao_host_calloc(intervals, sizeof(*windows->out_bytes))) != NULL &&
+           (windows->sums = dao_host_calloc(intervals + 1, sizeof(*windows->sums))) != NULL &&
+           (windows->from = dao_host_calloc(intervals + 1, sizeof(*windows->from))) != NULL &&
+           (windows->version_end = dao_host_calloc(touches, sizeof(*windows->version_end))) != NULL &&
+           (windows->ends_version = dao_host_calloc(touches, sizeof(*windows->ends_version))) != NULL;
+}
+
+static void release(windows_t *windows)
+{
+    dao_host_free(windows->first);
+    dao_host_free(windows->interval_of);
+    dao_host_free(windows->in_bytes);
+    dao_host_free(windows->out_bytes);
+    dao_host_free(windows->sums);
+    dao_host_free(windows->from);
+    dao_host_free(windows->version_end);
+    dao_host_free(windows->ends_version);
+}
+
+/* Kernels from touch `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads it. */
+static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
+{
+    uint32_t writer = at, length = 0;
+    while (step->touches[at].gap_is_live) {
+        length += step->touches[at].gap_length;
+        at = step->touches[at].next;
+        if (step->touches[at].writes || at == writer) {
+            break;
+        }
+    }
+    *out_end = at;
+    return length;
+}
+
+static void find_versions(windows_t *windows)
+{
+    const dao_swap_step_t *step = windows->step;
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        uint32_t end = DAO_SWAP_NONE;
+        uint32_t length = step->touches[i].writes ? version_length(step, i, &end) : 0;
+        windows->version_end[i] = length != 0 ? end : DAO_SWAP_NONE;
+        if (length != 0 && length < step->kernel_count) {
+            windows->ends_version[end] = true;
+        }
+    }
+}
+
+/* Cuts the step into at most `count_max` intervals of about the same number of kernels. */
+static void cut_intervals(windows_t *windows, uint32_t count_max)
+{
+    uint32_t n = windows->step->kernel_count, count = n < count_max ? n : count_max;
+    windows->interval_count = count;
+    for (uint32_t i = 0; i <= count; i++) {
+        windows->first[i] = (uint32_t)((uint64_t)i * n / count);
+        for (uint32_t k = i > 0 ? windows->first[i - 1] : n; k < windows->first[i]; k++) {
+            windows->interval_of[k] = i - 1;
+        }
+    }
+}
+
+static uint32_t interval_at(const windows_t *windows, uint32_t touch)
+{
+    return windows->interval_of[windows->step->touches[touch].kernel];
+}
+
+/* The differences for windows that begin with interval `row`. */
+static void gather(windows_t *windows, uint32_t row)
+{
+    const dao_swap_step_t *step = windows->step;
+    uint32_t n = step->kernel_count, start = windows->first[row];
+    memset(windows->in_bytes, 0, windows->interval_count * sizeof(*windows->in_bytes));
+    memset(windows->out_bytes, 0, windows->interval_count * sizeof(*windows->out_bytes));
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        const dao_swap_touch_t *one = &step->touches[i], *next = &step->touches[one->next];
+        int64_t size = (int64_t)step->size_bytes[one->tensor];
+        uint32_t until_next = next->kernel >= start ? next->kernel - start : next->kernel + n - start;
+        if (one->gap_is_live && until_next < one->gap_length) { /* the gap reaches over the window's start */
+            windows->in_bytes[interval_at(windows, one->next)] += size;
+        }
+        uint32_t end = windows->version_end[i];
+        if (end == DAO_SWAP_NONE) {
+            continue;
+        }
+        windows->out_bytes[interval_at(windows, i)] += size;
+        uint32_t end_kernel = step->touches[end].kernel;
+        uint32_t until_write = one->kernel >= start ? one->kernel - start : one->kernel + n - start;
+        uint32_t until_end = end_kernel >= start ? end_kernel - start : end_kernel + n - start;
+        if (until_write < until_end) { /* written and used up within a step from the start */
+            windows->out_bytes[interval_at(windows, end)] -= size;
+        }
+    }
+}
+
+/* Moves the start of the windows over interval `row`. */
+static void advance(windows_t *windows, uint32_t row)
+{
+    const dao_swap_step_t *step = windows->step;
+    uint32_t end = step->kernel_touch[windows->first[row + 1]];
+    for (uint32_t i = step->kernel_touch[windows->first[row]]; i < end; i++) {
+        const dao_swap_touch_t *one = &step->touches[i];
+        int64_t size = (int64_t)step->size_bytes[one->tensor];
+        if (one->previous_gap_is_live) {
+            windows->in_bytes[row] -= size;
+        }
+        if (one->gap_is_live) {
+            windows->in_bytes[interval_at(windows, one->next)] += size;
+        }
+        if (windows->ends_version[i]) { /* the next time it is written before it ends */
+            windows->out_bytes[row] -= size;
+        }
+        uint32_t version_end = windows->version_end[i];
+        if (version_end != DAO_SWAP_NONE && windows->ends_version[version_end]) {
+            windows->out_bytes[interval_at(windows, version_end)] += size;
+        }
+    }
+}
+
+/* Weighs the windows of a rotation that begin at its place `place`, interval `row`, and betters the sums behind them. */
+static void extend(windows_t *windows, uint32_t row, uint32_t place)
+{
+    const dao_swap_step_t *step = windows->step;
+    int64_t capacity = (int64_t)step->problem->capacity_bytes, in = -capacity, out = -capacity;
+    uint32_t m = windows->interval_count, column = row;
+    uint64_t start_ns = step->time_before[windows->first[row]], lap_ns = 0, sum = windows->sums[place];
+    for (uint32_t end = place + 1; end <= m; end++) {
+        in += windows->in_bytes[column];
+        out += windows->out_bytes[column];
+        column++;
+        if (in > 0 || out > 0) {
+            uint64_t compute_ns = step->time_before[windows->first[column]] + lap_ns - start_ns;
+            uint64_t moving_ns =
+                links_ns(&windows->rates, in > 0 ? (uint64_t)in : 0, out > 0 ? (uint64_t)out : 0);
+            if (moving_ns > compute_ns && sum + moving_ns - compute_ns > windows->sums[end]) {
+                windows->sums[end] = sum + moving_ns - compute_ns;
+                windows->from[end] = place;
+            }
+        }
+        if (column == m) {
+            column = 0;
+            lap_ns = step->time_before[step->kernel_count];
+        }
+    }
+}
+
+/* The best sum of windows in the step that begins at interval `rotation`; fills sums and from. */
+static uint64_t sum_rotation(windows_t *windows, uint32_t rotation)
+{
+    uint32_t m = windows->interval_count;
+    memset(windows->sums, 0, (m + 1) * sizeof(*windows->sums));
+    memset(windows->from, 0xff, (m + 1) * sizeof(*windows->from));
+    gather(windows, rotation);
+    for (uint32_t place = 0; place < m; place++) {
+        uint32_t row = place + rotation < m ? place + rotation : place + rotation - m;
+        extend(windows, row, place);
+        advance(windows, row);
+        if (windows->sums[place + 1] < windows->sums[place]) {
+            windows->sums[place + 1] = windows->sums[place];
+            windows->from[place + 1] = DAO_SWAP_NONE;
+        }
+    }
+    return windows->sums[m];
+}
+
+/* Sums a rotation. True if it is the best so far. */
+static bool try_rotation(windows_t *windows, uint32_t rotation)
+{
+    uint64_t sum = sum_rotation(windows, rotation);
+    if (sum <= windows->best) {
+        return false;
+    }
+    windows->best = sum;
+    windows->best_rotation = rotation;
+    return true;
+}
+
+/* A start in the middle of a window cuts it: a start where the last window that was found ends is better. */
+static void refine_rotation(windows_t *windows)
+{
+    uint32_t m = windows->interval_count;
+    for (uint32_t round = 0; round < REFINE_ROUND_MAX && windows->best > 0; round++) {
+        uint32_t end = m;
+        while (windows->from[end] == DAO_SWAP_NONE) {
+            end--;
+        }
+        if (end == m || !try_rotation(windows, (end + windows->best_rotation) % m)) {
+            return;
+        }
+    }
+}
+
+static void find_windows(windows_t *windows)
+{
+    uint32_t n = windows->step->kernel_count;
+    find_versions(windows);
+    cut_intervals(windows, COARSE_CUT_MAX);
+    uint32_t m = windows->interval_count, count = m < WINDOW_ROTATION_COUNT ? m : WINDOW_ROTATION_COUNT;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)try_rotation(windows, (uint32_t)((uint64_t)i * m / count));
+    }
+    if (m < n) {
+        uint32_t kernel = windows->first[windows->best_rotation];
+        cut_intervals(windows, DAO_SWAP_CUT_MAX);
+        windows->best = 0; /* a coarse window is a fine one too, but for those that the fine start cuts */
+        windows->best_rotation = windows->interval_of[kernel];
+        (void)try_rotation(windows, windows->best_rotation);
+    } else {
+        (void)sum_rotation(windows, windows->best_rotation);
+    }
+    refine_rotation(windows);
+}
+
+/* What fills a window's time. */
+static dao_swap_binding_t binding_of(windows_t *windows, uint32_t first, uint32_t length)
+{
+    int64_t read_bytes = 0, written_bytes = 0;
+    gather(windows, first);
+    for (uint32_t i = 0; i < length; i++) {
+        read_bytes += windows->in_bytes[(first + i) % windows->interval_count];
+        written_bytes += windows->out_bytes[(first + i) % windows->interval_count];
+    }
+    uint64_t capacity = windows->step->problem->capacity_bytes;
+    uint64_t in = above((uint64_t)read_bytes, capacity), out = above((uint64_t)written_bytes, capacity);
+    uint64_t only_in = links_ns(&windows->rates, in, 0), only_out = links_ns(&windows->rates, 0, out);
+    uint64_t longest = only_in > only_out ? only_in : only_out;
+    if (links_ns(&windows->rates, in, out) > longest) {
+        return DAO_SWAP_BINDING_BOTH;
+    }
+    return only_in >= only_out ? DAO_SWAP_BINDING_IN : DAO_SWAP_BINDING_OUT;
+}
+
+/* Writes the window of the best sum that adds most. */
+static void report_window(windows_t *windows, dao_swap_bound_t *bound)
+{
+    const dao_swap_step_t *step = windows->step;
+    uint32_t m = windows->interval_count, first = 0, length = 0;
+    (void)sum_rotation(windows, windows->best_rotation);
+    for (uint32_t end = m; end > 0;) {
+        uint32_t begin = windows->from[end];
+        if (begin == DAO_SWAP_NONE) {
+            end--;
+            continue;
+        }
+        uint64_t added = windows->sums[end] - windows->sums[begin];
+        if (added > bound->window_added_ns) {
+            bound->window_added_ns = added;
+            first = (begin + windows->best_rotation) % m;
+            length = end - begin;
+        }
+        end = begin;
+    }
+    if (length == 0) {
+        return;
+    }
+    uint32_t begin_kernel = windows->first[first], end_kernel = windows->first[(first + length) % m];
+    bound->window_first_kernel = begin_kernel;
+    bound->window_kernel_count = end_kernel > begin_kernel ? end_kernel - begin_kernel
+                                                           : end_kernel + step->kernel_count - begin_kernel;
+    bound->window_binding = binding_of(windows, first, length);
+}
+
+/* Bytes that may be away, by the place after which they are needed again; taken from the latest place first. */
+typedef struct pool {
+    uint64_t *left;  /* bytes not yet taken, by end */
+    uint64_t *taken; /* by end */
+    uint64_t left_bytes, taken_bytes;
+    uint32_t latest; /* nothing is left at a later end */
+} pool_t;
+
+static void pool_add(pool_t *pool, uint32_t end, uint64_t bytes)
+{
+    pool->left[end] += bytes;
+    pool->left_bytes += bytes;
+    pool->latest = end > pool->latest ? end : pool->latest;
+}
+
+/* What ends here is needed now. */
+static void pool_end(pool_t *pool, uint32_t end)
+{
+    pool->left_bytes -= pool->left[end];
+    pool->taken_bytes -= pool->taken[end];
+    pool->left[end] = pool->taken[end] = 0;
+}
+
+/* Takes as much as is left of `bytes`. */
+static uint64_t pool_take(pool_t *pool, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    while (sum < bytes && pool->left_bytes > 0) {
+        while (pool->left[pool->latest] == 0) {
+            pool->latest--;
+        }
+        uint64_t left = pool->left[pool->latest], part = left < bytes - sum ? left : bytes - sum;
+        pool->left[pool->latest] -= part;
+        pool->taken[pool->latest] += part;
+        pool->left_bytes -= part;
+        pool->taken_bytes += part;
+        sum += part;
+    }
+    return sum;
+}
+
+static void pool_reset(pool_t *pool, uint32_t end_count)
+{
+    memset(pool->left, 0, end_count * sizeof(*pool->left));
+    memset(pool->taken, 0, end_count * sizeof(*pool->taken));
+    pool->left_bytes = pool->taken_bytes = 0;
+    pool->latest = 0;
+}
+
+/* Least bytes in for the step that begins at kernel `start`. */
+static uint64_t least_in(const dao_swap_step_t *step, pool_t *pool, uint32_t start)
+{
+    uint32_t n = step->kernel_count;
+    uint64_t capacity = step->problem->capacity_bytes, sum = 0;
+    pool_reset(pool, 2 * n);
+    for (uint32_t i = 0; i < step->touch_count; i++) { /* gaps over the start */
+        const dao_swap_touch_t *one = &step->touches[i];
+        uint32_t until_next = (step->touches[one->next].kernel + n - start) % n;
+        if (one->gap_is_live && until_next < one->gap_length) {
+            pool_add(pool, until_next, step->size_bytes[one->tensor]);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = (start + i) % n;
+        pool_end(pool, i);
+        uint64_t need = step->kernel_bytes[k] + pool->left_bytes;
+        sum += need > capacity ? pool_take(pool, need - capacity) : 0;
+        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
+            const dao_swap_touch_t *one = &step->touches[t];
+            if (one->gap_is_live && i + one->gap_length < n) {
+                pool_add(pool, i + one->gap_length, step->size_bytes[one->tensor]);
+            }
+        }
+    }
+    return sum;
+}
+
+/* Least bytes out for the step that begins at kernel `start`, of versions that are written in it. */
+static uint64_t least_out(const dao_swap_step_t *step, pool_t *pool, uint32_t start)
+{
+    uint32_t n = step->kernel_count;
+    uint64_t capacity = step->problem->capacity_bytes, sum = 0;
+    pool_reset(pool, 2 * n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = (start + i) % n;
+        uint64_t need = step->kernel_bytes[k];
+        pool_end(pool, i);
+        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
+            /* What is used here and was written in this step stands in the pool and in kernel_bytes: count it once. */
+            const dao_swap_touch_t *one = &step->touches[t];
+            bool in_pool = !one->writes && one->writer != DAO_SWAP_NONE && one->gap_is_live &&
+                           (step->touches[one->writer].kernel + n - start) % n < i;
+            need -= in_pool ? step->size_bytes[one->tensor] : 0;
+        }
+        need += pool->left_bytes;
+        sum += need > capacity ? pool_take(pool, need - capacity) : 0;
+        for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
+            const dao_swap_touch_t *one = &step->touches[t];
+            uint32_t end_touch, length = one->writes ? version_length(step, t, &end_touch) : 0;
+            if (length != 0) {
+                pool_add(pool, i + length, step->size_bytes[one->tensor]);
+            }
+        }
+    }
+    return sum;
+}
+
+static dao_status_t find_volumes(const dao_swap_step_t *step, const rates_t *rates, dao_swap_bound_t *bound)
+{
+    uint32_t n = step->kernel_count;
+    uint64_t *memory = dao_host_calloc((size_t)n * 4, sizeof(*memory));
+    if (memory == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
+    }
+    pool_t pool = {.left = memory, .taken = memory + (size_t)n * 2};
+    uint32_t count = n < VOLUME_ROTATION_COUNT ? n : VOLUME_ROTATION_COUNT;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t start = (uint32_t)((uint64_t)i * n / count);
+        uint64_t in = least_in(step, &pool, start), out = least_out(step, &pool, start);
+        bound->in_bytes = in > bound->in_bytes ? in : bound->in_bytes;
+        bound->out_bytes = out > bound->out_bytes ? out : bound->out_bytes;
+    }
+    dao_host_free(memory);
+    bound->volume_ns = (uint64_t)volume_ns(rates, bound->in_bytes, bound->out_bytes);
+    return DAO_OK;
+}
+
+static void report_lookahead(const dao_swap_step_t *step, const rates_t *rates, dao_swap_bound_t *bound)
+{
+    uint32_t n = step->kernel_count;
+    uint64_t in_ns = (uint64_t)volume_ns(rates, bound->in_bytes, 0);
+    bound->lookahead_ns = in_ns < bound->step_ns ? in_ns : bound->step_ns;
+    uint64_t step_ns = step->time_before[n];
+    uint32_t end = 0; /* of the kernels that fit, counted on beyond the step's end */
+    for (uint32_t begin = 0; begin < n; begin++) {
+        end = end > begin ? end : begin;
+        while (end < begin + n && (end < n ? step->time_before[end] : step->time_before[end - n] + step_ns) <
+                                      step->time_before[begin] + bound->lookahead_ns) {
+            end++;
+        }
+        bound->lookahead_kernels =
+            end - begin > bound->lookahead_kernels ? end - begin : bound->lookahead_kernels;
+    }
+}
+
+static dao_status_t bound_of_step(const dao_swap_step_t *step, dao_swap_bound_t *bound)
+{
+    uint32_t largest = dao_swap_step_largest_kernel(step);
+    bound->compute_ns = step->time_before[step->kernel_count];
+    bound->least_capacity_kernel = largest;
+    bound->least_capacity_bytes = step->kernel_bytes[largest];
+    for (uint32_t k = 0; k < step->kernel_count; k++) {
+        bound->peak_bytes = step->live_bytes[k] > bound->peak_bytes ? step->live_bytes[k] : bound->peak_bytes;
+    }
+    dao_status_t status = dao_swap_step_check_capacity(step, step->problem->capacity_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    windows_t windows = {0};
+    if (!allocate(&windows, step)) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
+    } else {
+        status = find_volumes(step, &windows.rates, bound);
+    }
+    if (status == DAO_OK) {
+        find_windows(&windows);
+        bound->window_ns = bound->compute_ns + windows.best;
+        report_window(&windows, bound);
+        bound->step_ns = bound->window_ns > bound->volume_ns ? bound->window_ns : bound->volume_ns;
+        report_lookahead(step, &windows.rates, bound);
+    }
+    release(&windows);
+    return status;
+}
+
+dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bound_t *out_bound)
+{
+    if (problem == NULL || out_bound == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
+    }
+    dao_swap_problem_t exact = *problem;
+    exact.alignment_bytes = 1; /* what alignment costs is no law */
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, &exact);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_bound_t bound = {0};
+    status = bound_of_step(&step, &bound);
+    if (status == DAO_OK || status == DAO_ERR_KERNEL_TOO_LARGE) {
+        *out_bound = bound;
+    }
+    dao_swap_step_finish(&step);
+    return status;
+}

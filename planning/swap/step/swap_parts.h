@@ -1,0 +1,41 @@
+/* The parts of tensors that move on their own, and what a plan decides of each of their gaps. */
+#ifndef DAO_PLANNING_SWAP_PARTS_H
+#define DAO_PLANNING_SWAP_PARTS_H
+
+#include "planning/swap/step/swap_step.h"
+
+/* Part number first[tensor] + i of tensor is its bytes from i x part_bytes on; the last one may be shorter. */
+typedef struct dao_swap_parts {
+    const dao_swap_step_t *step; /* borrowed */
+    uint64_t part_bytes;         /* 0: every tensor is one part */
+    uint32_t count;
+    uint32_t gap_count;
+    uint32_t *first;     /* tensor_count + 1 */
+    uint32_t *first_gap; /* touch_count + 1: gap of part i behind a touch is first_gap[touch] + i */
+    uint32_t *tensor;    /* of each part */
+} dao_swap_parts_t;
+
+/* What is done with a part in a gap. */
+typedef struct dao_swap_gap {
+    uint32_t lead; /* kernels before the next use at which its room is taken again: 0 .. gap_length - 1 */
+    bool is_away;
+    bool is_file; /* away in the file tier */
+} dao_swap_gap_t;
+
+DAO_NODISCARD dao_status_t dao_swap_parts_init(dao_swap_parts_t *parts, const dao_swap_step_t *step,
+                                               uint64_t part_bytes);
+
+void dao_swap_parts_finish(dao_swap_parts_t *parts);
+
+static inline uint64_t dao_swap_part_offset(const dao_swap_parts_t *parts, uint32_t part)
+{
+    return (part - parts->first[parts->tensor[part]]) * parts->part_bytes;
+}
+
+static inline uint64_t dao_swap_part_size(const dao_swap_parts_t *parts, uint32_t part)
+{
+    uint64_t left = parts->step->size_bytes[parts->tensor[part]] - dao_swap_part_offset(parts, part);
+    return parts->part_bytes != 0 && left > parts->part_bytes ? parts->part_bytes : left;
+}
+
+#endif

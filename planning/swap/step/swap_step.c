@@ -1,0 +1,353 @@
+/* Checks and joins the uses of a step. One pass over the kernels joins what they name twice, one pass backwards links each
+   touch with the next one of its tensor, and one over the gaps sums up what is live.
+
+   Invariants: touches lie in the order of their kernels, and a tensor has one at most in each; the `next` links of a tensor's
+   touches are one ring, whose gap lengths add up to kernel_count; kernel_bytes[k] <= live_bytes[k]. */
+#include "planning/swap/step/swap_step.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "planning/swap/step/swap_tier.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier)
+{
+    if (tier->duplex != DAO_SWAP_DUPLEX_FULL && tier->duplex != DAO_SWAP_DUPLEX_HALF) {
+        return dao_error(DAO_ERR_INVALID, "%s tier: there is no duplex %d", name, (int)tier->duplex);
+    }
+    if (tier->latency_ns > DAO_SWAP_TIME_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "%s tier: a latency of %" PRIu64 " ns is more than %" PRIu64, name,
+                         tier->latency_ns, DAO_SWAP_TIME_MAX);
+    }
+    return DAO_OK;
+}
+
+static dao_status_t check_settings(const dao_swap_problem_t *problem)
+{
+    if ((problem->tensors == NULL && problem->tensor_count != 0) || problem->kernels == NULL ||
+        problem->kernel_count == 0) {
+        return dao_error(DAO_ERR_INVALID, "a step needs at least one kernel, and its tensors");
+    }
+    if (problem->tensor_count > DAO_SWAP_COUNT_MAX || problem->kernel_count > DAO_SWAP_COUNT_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "%u tensors and %u kernels: at most %u of each",
+                         problem->tensor_count, problem->kernel_count, DAO_SWAP_COUNT_MAX);
+    }
+    if (problem->host.in_bytes_per_second == 0) {
+        return dao_error(DAO_ERR_INVALID, "the host's link has no speed: give bytes per second");
+    }
+    if (problem->alignment_bytes != 0 && !dao_is_power_of_two(problem->alignment_bytes)) {
+        return dao_error(DAO_ERR_INVALID, "an alignment of %u bytes is no power of two",
+                         problem->alignment_bytes);
+    }
+    dao_status_t status = check_tier("host", &problem->host);
+    return status == DAO_OK ? check_tier("file", &problem->file) : status;
+}
+
+static dao_status_t check_tensors(const dao_swap_problem_t *problem)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < problem->tensor_count; i++) {
+        uint64_t size = problem->tensors[i].size_bytes;
+        if (size == 0) {
+            return dao_error(DAO_ERR_INVALID, "tensor %u has no bytes", i);
+        }
+        if (size > DAO_SWAP_SIZE_MAX || (sum += size) > DAO_SWAP_SIZE_MAX) {
+            return dao_error(DAO_ERR_OVERFLOW,
+                             "with tensor %u of %" PRIu64 " bytes all are more than %" PRIu64, i, size,
+                             DAO_SWAP_SIZE_MAX);
+        }
+    }
+    return DAO_OK;
+}
+
+/* Also counts. */
+static dao_status_t check_kernels(const dao_swap_problem_t *problem, uint64_t *out_uses,
+                                  uint32_t *out_workspaces)
+{
+    uint64_t uses = 0, time_ns = 0;
+    uint32_t workspaces = 0;
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        const dao_swap_kernel_t *kernel = &problem->kernels[k];
+        if (kernel->uses == NULL && kernel->use_count != 0) {
+            return dao_error(DAO_ERR_INVALID, "kernel %u names %u tensors, and its list is NULL", k,
+                             kernel->use_count);
+        }
+        uses += kernel->use_count;
+        if (kernel->time_ns > DAO_SWAP_TIME_MAX || (time_ns += kernel->time_ns) > DAO_SWAP_TIME_MAX ||
+            kernel->workspace_bytes > DAO_SWAP_SIZE_MAX || uses > DAO_SWAP_COUNT_MAX) {
+            return dao_error(DAO_ERR_OVERFLOW,
+                             "kernel %u: beyond the limits of a step's times, bytes or uses", k);
+        }
+        workspaces += kernel->workspace_bytes != 0;
+        for (uint32_t i = 0; i < kernel->use_count; i++) {
+            const dao_swap_use_t *use = &kernel->uses[i];
+            if (use->tensor >= problem->tensor_count || use->access < DAO_ACCESS_READ ||
+                use->access > DAO_ACCESS_READ_WRITE) {
+                return dao_error(DAO_ERR_INVALID, "kernel %u, use %u: no tensor %u, or no access %d", k, i,
+                                 use->tensor, (int)use->access);
+            }
+        }
+    }
+    *out_uses = uses;
+    *out_workspaces = workspaces;
+    return DAO_OK;
+}
+
+static bool allocate(dao_swap_step_t *step, uint64_t touch_max, uint32_t tensor_count)
+{
+    size_t kernels = step->problem->kernel_count;
+    size_t tensors = tensor_count > 0 ? tensor_count : 1;
+    return (step->size_bytes = dao_host_calloc(tensors, sizeof(*step->size_bytes))) != NULL &&
+           (step->first_touch = dao_host_calloc(tensors, sizeof(*step->first_touch))) != NULL &&
+           (step->kernel_touch = dao_host_calloc(kernels + 1, sizeof(*step->kernel_touch))) != NULL &&
+           (step->workspace_tensor = dao_host_calloc(kernels, sizeof(*step->workspace_tensor))) != NULL &&
+           (step->touches = dao_host_calloc(touch_max > 0 ? touch_max : 1, sizeof(*step->touches))) != NULL &&
+           (step->kernel_bytes = dao_host_calloc(kernels, sizeof(*step->kernel_bytes))) != NULL &&
+           (step->live_bytes = dao_host_calloc(kernels + 1, sizeof(*step->live_bytes))) != NULL &&
+           (step->time_before = dao_host_calloc(kernels + 1, sizeof(*step->time_before))) != NULL;
+}
+
+/* `first_touch` is, while kernels are joined, the latest touch of each tensor. */
+static void touch(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_access_t access)
+{
+    uint32_t at = step->first_touch[tensor];
+    if (at == DAO_SWAP_NONE || step->touches[at].kernel != kernel) {
+        at = step->touch_count++;
+        step->first_touch[tensor] = at;
+        step->touches[at] = (dao_swap_touch_t){.tensor = tensor, .kernel = kernel, .writer = DAO_SWAP_NONE};
+        step->kernel_bytes[kernel] += step->size_bytes[tensor];
+    }
+    step->touches[at].reads = step->touches[at].reads || access != DAO_ACCESS_WRITE;
+    step->touches[at].writes = step->touches[at].writes || access != DAO_ACCESS_READ;
+}
+
+static void join_uses(dao_swap_step_t *step)
+{
+    const dao_swap_problem_t *problem = step->problem;
+    for (uint32_t i = 0; i < problem->tensor_count; i++) {
+        step->size_bytes[i] = dao_round_up(problem->tensors[i].size_bytes, step->alignment_bytes);
+        step->first_touch[i] = DAO_SWAP_NONE;
+    }
+    step->tensor_count = problem->tensor_count;
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        const dao_swap_kernel_t *kernel = &problem->kernels[k];
+        step->kernel_touch[k] = step->touch_count;
+        step->time_before[k + 1] = step->time_before[k] + kernel->time_ns;
+        for (uint32_t i = 0; i < kernel->use_count; i++) {
+            touch(step, k, kernel->uses[i].tensor, kernel->uses[i].access);
+        }
+        step->workspace_tensor[k] = DAO_SWAP_NONE;
+        if (kernel->workspace_bytes != 0) {
+            uint32_t tensor = step->tensor_count++;
+            step->size_bytes[tensor] = dao_round_up(kernel->workspace_bytes, step->alignment_bytes);
+            step->first_touch[tensor] = DAO_SWAP_NONE;
+            step->workspace_tensor[k] = tensor;
+            touch(step, k, tensor, DAO_ACCESS_WRITE);
+        }
+    }
+    step->kernel_touch[problem->kernel_count] = step->touch_count;
+}
+
+/* Whether a tensor's content goes around the step's end. `first` is its first touch. */
+static bool lives_on(const dao_swap_step_t *step, uint32_t tensor, uint32_t first)
+{
+    return step->touches[first].reads ||
+           (tensor < step->problem->tensor_count && step->problem->tensors[tensor].is_persistent);
+}
+
+/* Links each touch with the next one of its tensor. On entry first_touch is each tensor's last touch; on exit its first. */
+static void link_touches(dao_swap_step_t *step)
+{
+    for (uint32_t i = step->touch_count; i-- > 0;) {
+        dao_swap_touch_t *one = &step->touches[i];
+        uint32_t last = step->first_touch[one->tensor];
+        /* The last touch keeps the tensor's first one as far as it is known: in the end that closes the ring. */
+        one->next = last == i ? i : step->touches[last].next;
+        step->touches[last].next = i;
+    }
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        dao_swap_touch_t *one = &step->touches[i];
+        const dao_swap_touch_t *next = &step->touches[one->next];
+        bool wraps = one->next <= i;
+        one->gap_length = next->kernel - one->kernel + (wraps ? step->kernel_count : 0);
+        one->gap_is_live = next->reads && (!wraps || lives_on(step, one->tensor, one->next));
+        step->touches[one->next].previous_gap_is_live = one->gap_is_live;
+    }
+    for (uint32_t i = step->touch_count; i-- > 0;) {
+        step->first_touch[step->touches[i].tensor] = i;
+    }
+}
+
+/* Follows each tensor's ring twice, so that a version that goes around the step's end is known at its start. */
+static void find_writers(dao_swap_step_t *step)
+{
+    for (uint32_t t = 0; t < step->tensor_count; t++) {
+        uint32_t first = step->first_touch[t], writer = DAO_SWAP_NONE;
+        if (first == DAO_SWAP_NONE) {
+            continue;
+        }
+        for (int lap = 0; lap < 2; lap++) {
+            uint32_t at = first;
+            do {
+                writer = step->touches[at].writes ? at : writer;
+                step->touches[at].writer = writer;
+                at = step->touches[at].next;
+            } while (at != first);
+        }
+    }
+}
+
+/* live_bytes by differences: a live gap adds its bytes to the kernels strictly inside of it. */
+static void sum_live(dao_swap_step_t *step)
+{
+    uint32_t n = step->kernel_count;
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        const dao_swap_touch_t *one = &step->touches[i];
+        uint64_t size = step->size_bytes[one->tensor];
+        uint32_t begin = one->kernel + 1, end = one->kernel + one->gap_length;
+        if (!one->gap_is_live || begin == end) {
+            continue;
+        }
+        step->live_bytes[begin % n] += size;
+        step->live_bytes[end % n] -= size; /* unsigned wrap-around evens out in the sum */
+        step->live_bytes[0] += begin < n && end >= n ? size : 0;
+    }
+    uint64_t live = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        live += step->live_bytes[k];
+        step->live_bytes[k] = live + step->kernel_bytes[k];
+    }
+}
+
+/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: nobody reads them. */
+static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, const dao_swap_tier_t *tier)
+{
+    double bytes = 0, copies = 0;
+    if (tier->in_bytes_per_second == 0) {
+        return DAO_OK;
+    }
+    for (uint32_t i = 0; i < step->touch_count; i++) {
+        if (step->touches[i].tensor < step->problem->tensor_count) {
+            bytes += (double)step->size_bytes[step->touches[i].tensor];
+            copies += 2;
+        }
+    }
+    double ns = copies * (double)tier->latency_ns +
+                bytes / (double)dao_swap_speed(tier, true) * (double)DAO_NS_PER_S +
+                bytes / (double)dao_swap_speed(tier, false) * (double)DAO_NS_PER_S;
+    return ns <= (double)DAO_SWAP_TIME_MAX
+               ? DAO_OK
+               : dao_error(
+                     DAO_ERR_OVERFLOW,
+                     "%s tier: to copy in and out what each kernel uses would take %.3g s: at most %" PRIu64,
+                     name, ns / (double)DAO_NS_PER_S, DAO_SWAP_TIME_MAX / DAO_NS_PER_S);
+}
+
+dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem)
+{
+    uint64_t uses = 0;
+    uint32_t workspaces = 0;
+    dao_status_t status = check_settings(problem);
+    status = status == DAO_OK ? check_tensors(problem) : status;
+    status = status == DAO_OK ? check_kernels(problem, &uses, &workspaces) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    memset(step, 0, sizeof(*step));
+    step->problem = problem;
+    step->kernel_count = problem->kernel_count;
+    step->alignment_bytes =
+        problem->alignment_bytes != 0 ? problem->alignment_bytes : DAO_SWAP_ALIGNMENT_DEFAULT;
+    if (!allocate(step, uses + workspaces, problem->tensor_count + workspaces)) {
+        dao_swap_step_finish(step);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the %" PRIu64 " uses of a step", uses);
+    }
+    join_uses(step);
+    link_touches(step);
+    find_writers(step);
+    sum_live(step);
+    DAO_ASSERT_HEAVY(dao_swap_step_is_valid(step));
+    status = check_copies(step, "host", &problem->host);
+    status = status == DAO_OK ? check_copies(step, "file", &problem->file) : status;
+    if (status != DAO_OK) {
+        dao_swap_step_finish(step);
+    }
+    return status;
+}
+
+void dao_swap_step_finish(dao_swap_step_t *step)
+{
+    dao_host_free(step->size_bytes);
+    dao_host_free(step->first_touch);
+    dao_host_free(step->kernel_touch);
+    dao_host_free(step->workspace_tensor);
+    dao_host_free(step->touches);
+    dao_host_free(step->kernel_bytes);
+    dao_host_free(step->live_bytes);
+    dao_host_free(step->time_before);
+    memset(step, 0, sizeof(*step));
+}
+
+static bool ring_is_valid(const dao_swap_step_t *step, uint32_t tensor)
+{
+    uint32_t first = step->first_touch[tensor], at = first;
+    uint64_t length = 0;
+    if (first == DAO_SWAP_NONE) {
+        return true;
+    }
+    do {
+        if (step->touches[at].tensor != tensor || step->touches[at].gap_length == 0) {
+            return false;
+        }
+        length += step->touches[at].gap_length;
+        at = step->touches[at].next;
+    } while (at != first && length <= step->kernel_count);
+    return length == step->kernel_count;
+}
+
+dao_status_t dao_swap_step_give_up(const dao_swap_step_t *step)
+{
+    return step->cancel != NULL && step->cancel->was_cancelled
+               ? dao_error(DAO_ERR_STOPPED, "the plan of a step was cancelled")
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+}
+
+bool dao_swap_step_is_valid(const dao_swap_step_t *step)
+{
+    for (uint32_t t = 0; t < step->tensor_count; t++) {
+        if (!ring_is_valid(step, t)) {
+            return false;
+        }
+    }
+    for (uint32_t k = 0; k < step->kernel_count; k++) {
+        if (step->kernel_bytes[k] > step->live_bytes[k] ||
+            step->kernel_touch[k] > step->kernel_touch[k + 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t dao_swap_step_largest_kernel(const dao_swap_step_t *step)
+{
+    uint32_t largest = 0;
+    for (uint32_t k = 1; k < step->kernel_count; k++) {
+        largest = step->kernel_bytes[k] > step->kernel_bytes[largest] ? k : largest;
+    }
+    return largest;
+}
+
+dao_status_t dao_swap_step_check_capacity(const dao_swap_step_t *step, uint64_t capacity_bytes)
+{
+    uint32_t largest = dao_swap_step_largest_kernel(step);
+    if (step->kernel_bytes[largest] <= capacity_bytes) {
+        return DAO_OK;
+    }
+    return dao_error(DAO_ERR_KERNEL_TOO_LARGE,
+                     "kernel %u needs %" PRIu64 " bytes at once and the device has %" PRIu64
+                     ": no swapping can run it; split it, or give it a smaller workspace",
+                     largest, step->kernel_bytes[largest], capacity_bytes);
+}

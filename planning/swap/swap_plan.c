@@ -1,0 +1,215 @@
+/* Plans as a program has them: made by the search, measured by their fences, played again with other times and links. */
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "planning/swap/step/swap_tier.h"
+#include "planning/swap/swap_search.h"
+#include "planning/swap/times/swap_emit.h"
+#include "planning/swap/times/swap_replay.h"
+
+#include <inttypes.h>
+
+#define REPLAY_STEP_COUNT 8u
+
+struct dao_swap_plan {
+    dao_swap_program_t program;
+    uint32_t kernel_count;
+    uint64_t *kernel_times_ns;
+    dao_swap_tier_t host, file;
+};
+
+/* How a plan is played with its own times. */
+static dao_swap_play_t play_of(const dao_swap_plan_t *plan)
+{
+    return (dao_swap_play_t){
+        .schedule = &plan->program.schedule,
+        .kernel_count = plan->kernel_count,
+        .step_count = REPLAY_STEP_COUNT,
+        .kernel_times_ns = plan->kernel_times_ns,
+        .host = &plan->host,
+        .file = &plan->file,
+    };
+}
+
+/* Says of a plan what its steps take, by its fences. */
+static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *plan)
+{
+    dao_swap_play_t play = play_of(plan);
+    dao_swap_replay_t replay;
+    play.cancel = step->cancel;
+    bool ends = dao_swap_replay(&play, &replay);
+    if (!ends && dao_swap_is_cancelled(step->cancel)) {
+        return dao_swap_step_give_up(step);
+    }
+    DAO_ASSERT(ends);
+    if (!ends) {
+        return dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");
+    }
+    plan->program.schedule.step_ns = replay.step_ns;
+    return DAO_OK;
+}
+
+/* A plan with the times and links of a problem, and no program yet. */
+static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan_t **out_plan)
+{
+    dao_swap_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
+    if (plan == NULL || (plan->kernel_times_ns = dao_host_calloc(problem->kernel_count,
+                                                                 sizeof(*plan->kernel_times_ns))) == NULL) {
+        dao_swap_plan_destroy(plan);
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
+    }
+    plan->kernel_count = problem->kernel_count;
+    plan->host = problem->host;
+    plan->file = problem->file;
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        plan->kernel_times_ns[k] = problem->kernels[k].time_ns;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+/* Searches with the links of `planned`, for those of `problem`. */
+static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
+                              const dao_swap_plan_config_t *config, dao_swap_plan_t **out_plan)
+{
+    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled, .user = config->cancel_user};
+    dao_swap_step_t step;
+    dao_status_t status = dao_swap_step_init(&step, planned);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_plan_t *plan = NULL;
+    step.cancel = &cancel;
+    status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
+    status = status == DAO_OK ? plan_create(problem, &plan) : status;
+    status = status == DAO_OK ? dao_swap_search(&step, config, &plan->program) : status;
+    status = status == DAO_OK ? measure_plan(&step, plan) : status;
+    dao_swap_step_finish(&step);
+    if (status != DAO_OK) {
+        dao_swap_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+/* A tier as if its directions did not mind each other. */
+static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
+{
+    dao_swap_tier_t alone = *tier;
+    alone.in_bytes_per_second = dao_swap_speed(tier, true);
+    alone.out_bytes_per_second = dao_swap_speed(tier, false);
+    alone.shared_bytes_per_second = 0;
+    return alone;
+}
+
+/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent; the calendars let the
+   later one wait for the earlier one. Where few copies meet, a plan that does not look at that is better: the quicker one is
+   kept. */
+static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                 dao_swap_plan_t **plan)
+{
+    dao_swap_problem_t planned = *problem;
+    dao_swap_plan_t *other = NULL;
+    planned.host = apart(&problem->host);
+    planned.file = apart(&problem->file);
+    dao_status_t status = make_plan(problem, &planned, config, &other);
+    if (status != DAO_OK) {
+        return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+    }
+    if (other->program.schedule.step_ns < (*plan)->program.schedule.step_ns) {
+        other->program.schedule.fluid_step_ns = (*plan)->program.schedule.fluid_step_ns;
+        dao_swap_plan_t *slower = *plan;
+        *plan = other;
+        other = slower;
+    }
+    dao_swap_plan_destroy(other);
+    return DAO_OK;
+}
+
+static dao_status_t check_config(const dao_swap_plan_config_t *config)
+{
+    if (config->grain < DAO_SWAP_GRAIN_BEST || config->grain > DAO_SWAP_GRAIN_PARTS) {
+        return dao_error(DAO_ERR_INVALID, "there is no grain %d", (int)config->grain);
+    }
+    if (config->part_bytes > DAO_SWAP_SIZE_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW, "parts of %" PRIu64 " bytes: at most %" PRIu64, config->part_bytes,
+                         DAO_SWAP_SIZE_MAX);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                dao_swap_plan_t **out_plan)
+{
+    static const dao_swap_plan_config_t defaults = {0};
+    if (problem == NULL || out_plan == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the problem or the place for its plan is NULL");
+    }
+    dao_swap_plan_t *plan = NULL;
+    config = config != NULL ? config : &defaults;
+    dao_status_t status = check_config(config);
+    status = status == DAO_OK ? make_plan(problem, problem, config, &plan) : status;
+    if (status == DAO_OK && (dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file))) {
+        status = better_apart(problem, config, &plan);
+    }
+    if (status != DAO_OK) {
+        dao_swap_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return DAO_OK;
+}
+
+void dao_swap_plan_destroy(dao_swap_plan_t *plan)
+{
+    if (plan != NULL) {
+        dao_swap_program_finish(&plan->program);
+        dao_host_free(plan->kernel_times_ns);
+        dao_host_free(plan);
+    }
+}
+
+const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t *plan)
+{
+    return plan != NULL ? &plan->program.schedule : NULL;
+}
+
+/* A tier that stands in for the plan's own has to be of its kind. */
+static dao_status_t check_tier(const char *name, const dao_swap_tier_t *tier, const dao_swap_tier_t *own)
+{
+    if (tier != NULL && tier->duplex != own->duplex) {
+        return dao_error(DAO_ERR_INVALID, "%s tier: the plan is for duplex %d, not %d", name,
+                         (int)own->duplex, (int)tier->duplex);
+    }
+    if (tier != NULL && own->in_bytes_per_second != 0 && tier->in_bytes_per_second == 0) {
+        return dao_error(DAO_ERR_INVALID, "%s tier: its link has no speed", name);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_swap_plan_replay(const dao_swap_plan_t *plan, const dao_swap_replay_config_t *config,
+                                  dao_swap_replay_t *out_replay)
+{
+    static const dao_swap_replay_config_t defaults = {0};
+    config = config != NULL ? config : &defaults;
+    if (plan == NULL || out_replay == NULL || config->step_count == 1) {
+        return dao_error(DAO_ERR_INVALID,
+                         "the plan or the place for its time is NULL, or one step is to be played");
+    }
+    dao_status_t status = check_tier("host", config->host, &plan->host);
+    status = status == DAO_OK ? check_tier("file", config->file, &plan->file) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_swap_play_t play = play_of(plan);
+    play.step_count = config->step_count != 0 ? config->step_count : play.step_count;
+    play.kernel_times_ns = config->kernel_times_ns != NULL ? config->kernel_times_ns : play.kernel_times_ns;
+    play.has_all_times = config->kernel_times_ns != NULL;
+    play.host = config->host != NULL ? config->host : play.host;
+    play.file = config->file != NULL ? config->file : play.file;
+    play.stalls = config->out_stalls;
+    bool ends = dao_swap_replay(&play, out_replay);
+    DAO_ASSERT(ends);
+    return ends ? DAO_OK : dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");
+}

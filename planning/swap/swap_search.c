@@ -1,0 +1,591 @@
+/* Variants are timed with the whole capacity first, as if memory had no addresses. Then the best of them get addresses:
+
+       variant  --choose-->  who leaves  --cycle-->  the same in every step  --tiers, time-->  a step that repeats
+                                                         |                                         |
+       with less of the capacity  <-- nothing to split --+--  split: more leaves  <--  not all --  layout
+                                                                                                   |
+                                                              emit (copies and fences)  <--  all have addresses
+
+   What holes cost is paid by a little more swapping. Looked for are addresses of plans whose copies in take their room as late
+   as they may; of the best one copies are moved earlier as far as that still fits, for steps whose times vary. If nothing fits,
+   tensors come and go with each kernel, which always does.
+
+   What holds: the best plan is the `kept_` half of its grain and `kept_layout`, until it is written down at the end. */
+#include "planning/swap/swap_search.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/error.h"
+#include "planning/swap/addresses/swap_layout.h"
+#include "planning/swap/swap_print.h"
+#include "planning/swap/times/swap_timing.h"
+#include "planning/swap/victims/swap_choose.h"
+#include "planning/swap/victims/swap_cycle.h"
+#include "planning/swap/victims/swap_split.h"
+#include "planning/swap/victims/swap_spread.h"
+#include "planning/swap/victims/swap_tiers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAIN_COUNT         2u /* whole tensors, parts */
+#define CHOOSE_STEP_COUNT   4u
+#define CANDIDATE_COUNT_MAX 2u                /* variants of a grain that are given addresses */
+#define SPLIT_ROUND_MAX     5u                /* layouts that are tried for one capacity */
+#define FAR_PART            0.15              /* what leaves out more of the capacity does not nearly fit */
+#define THOROUGH_COUNT      5u                /* parts of the capacity with which layouts are thorough */
+#define THOROUGH_WORK       UINT64_C(8000000) /* for these, in 10 ns, up to so many kernels; then in proportion */
+#define THOROUGH_KERNELS    2500u
+#define HOPELESS_PART       0.35 /* where more is left out, letting some more leave does not help */
+#define LAYOUT_COUNT_MAX    24u  /* of a grain, once there is a plan */
+#define CAPACITY_PARTS      64u
+#define DELAY_PARTS         2u /* how far copies in are delayed, in halves */
+
+static const dao_swap_variant_t variants[] = {
+    {.choice_count = 1, .lead_kernels = 0},
+    {.choice_count = 1, .lead_kernels = 4},
+    {.choice_count = 1, .lead_kernels = 32},
+    {.choice_count = 1, .lead_kernels = UINT32_MAX},
+    {.choice_count = 64, .lead_kernels = 0},
+    {.choice_count = 64, .lead_kernels = 4},
+    {.choice_count = 64, .lead_kernels = 32},
+    {.choice_count = 64, .lead_kernels = UINT32_MAX},
+    {.choice_count = UINT32_MAX, .lead_kernels = 0},
+    {.choice_count = UINT32_MAX, .lead_kernels = 4},
+    {.choice_count = UINT32_MAX, .lead_kernels = 32},
+    {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
+};
+
+/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see swap_spread.h. */
+static const uint32_t ahead_parts[] = {64, 16};
+
+#define CHOICE_COUNT  (sizeof(variants) / sizeof(variants[0]))
+#define VARIANT_COUNT (CHOICE_COUNT + sizeof(ahead_parts) / sizeof(ahead_parts[0]))
+
+/* A grain, what its variants are worked out in, and the best of them. */
+typedef struct grain {
+    dao_swap_parts_t parts;
+    dao_swap_gap_t *gaps;
+    dao_swap_timing_t timing;
+    dao_swap_timing_t late; /* the same with copies in delayed */
+    dao_swap_gap_t *kept_gaps;
+    dao_swap_timing_t kept_timing;
+} grain_t;
+
+/* A variant that was timed. */
+typedef struct candidate {
+    grain_t *grain;
+    uint32_t variant;
+    uint64_t print; /* of what it decides with the whole capacity */
+    uint64_t step_ns;
+} candidate_t;
+
+typedef struct search {
+    const dao_swap_step_t *step;
+    uint64_t capacity_bytes, least_bytes;
+    grain_t grains[GRAIN_COUNT];
+    uint32_t grain_count;
+    candidate_t candidates[GRAIN_COUNT * VARIANT_COUNT];
+    uint32_t candidate_count;
+    uint64_t fluid_step_ns;
+    uint32_t layout_count; /* that were tried for the grain */
+    bool is_thorough;      /* whether layouts are */
+    dao_swap_past_t past;
+    grain_t *kept; /* NULL: there is no plan yet */
+    dao_swap_layout_t kept_layout;
+} search_t;
+
+static dao_status_t grain_init(grain_t *grain, const dao_swap_step_t *step, uint64_t part_bytes)
+{
+    *grain = (grain_t){0};
+    dao_status_t status = dao_swap_parts_init(&grain->parts, step, part_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    size_t gap_count = (size_t)grain->parts.gap_count + 1;
+    status = dao_swap_timing_init(&grain->timing, &grain->parts);
+    status = status == DAO_OK ? dao_swap_timing_init(&grain->late, &grain->parts) : status;
+    status = status == DAO_OK ? dao_swap_timing_init(&grain->kept_timing, &grain->parts) : status;
+    grain->gaps = dao_host_calloc(gap_count, sizeof(*grain->gaps));
+    grain->kept_gaps = dao_host_calloc(gap_count, sizeof(*grain->kept_gaps));
+    if (status == DAO_OK && (grain->gaps == NULL || grain->kept_gaps == NULL)) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to plan the swaps of a step");
+    }
+    return status;
+}
+
+static void grain_finish(grain_t *grain)
+{
+    dao_swap_timing_finish(&grain->timing);
+    dao_swap_timing_finish(&grain->late);
+    dao_swap_timing_finish(&grain->kept_timing);
+    dao_host_free(grain->gaps);
+    dao_host_free(grain->kept_gaps);
+    dao_swap_parts_finish(&grain->parts);
+}
+
+static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_config_t *config)
+{
+    uint64_t size = config->part_bytes;
+    if (size == 0) {
+        size = step->problem->capacity_bytes / CAPACITY_PARTS;
+        size = size < DAO_SWAP_PART_BYTES_MIN ? DAO_SWAP_PART_BYTES_MIN : size;
+    }
+    return dao_round_up(size, step->alignment_bytes);
+}
+
+static uint64_t thorough_work(const dao_swap_step_t *step)
+{
+    uint32_t kernels = step->kernel_count > THOROUGH_KERNELS ? step->kernel_count : THOROUGH_KERNELS;
+    return THOROUGH_WORK / THOROUGH_KERNELS * kernels;
+}
+
+static dao_status_t search_init(search_t *search, const dao_swap_step_t *step,
+                                const dao_swap_plan_config_t *config)
+{
+    dao_status_t status = DAO_OK;
+    *search = (search_t){
+        .step = step, .capacity_bytes = step->problem->capacity_bytes, .fluid_step_ns = UINT64_MAX};
+    search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
+    dao_swap_past_init(&search->past);
+    if (config->grain != DAO_SWAP_GRAIN_PARTS) {
+        status = grain_init(&search->grains[search->grain_count++], step, 0);
+    }
+    if (config->grain != DAO_SWAP_GRAIN_WHOLE && status == DAO_OK) {
+        status = grain_init(&search->grains[search->grain_count++], step, part_size(step, config));
+    }
+    if (search->grain_count == GRAIN_COUNT &&
+        search->grains[1].parts.count == search->grains[0].parts.count) {
+        grain_finish(&search->grains[--search->grain_count]); /* every tensor is one part there, too */
+    }
+    return status;
+}
+
+static void search_finish(search_t *search)
+{
+    for (uint32_t i = 0; i < search->grain_count; i++) {
+        grain_finish(&search->grains[i]);
+    }
+    dao_swap_layout_finish(&search->kept_layout);
+}
+
+/* ---- variants ---- */
+
+/* Times what was decided, with one order of those that go to the file. */
+static dao_status_t time_tiers(grain_t *grain, uint64_t capacity_bytes, dao_swap_tier_order_t order,
+                               bool *out_has_file)
+{
+    dao_status_t status = dao_swap_tiers(&grain->parts, order, grain->gaps, out_has_file);
+    return status == DAO_OK ? dao_swap_time(&grain->parts, capacity_bytes, grain->gaps, &grain->timing)
+                            : status;
+}
+
+/* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the other. */
+static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
+{
+    bool has_file = false;
+    dao_status_t status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file);
+    if (!has_file || (status != DAO_OK && status != DAO_ERR_HOST_FULL)) {
+        return status;
+    }
+    bool fits = status == DAO_OK;
+    uint64_t step_ns = fits ? grain->timing.step_ns : UINT64_MAX;
+    status = time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_SPREAD, &has_file);
+    bool is_worse = status == DAO_ERR_HOST_FULL || (status == DAO_OK && grain->timing.step_ns > step_ns);
+    return fits && is_worse ? time_tiers(grain, capacity_bytes, DAO_SWAP_TIER_ORDER_LONG, &has_file) : status;
+}
+
+/* Decides who leaves. */
+static dao_status_t choose(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+{
+    uint64_t step_ns;
+    if (variant < CHOICE_COUNT) {
+        return dao_swap_choose(&grain->parts, capacity_bytes, &variants[variant], CHOOSE_STEP_COUNT,
+                               grain->gaps, &step_ns);
+    }
+    dao_swap_spread(&grain->parts, capacity_bytes, capacity_bytes / ahead_parts[variant - CHOICE_COUNT],
+                    grain->gaps);
+    return DAO_OK;
+}
+
+/* Makes what was chosen the same in every step, and times it. */
+static dao_status_t time_choice(grain_t *grain, uint64_t capacity_bytes)
+{
+    dao_status_t status = dao_swap_cycle(&grain->parts, capacity_bytes, grain->gaps);
+    return status == DAO_OK ? time_gaps(grain, capacity_bytes) : status;
+}
+
+/* Works a variant out for a capacity, into its grain. */
+static dao_status_t time_variant(grain_t *grain, uint32_t variant, uint64_t capacity_bytes)
+{
+    dao_status_t status = choose(grain, variant, capacity_bytes);
+    return status == DAO_OK ? time_choice(grain, capacity_bytes) : status;
+}
+
+static uint64_t print_choice(const grain_t *grain)
+{
+    uint64_t print = DAO_SWAP_PRINT_NONE;
+    for (uint32_t g = 0; g < grain->parts.gap_count; g++) {
+        print = dao_swap_print_mix(print, grain->gaps[g].lead * UINT64_C(2) + grain->gaps[g].is_away);
+    }
+    return print;
+}
+
+/* The candidate of the same grain that decides the same; NULL if there is none. */
+static const candidate_t *find_twin(const search_t *search, const candidate_t *candidate)
+{
+    for (uint32_t i = search->candidate_count; i-- > 0;) {
+        const candidate_t *other = &search->candidates[i];
+        if (other->grain == candidate->grain && other->print == candidate->print) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Times a variant as if memory had no addresses, unless one is known that decides the same. */
+static dao_status_t add_candidate(search_t *search, grain_t *grain, uint32_t variant)
+{
+    dao_status_t status = choose(grain, variant, search->capacity_bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    candidate_t candidate = {.grain = grain, .variant = variant, .print = print_choice(grain)};
+    const candidate_t *twin = find_twin(search, &candidate);
+    if (twin == NULL) {
+        status = time_choice(grain, search->capacity_bytes);
+    }
+    if (status == DAO_OK) {
+        candidate.step_ns = twin != NULL ? twin->step_ns : grain->timing.step_ns;
+        search->candidates[search->candidate_count++] = candidate;
+    }
+    return status;
+}
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate_t *a = left, *b = right;
+    if (a->step_ns != b->step_ns) {
+        return a->step_ns < b->step_ns ? -1 : 1;
+    }
+    return a->variant < b->variant ? -1 : a->variant > b->variant;
+}
+
+/* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they hold drop out. */
+static dao_status_t time_variants(search_t *search)
+{
+    dao_status_t status = DAO_OK, refused = DAO_OK;
+    uint32_t count = dao_swap_is_streamed(search->step) ? VARIANT_COUNT : CHOICE_COUNT;
+    for (uint32_t g = 0; g < search->grain_count; g++) {
+        for (uint32_t v = 0; v < count && status == DAO_OK; v++) {
+            status = add_candidate(search, &search->grains[g], v);
+            if (status == DAO_ERR_HOST_FULL) {
+                refused = status;
+                status = DAO_OK;
+            }
+        }
+    }
+    if (status != DAO_OK || search->candidate_count == 0) {
+        return status != DAO_OK ? status : refused;
+    }
+    qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
+    search->fluid_step_ns = search->candidates[0].step_ns;
+    return DAO_OK;
+}
+
+/* ---- addresses ---- */
+
+static uint64_t kept_step_ns(const search_t *search)
+{
+    return search->kept != NULL ? search->kept->kept_timing.step_ns : UINT64_MAX;
+}
+
+/* Keeps what was timed in place of the plan before. Takes the layout. */
+static void keep(search_t *search, grain_t *grain, dao_swap_layout_t *layout)
+{
+    memcpy(grain->kept_gaps, grain->gaps, grain->parts.gap_count * sizeof(*grain->gaps));
+    dao_swap_timing_copy(&grain->kept_timing, &grain->timing, &grain->parts);
+    dao_swap_layout_finish(&search->kept_layout);
+    search->kept_layout = *layout;
+    search->kept = grain;
+    *layout = (dao_swap_layout_t){0};
+}
+
+/* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into `late`. */
+static dao_status_t place_delayed(search_t *search, grain_t *grain, const dao_swap_gap_t *gaps,
+                                  const dao_swap_timing_t *timing, uint32_t delay, dao_swap_layout_t *layout)
+{
+    dao_swap_timing_copy(&grain->late, timing, &grain->parts);
+    dao_status_t status = dao_swap_delay(&grain->parts, gaps, delay, DELAY_PARTS, &grain->late);
+    return status == DAO_OK ? dao_swap_layout_init(layout, &grain->parts, gaps, &grain->late,
+                                                   search->capacity_bytes, search->is_thorough, &search->past)
+                            : status;
+}
+
+/* Looks for addresses for what was timed. A plan that fits is kept; else the homes that did not fit are in `layout`, which the
+   caller finishes. */
+static dao_status_t place_once(search_t *search, grain_t *grain, dao_swap_layout_t *layout, bool *out_fits)
+{
+    dao_status_t status = place_delayed(search, grain, grain->gaps, &grain->timing, DELAY_PARTS, layout);
+    search->layout_count += layout->is_repeated ? 0 : 1;
+    *out_fits = status == DAO_OK && layout->unplaced_count == 0;
+    if (*out_fits) {
+        keep(search, grain, layout);
+    }
+    return status;
+}
+
+/* Whether what takes so long may still better the plan. */
+static bool may_go_on(const search_t *search, uint64_t step_ns)
+{
+    return search->kept == NULL ||
+           (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
+}
+
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, what leaves
+   out as much as the round before, and what is hopeless. Begins with the layout of what was timed, which the caller finishes. */
+static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
+                               dao_swap_layout_t *layout)
+{
+    dao_status_t status = DAO_OK;
+    uint64_t before_bytes = UINT64_MAX;
+    uint64_t most_bytes = (uint64_t)(HOPELESS_PART * (double)search->capacity_bytes);
+    bool fits = false;
+    for (uint32_t round = 1; round < SPLIT_ROUND_MAX && status == DAO_OK && !fits; round++) {
+        if (layout->is_repeated || layout->unplaced_bytes == before_bytes ||
+            layout->unplaced_bytes > most_bytes || !dao_swap_split(&grain->parts, layout, grain->gaps)) {
+            break;
+        }
+        status = time_gaps(grain, capacity_bytes);
+        if (status != DAO_OK || !may_go_on(search, grain->timing.step_ns)) {
+            break;
+        }
+        before_bytes = layout->unplaced_bytes;
+        dao_swap_layout_finish(layout);
+        status = place_once(search, grain, layout, &fits);
+    }
+    return status;
+}
+
+/* Parts of the capacity with which variants are timed so that they get addresses. */
+static const double shares[] = {1, 0.99, 0.978, 0.96, 0.935, 0.905, 0.865, 0.82, 0.76};
+
+#define SHARE_COUNT      (sizeof(shares) / sizeof(shares[0]))
+#define HALF_SHARE_COUNT (2 * SHARE_COUNT - 1) /* with one between any two */
+
+static uint64_t half_share_bytes(const search_t *search, size_t half)
+{
+    double share = (shares[half / 2] + shares[(half + 1) / 2]) / 2;
+    uint64_t capacity_bytes = (uint64_t)((double)search->capacity_bytes * share);
+    return capacity_bytes > search->least_bytes ? capacity_bytes : search->least_bytes;
+}
+
+static uint64_t share_bytes(const search_t *search, size_t share)
+{
+    return half_share_bytes(search, 2 * share);
+}
+
+/* Times a variant with a part of the capacity and looks for addresses. `out_is_small`: no less need be tried, as it fits, or as a
+   plan that is there is quicker. */
+static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
+                          dao_swap_layout_t *layout, bool *out_is_small)
+{
+    dao_status_t status = time_variant(candidate->grain, candidate->variant, capacity_bytes);
+    *out_is_small = status == DAO_OK && candidate->grain->timing.step_ns > kept_step_ns(search);
+    return status == DAO_OK && !*out_is_small ? place_once(search, candidate->grain, layout, out_is_small)
+                                              : status;
+}
+
+/* A variant that was timed with one of the shares. */
+typedef struct trial {
+    uint64_t step_ns;         /* 0: it was not timed */
+    dao_swap_gap_t *gaps;     /* what was decided, if it did not get addresses; else NULL */
+    dao_swap_layout_t layout; /* which of its homes did not fit */
+} trial_t;
+
+/* Remembers what was just probed, whose layout is in the trial if it does not fit. */
+static dao_status_t remember(const grain_t *grain, trial_t *trial)
+{
+    size_t gap_count = grain->parts.gap_count;
+    trial->step_ns = grain->timing.step_ns;
+    if (trial->layout.homes == NULL) {
+        return DAO_OK;
+    }
+    if ((trial->gaps = dao_host_calloc(gap_count + 1, sizeof(*trial->gaps))) == NULL) {
+        return dao_swap_step_give_up(grain->parts.step);
+    }
+    memcpy(trial->gaps, grain->gaps, gap_count * sizeof(*trial->gaps));
+    return DAO_OK;
+}
+
+static void trial_finish(trial_t *trial)
+{
+    dao_host_free(trial->gaps);
+    dao_swap_layout_finish(&trial->layout);
+}
+
+/* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first; as long as the
+   layouts of whole tensors nearly fit and there is work left, they are thorough and the next share follows; then the rest is
+   halved. Parts have gaps, which the thorough methods do not know. The plan that this finds keeps short what place_candidate()
+   does, which goes on with the layouts that did not fit. */
+static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
+{
+    uint64_t work_end = search->past.work + thorough_work(search->step);
+    dao_status_t status = DAO_OK;
+    size_t low = 0, high = HALF_SHARE_COUNT;
+    bool nearly_fits = candidate->grain->parts.part_bytes == 0;
+    while (low < high && status == DAO_OK) {
+        search->is_thorough = nearly_fits && low < THOROUGH_COUNT && search->past.work < work_end;
+        size_t half = search->is_thorough || low == 0 ? low : low + (high - low) / 2;
+        bool is_between = half % 2 != 0, is_small;
+        trial_t between = {0}, *trial = is_between ? &between : &trials[half / 2];
+        status = probe(search, candidate, half_share_bytes(search, half), &trial->layout, &is_small);
+        status = status == DAO_OK && !is_between ? remember(candidate->grain, trial) : status;
+        nearly_fits = search->is_thorough &&
+                      (double)trial->layout.unplaced_bytes <= FAR_PART * (double)search->capacity_bytes;
+        trial_finish(&between);
+        high = is_small ? half : high;
+        low = is_small ? low : half + 1;
+    }
+    search->is_thorough = false;
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
+/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. `out_is_new`:
+   it led to layouts that were not looked at before. */
+static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
+                                    trial_t trials[SHARE_COUNT], bool *out_is_new)
+{
+    grain_t *grain = candidate->grain;
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < SHARE_COUNT && status == DAO_OK; i++) {
+        uint64_t capacity_bytes = share_bytes(search, i);
+        trial_t *trial = &trials[i];
+        if (i > 0 && capacity_bytes == share_bytes(search, i - 1)) {
+            break; /* no less would do */
+        }
+        if (trial->step_ns == 0) {
+            status = time_variant(grain, candidate->variant, capacity_bytes);
+            trial->step_ns = grain->timing.step_ns;
+        }
+        if (status != DAO_OK || !may_go_on(search, trial->step_ns)) {
+            break; /* also where it got addresses early: that is the plan, or a better one is */
+        }
+        bool fits = false;
+        if (trial->gaps != NULL) {
+            memcpy(grain->gaps, trial->gaps, grain->parts.gap_count * sizeof(*grain->gaps));
+        } else {
+            status = place_once(search, grain, &trial->layout, &fits);
+        }
+        *out_is_new = *out_is_new || !trial->layout.is_repeated;
+        status =
+            status == DAO_OK && !fits ? place_rest(search, grain, capacity_bytes, &trial->layout) : status;
+    }
+    return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
+}
+
+/* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
+static dao_status_t place_grain(search_t *search, const grain_t *grain)
+{
+    dao_status_t status = DAO_OK;
+    uint32_t count = 0;
+    search->layout_count = 0;
+    for (uint32_t i = 0; i < search->candidate_count && count < CANDIDATE_COUNT_MAX && status == DAO_OK;
+         i++) {
+        const candidate_t *candidate = &search->candidates[i];
+        if (candidate->grain != grain || candidate->step_ns >= kept_step_ns(search)) {
+            continue;
+        }
+        trial_t trials[SHARE_COUNT] = {0};
+        bool is_new = false;
+        status = count == 0 ? place_early(search, candidate, trials) : status;
+        status = status == DAO_OK ? place_candidate(search, candidate, trials, &is_new) : status;
+        count += is_new ? 1 : 0;
+        for (size_t share = 0; share < SHARE_COUNT; share++) {
+            trial_finish(&trials[share]);
+        }
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+static dao_status_t write_down(const grain_t *grain, const dao_swap_gap_t *gaps,
+                               const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
+                               dao_swap_program_t *out_program)
+{
+    dao_status_t status = dao_swap_emit(&grain->parts, gaps, timing, layout, out_program);
+    if (status == DAO_OK) {
+        out_program->schedule.part_bytes = grain->parts.part_bytes;
+        out_program->schedule.step_ns = timing->step_ns;
+    }
+    return status;
+}
+
+/* Writes the kept plan down, with its copies in as early as that fits. */
+static dao_status_t write_kept(search_t *search, dao_swap_program_t *out_program)
+{
+    grain_t *grain = search->kept;
+    dao_status_t status = DAO_OK;
+    bool fits = false;
+    for (uint32_t delay = 0; delay < DELAY_PARTS && !fits && status == DAO_OK; delay++) {
+        dao_swap_layout_t layout = {0};
+        status = place_delayed(search, grain, grain->kept_gaps, &grain->kept_timing, delay, &layout);
+        fits = status == DAO_OK && layout.unplaced_count == 0;
+        status = fits ? write_down(grain, grain->kept_gaps, &grain->late, &layout, out_program) : status;
+        dao_swap_layout_finish(&layout);
+    }
+    if (fits || status != DAO_OK) {
+        return status;
+    }
+    dao_swap_timing_copy(&grain->late, &grain->kept_timing, &grain->parts);
+    status = dao_swap_delay(&grain->parts, grain->kept_gaps, DELAY_PARTS, DELAY_PARTS, &grain->late);
+    return status == DAO_OK
+               ? write_down(grain, grain->kept_gaps, &grain->late, &search->kept_layout, out_program)
+               : status;
+}
+
+/* Lets tensors come and go with each kernel. */
+static dao_status_t write_serially(const search_t *search, dao_swap_program_t *out_program)
+{
+    grain_t grain;
+    dao_swap_layout_t layout = {0};
+    dao_status_t status = grain_init(&grain, search->step, 0);
+    if (status == DAO_OK) {
+        for (uint32_t t = 0; t < search->step->touch_count; t++) {
+            grain.gaps[t] = (dao_swap_gap_t){.is_away = search->step->touches[t].gap_is_live};
+        }
+        bool has_file = false;
+        status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.gaps, &has_file);
+        if (status == DAO_ERR_HOST_FULL && has_file) {
+            status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_SPREAD, grain.gaps, &has_file);
+        }
+        status = status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.gaps, &grain.timing) : status;
+        status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
+        status =
+            status == DAO_OK ? write_down(&grain, grain.gaps, &grain.timing, &layout, out_program) : status;
+        dao_swap_layout_finish(&layout);
+    }
+    grain_finish(&grain);
+    return status;
+}
+
+dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,
+                             dao_swap_program_t *out_program)
+{
+    search_t search;
+    dao_status_t status = search_init(&search, step, config);
+    status = status == DAO_OK ? time_variants(&search) : status;
+    for (uint32_t i = 0; i < search.grain_count && status == DAO_OK; i++) {
+        status = place_grain(&search, &search.grains[i]);
+    }
+    if (status == DAO_OK) {
+        status =
+            search.kept != NULL ? write_kept(&search, out_program) : write_serially(&search, out_program);
+    }
+    if (status == DAO_OK) {
+        out_program->schedule.fluid_step_ns = search.fluid_step_ns;
+    }
+    search_finish(&search);
+    return status;
+}

@@ -1,4 +1,0 @@
-/* A build without a profiler's interface. */
-#include "runtime/annotate.h"
-
-const dao_annotator_t dao_annotator = {0};

@@ -1,0 +1,97 @@
+/* Courses: a plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
+
+   While a course is followed, the plan has the whole device arena: no part of it is in the range allocator. Records of tensors
+   stay true all the time (where their bytes are, and which operations touch them), so that the executor can leave the course
+   between any two kernels and go on by itself. What the plan gives up but somebody may still ask for is saved first. */
+#ifndef DAO_RUNTIME_EXECUTOR_COURSE_H
+#define DAO_RUNTIME_EXECUTOR_COURSE_H
+
+#include "runtime/executor/engine.h"
+#include "runtime/executor/learned/order.h"
+#include "runtime/executor/learned/shape.h"
+
+/* A tensor of the plan: whoever has this role in the step. */
+typedef struct dao_course_role {
+    dao_managed_t *tensor; /* who has it now; NULL: nobody */
+    void *slot;            /* host memory that the course took for it; NULL: none */
+    dao_fence_t slot_busy; /* what still uses the slot */
+    uint64_t size_bytes;
+    uint64_t start_address; /* where it lies as a step starts; DAO_COURSE_NOWHERE: not on the device */
+    bool needs_slot;        /* some copy of the plan touches it */
+} dao_course_role_t;
+
+#define DAO_COURSE_NOWHERE UINT64_MAX
+
+/* What the plan was made with, to see later whether it still holds. */
+typedef struct dao_course_basis {
+    uint64_t compute_ns;
+    dao_swap_tier_t host, file;
+} dao_course_basis_t;
+
+struct dao_course {
+    dao_swap_plan_t *plan;
+    const dao_swap_schedule_t *schedule;
+    dao_order_t order;
+    uint32_t *drop_first; /* of each thing, and one more: its first drop */
+    uint32_t *drops;      /* roles that lie where a thing puts its bytes */
+    uint64_t *sequences;  /* numbers of the things of this step, then of the one before, lane by lane */
+    dao_course_role_t *roles;
+    uint32_t role_count;
+    dao_course_basis_t basis;
+    uint64_t bound_ns; /* of a step */
+
+    uint32_t next;     /* thing of this step that is queued next */
+    dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */
+};
+
+/* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the range's granule.
+   `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What dao_swap_plan_make() answers;
+   DAO_ERR_UNSUPPORTED for a plan that cannot be followed; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem,
+                                             bool (*is_cancelled)(void *user), void *user,
+                                             dao_course_t **out_course);
+
+/* It is not followed. NULL is allowed. */
+void dao_course_destroy(dao_course_t *course);
+
+/* Starts to follow a course, at the begin of a step of this shape: brings everything where the plan wants it. On an error the
+   engine runs on as before: DAO_ERR_HOST_FULL, DAO_ERR_NO_HOST_MEMORY, what copies answer. */
+DAO_NODISCARD dao_status_t dao_course_enter(dao_engine_t *engine, dao_course_t *course,
+                                            const dao_step_log_t *shape);
+
+/* Stops following the engine's course, wherever it is: tensors stay where they are. */
+void dao_course_leave(dao_engine_t *engine);
+
+/* Before a kernel, the log's latest: queues what the plan has before it and gives every operand its place. On an error nothing
+   of the kernel was queued, and the course has to be left. */
+DAO_NODISCARD dao_status_t dao_course_prepare(dao_engine_t *engine, dao_item_t *item,
+                                              const dao_step_log_t *log, dao_placement_t *out_placement);
+
+/* Behind a kernel that was queued with this number: queues the copies that follow. */
+void dao_course_launched(dao_engine_t *engine, uint64_t sequence);
+
+/* The step has ended: queues the copies that are left; the next one follows the course too, unless that fails. */
+void dao_course_turn(dao_engine_t *engine);
+
+/* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */
+void *dao_course_take_slot(const dao_managed_t *tensor, dao_fence_t *out_busy);
+
+/* Tells whether the host has a place for the tensor's role, so that its slot stays with the course. */
+bool dao_course_keeps_slot(const dao_managed_t *tensor);
+
+/* Tells whether a slot is that of the tensor's role. */
+bool dao_course_has_slot(const dao_managed_t *tensor, const void *slot);
+
+/* Gives a slot back to its role; false: it is not a role's. */
+bool dao_course_give_slot(dao_managed_t *tensor);
+
+/* A tensor's content goes: its role is nobody's. */
+void dao_course_forget(dao_managed_t *tensor);
+
+/* Bytes of slots that no tensor uses. */
+uint64_t dao_course_idle_bytes(const dao_course_t *course);
+
+/* Places of tensors do not overlap, and roles and tensors name each other. */
+bool dao_course_is_valid(const dao_course_t *course);
+
+#endif

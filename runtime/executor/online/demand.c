@@ -1,0 +1,83 @@
+#include "runtime/executor/online/demand.h"
+
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+
+static_assert((DAO_DEMAND_KERNELS & (DAO_DEMAND_KERNELS - 1)) == 0, "places are found with a mask");
+
+dao_status_t dao_demand_init(dao_demand_t *demand)
+{
+    demand->nodes = dao_host_calloc(2 * DAO_DEMAND_KERNELS, sizeof(*demand->nodes));
+    return demand->nodes != NULL
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to look %u kernels ahead", DAO_DEMAND_KERNELS);
+}
+
+void dao_demand_finish(dao_demand_t *demand)
+{
+    dao_host_free(demand->nodes);
+    demand->nodes = NULL;
+}
+
+static void add_to_node(dao_demand_node_t *node, int64_t bytes)
+{
+    node->added += bytes;
+    node->most += bytes;
+}
+
+/* Sums up from a leaf's parent to the root. */
+static void sum_up(dao_demand_t *demand, uint32_t index)
+{
+    for (index /= 2; index > 0; index /= 2) {
+        int64_t left = demand->nodes[2 * index].most;
+        int64_t right = demand->nodes[2 * index + 1].most;
+        demand->nodes[index].most = demand->nodes[index].added + (left > right ? left : right);
+    }
+}
+
+/* Places [first, last], first <= last. */
+static void add_to_places(dao_demand_t *demand, uint32_t first, uint32_t last, int64_t bytes)
+{
+    uint32_t low = first + DAO_DEMAND_KERNELS;
+    uint32_t high = last + DAO_DEMAND_KERNELS + 1;
+    for (; low < high; low /= 2, high /= 2) {
+        if (low % 2 == 1) {
+            add_to_node(&demand->nodes[low++], bytes);
+        }
+        if (high % 2 == 1) {
+            add_to_node(&demand->nodes[--high], bytes);
+        }
+    }
+    sum_up(demand, first + DAO_DEMAND_KERNELS);
+    sum_up(demand, last + DAO_DEMAND_KERNELS);
+}
+
+void dao_demand_add(dao_demand_t *demand, uint64_t first, uint64_t last, int64_t bytes)
+{
+    DAO_ASSERT(first <= last && last - first < DAO_DEMAND_KERNELS);
+    uint32_t low = (uint32_t)(first % DAO_DEMAND_KERNELS);
+    uint32_t high = (uint32_t)(last % DAO_DEMAND_KERNELS);
+    if (low <= high) {
+        add_to_places(demand, low, high, bytes);
+    } else {
+        add_to_places(demand, low, DAO_DEMAND_KERNELS - 1, bytes);
+        add_to_places(demand, 0, high, bytes);
+    }
+}
+
+void dao_demand_pass(dao_demand_t *demand, uint64_t time)
+{
+    uint32_t place = (uint32_t)(time % DAO_DEMAND_KERNELS);
+    int64_t bytes = 0;
+    for (uint32_t index = place + DAO_DEMAND_KERNELS; index > 0; index /= 2) {
+        bytes += demand->nodes[index].added;
+    }
+    add_to_places(demand, place, place, -bytes);
+}
+
+uint64_t dao_demand_most(const dao_demand_t *demand)
+{
+    DAO_ASSERT(demand->nodes[1].most >= 0);
+    return (uint64_t)demand->nodes[1].most;
+}

@@ -1,0 +1,24 @@
+/* Access lists: who will use a tensor, in order of time. Links lie in the items, so nothing here needs memory. */
+#ifndef DAO_RUNTIME_EXECUTOR_ACCESS_H
+#define DAO_RUNTIME_EXECUTOR_ACCESS_H
+
+#include "runtime/executor/state/managed.h"
+
+/* No next use is known. */
+#define DAO_TIME_NEVER UINT64_MAX
+
+/* Adds an item's use, later than all uses that are pending. */
+void dao_access_append(dao_use_t *use, uint64_t time);
+
+/* Takes the first pending use off the list: it has happened. `use` is that use. */
+void dao_access_pop(dao_use_t *use);
+
+/* When the content is needed next; DAO_TIME_NEVER if nothing is pending or it is discarded before. */
+uint64_t dao_access_next_use(const dao_managed_t *tensor);
+
+/* Tells whether nobody can ask for the content any more: no pending use that needs it, and no handle or a discard ahead. */
+bool dao_access_is_dead(const dao_managed_t *tensor);
+
+bool dao_access_is_valid(const dao_managed_t *tensor);
+
+#endif

@@ -1,0 +1,220 @@
+/* Items: one block of memory each.
+
+       | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name |          */
+#include "runtime/executor/state/item.h"
+
+#include "allocators/range/range.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "runtime/executor/state/managed.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_t operand_count,
+                            const char *name)
+{
+    size_t name_bytes = strlen(name) + 1;
+    size_t bytes = sizeof(dao_item_t) + use_capacity * sizeof(dao_use_t) +
+                   operand_count * (sizeof(void *) + sizeof(uint32_t)) + name_bytes;
+    dao_item_t *item = dao_host_calloc(1, bytes);
+    if (item == NULL) {
+        return NULL;
+    }
+    item->kind = kind;
+    item->operand_count = operand_count;
+    item->uses = (dao_use_t *)(item + 1);
+    item->addresses = (void **)(item->uses + use_capacity);
+    item->operand_uses = (uint32_t *)(item->addresses + operand_count);
+    char *name_copy = (char *)(item->operand_uses + operand_count);
+    memcpy(name_copy, name, name_bytes);
+    item->name = name_copy;
+    return item;
+}
+
+/* Two accesses of one kernel to one tensor are one use: reading and writing it is changing it in place. */
+static dao_use_kind_t join_uses(dao_use_kind_t a, dao_use_kind_t b)
+{
+    return a == b ? a : DAO_USE_READ_WRITE;
+}
+
+/* Finds the use of a tensor by hash, so that a kernel with many operands costs no more for each of them. */
+typedef struct use_finder {
+    uint32_t mask;
+    uint16_t slots[2 * DAO_OPERAND_COUNT_MAX]; /* number of a use plus 1; 0: empty. At most half full */
+} use_finder_t;
+
+static_assert(DAO_OPERAND_COUNT_MAX < UINT16_MAX, "a slot holds the number of a use");
+static_assert((DAO_OPERAND_COUNT_MAX & (DAO_OPERAND_COUNT_MAX - 1)) == 0, "slots are found with a mask");
+
+static void init_finder(use_finder_t *finder, uint32_t operand_count)
+{
+    uint32_t slot_count = 2;
+    while (slot_count < 2 * operand_count) {
+        slot_count *= 2;
+    }
+    finder->mask = slot_count - 1;
+    memset(finder->slots, 0, slot_count * sizeof(finder->slots[0]));
+}
+
+/* The slot that names a tensor's use, or the empty one where it belongs. */
+static uint16_t *find_slot(use_finder_t *finder, const dao_item_t *item, const dao_managed_t *tensor)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t slot = (uint32_t)hash & finder->mask;
+    while (finder->slots[slot] != 0 && item->uses[finder->slots[slot] - 1].tensor != tensor) {
+        slot = (slot + 1) & finder->mask;
+    }
+    return &finder->slots[slot];
+}
+
+static void add_use(dao_item_t *item, uint32_t operand, dao_managed_t *tensor, dao_use_kind_t kind)
+{
+    dao_managed_reference(tensor);
+    item->operand_uses[operand] = item->use_count;
+    item->uses[item->use_count++] = (dao_use_t){.tensor = tensor, .kind = kind};
+}
+
+static void add_operand(dao_item_t *item, use_finder_t *finder, uint32_t operand, dao_managed_t *tensor,
+                        dao_use_kind_t kind)
+{
+    uint16_t *slot = find_slot(finder, item, tensor);
+    if (*slot == 0) {
+        add_use(item, operand, tensor, kind);
+        *slot = (uint16_t)item->use_count;
+    } else {
+        dao_use_t *use = &item->uses[*slot - 1];
+        use->kind = join_uses(use->kind, kind);
+        item->operand_uses[operand] = *slot - 1u;
+    }
+}
+
+static dao_status_t check_kernel(dao_executor_t *executor, const dao_kernel_t *kernel)
+{
+    if (kernel == NULL || kernel->launch == NULL) {
+        return dao_error(DAO_ERR_INVALID, "a kernel needs a launch function");
+    }
+    const char *name = kernel->name != NULL ? kernel->name : "kernel";
+    if (kernel->operand_count > DAO_OPERAND_COUNT_MAX) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\" has %u operands, at most %d are allowed", name,
+                         kernel->operand_count, DAO_OPERAND_COUNT_MAX);
+    }
+    if (kernel->operand_count > 0 && kernel->operands == NULL) {
+        return dao_error(DAO_ERR_INVALID, "kernel \"%s\" has %u operands, but operands is NULL", name,
+                         kernel->operand_count);
+    }
+    if (kernel->workspace_bytes > DAO_RANGE_CAPACITY_MAX) {
+        return dao_error(DAO_ERR_OVERFLOW,
+                         "kernel \"%s\" asks for %zu bytes of workspace, at most %" PRIu64 " are allowed",
+                         name, kernel->workspace_bytes, DAO_RANGE_CAPACITY_MAX);
+    }
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        const dao_operand_t *operand = &kernel->operands[i];
+        if (operand->tensor == NULL || operand->tensor->executor != executor) {
+            return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is %s", name, i,
+                             operand->tensor == NULL ? "NULL" : "another executor's");
+        }
+        if (operand->access != DAO_ACCESS_READ && operand->access != DAO_ACCESS_WRITE &&
+            operand->access != DAO_ACCESS_READ_WRITE) {
+            return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the access of operand %u is %d", name, i,
+                             (int)operand->access);
+        }
+    }
+    return DAO_OK;
+}
+
+/* FNV-1a over the name, and all else mixed in. */
+static uint64_t signature_of(const dao_kernel_t *kernel, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = name; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    hash = (hash ^ (uint64_t)(uintptr_t)kernel->launch) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ kernel->operand_count) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel, dao_item_t **out_item)
+{
+    dao_status_t status = check_kernel(executor, kernel);
+    if (status != DAO_OK) {
+        return status;
+    }
+    const char *name = kernel->name != NULL ? kernel->name : "kernel";
+    dao_item_t *item = allocate(DAO_ITEM_KERNEL, kernel->operand_count, kernel->operand_count, name);
+    if (item == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of kernel \"%s\"", name);
+    }
+    item->launch = kernel->launch;
+    item->user = kernel->user;
+    item->drop = kernel->drop;
+    item->signature = signature_of(kernel, name);
+    item->workspace_bytes = kernel->workspace_bytes;
+    static_assert((int)DAO_ACCESS_READ == DAO_USE_READ && (int)DAO_ACCESS_WRITE == DAO_USE_WRITE &&
+                      (int)DAO_ACCESS_READ_WRITE == DAO_USE_READ_WRITE,
+                  "an access is a use");
+    use_finder_t finder;
+    init_finder(&finder, kernel->operand_count);
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        add_operand(item, &finder, i, kernel->operands[i].tensor, (dao_use_kind_t)kernel->operands[i].access);
+    }
+    *out_item = item;
+    return DAO_OK;
+}
+
+dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
+                               dao_item_t **out_item)
+{
+    dao_item_t *item = allocate(kind, 1, 1, "");
+    if (item == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of tensor \"%s\"",
+                         tensor->name);
+    }
+    add_use(item, 0, tensor, use);
+    *out_item = item;
+    return DAO_OK;
+}
+
+dao_status_t dao_item_from_mark(dao_item_t **out_item)
+{
+    *out_item = allocate(DAO_ITEM_MARK, 0, 0, "");
+    return *out_item != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to mark a step");
+}
+
+dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item)
+{
+    dao_item_t *copy = allocate(item->kind, item->use_count, item->operand_count, item->name);
+    if (copy == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the queue's entry of kernel \"%s\"",
+                         item->name);
+    }
+    copy->step = step;
+    dao_step_reference(step);
+    copy->launch = item->launch;
+    copy->user = item->user;
+    copy->signature = item->signature;
+    copy->workspace_bytes = item->workspace_bytes;
+    copy->use_count = item->use_count;
+    memcpy(copy->operand_uses, item->operand_uses, item->operand_count * sizeof(*item->operand_uses));
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        copy->uses[i] = (dao_use_t){.tensor = item->uses[i].tensor, .kind = item->uses[i].kind};
+        dao_managed_reference(copy->uses[i].tensor);
+    }
+    *out_item = copy;
+    return DAO_OK;
+}
+
+void dao_item_destroy(dao_item_t *item)
+{
+    DAO_ASSERT(item->kind != DAO_ITEM_RELEASE && item->kind != DAO_ITEM_SYNC);
+    if (item->drop != NULL) {
+        item->drop(item->user);
+    }
+    for (uint32_t i = 0; i < item->use_count; i++) {
+        dao_managed_unreference(item->uses[i].tensor);
+    }
+    if (item->step != NULL) {
+        dao_step_unreference(item->step);
+    }
+    dao_host_free(item);
+}

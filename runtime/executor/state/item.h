@@ -1,0 +1,93 @@
+/* What travels through the queue: kernels, releases, and requests of the program; and the uses that make up every
+   tensor's access list. */
+#ifndef DAO_RUNTIME_EXECUTOR_ITEM_H
+#define DAO_RUNTIME_EXECUTOR_ITEM_H
+
+#include "base/report/error.h"
+
+#include <dao/step.h>
+
+typedef struct dao_item dao_item_t;
+
+typedef enum dao_use_kind {
+    DAO_USE_READ = 0,
+    DAO_USE_WRITE = 1,
+    DAO_USE_READ_WRITE = 2,
+    DAO_USE_DISCARD = 3, /* the content is not needed any more */
+} dao_use_kind_t;
+
+/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item in. */
+typedef struct dao_use {
+    dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
+    dao_use_kind_t kind;
+    uint64_t time;        /* logical: kernels before it */
+    struct dao_use *next; /* the same tensor's next use */
+} dao_use_t;
+
+typedef enum dao_item_kind {
+    DAO_ITEM_KERNEL,
+    DAO_ITEM_DISCARD, /* of uses[0].tensor */
+    DAO_ITEM_RELEASE, /* the last handle of `released` is gone */
+    DAO_ITEM_WRITE,   /* program to tensor */
+    DAO_ITEM_READ,    /* tensor to program */
+    DAO_ITEM_SYNC,    /* lies on the stack of the thread that waits for it */
+    DAO_ITEM_MARK,    /* a step of the program ends here */
+} dao_item_kind_t;
+
+/* What a thread of the program waits for. It lies on that thread's stack. */
+typedef struct dao_request {
+    const void *source;
+    void *destination;
+    dao_error_record_t error;
+    bool is_done; /* guarded by the queue's lock */
+} dao_request_t;
+
+struct dao_item {
+    dao_item_kind_t kind;
+    dao_item_t *next;
+    uint64_t time;           /* logical, once taken in: kernels before it */
+    dao_request_t *request;  /* of WRITE, READ, SYNC */
+    dao_managed_t *released; /* of RELEASE */
+
+    /* Of a kernel. */
+    const char *name; /* lies behind the item, or belongs to the step */
+    dao_launch_func_t launch;
+    void *user;
+    void (*drop)(void *user);
+    dao_step_t *step; /* of a run's copy: holds the step, whose items own `user`; else NULL */
+    uint64_t
+        signature; /* of function, name and number of operands: other kernels have other ones, but for chance */
+    size_t workspace_bytes;
+    uint64_t finish_sequence; /* on the compute lane, once launched */
+    uint32_t operand_count;
+    uint32_t *operand_uses; /* operand -> index in uses */
+    void **addresses;       /* operand -> device address, filled at the launch */
+
+    uint32_t use_count; /* one a tensor */
+    dao_use_t *uses;    /* lie behind the item */
+};
+
+/* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each tensor's record.
+   DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel,
+                                                dao_item_t **out_item);
+
+/* Makes an item that uses one tensor. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_use(dao_item_kind_t kind, dao_managed_t *tensor, dao_use_kind_t use,
+                                             dao_item_t **out_item);
+
+/* Makes a mark. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_from_mark(dao_item_t **out_item);
+
+/* Copies an item of a step, for a run; the copy holds the step. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item);
+
+/* Calls drop, lets go of the tensors and the step, and frees an item. Not for release items, which lie in their tensors,
+   nor for syncs. */
+void dao_item_destroy(dao_item_t *item);
+
+/* Holds a step, and lets go of it; the last one frees it. In step.c. */
+void dao_step_reference(dao_step_t *step);
+void dao_step_unreference(dao_step_t *step);
+
+#endif

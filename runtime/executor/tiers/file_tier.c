@@ -1,0 +1,395 @@
+/* Operations of the file as work of streams.
+
+       lane FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/files/file.h)
+       lane FILE_IN     [ host function: read  ] [ ... ]
+       lane STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
+       lane STAGE_IN    [ copy: pinned piece to device ] [ ... ]
+
+   Copies of pieces have lanes of their own, so that no copy between the device and the host's slots stands behind one that
+   waits for the file. A write waits for the copy that brings its bytes to the host, and a copy to the device for the read before it, by events
+   alone. Where time is virtual the stream is held up for as long as the operation takes; where memory has no bytes, that is
+   all that happens.
+
+   A lane whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more operations begin
+   and waits for those that are running, and the ring stays until the streams are gone.
+
+   Invariants, per direction: taken_off <= completed of the lane until the tier is closed; operations (taken_off, issued] are in
+   the ring. */
+#include "runtime/executor/tiers/file_tier.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Times that a step of an operation is tried again whose stream refuses it. */
+#define RETRY_MAX 2
+
+/* Owner of a slot; the arena wants one. */
+#define SLOT_OWNER 1
+
+static dao_file_operation_t *operation_slot(const dao_file_tier_t *tier, dao_file_direction_t direction,
+                                            uint64_t sequence)
+{
+    return &tier->operations[direction][sequence & (DAO_TIMELINE_SLOTS - 1)];
+}
+
+static const dao_lane_t *lane_of(const dao_file_tier_t *tier, dao_file_direction_t direction)
+{
+    return &tier->timeline->lanes[dao_file_tier_lane(direction)];
+}
+
+/* ---- making the tier ---- */
+
+uint64_t dao_file_tier_slot_bytes(uint64_t room_bytes)
+{
+    uint64_t bytes = dao_smaller(room_bytes, DAO_RANGE_CAPACITY_MAX);
+    return bytes - bytes % DAO_RANGE_GRANULE;
+}
+
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes)
+{
+    uint64_t bytes = dao_smaller(arena_bytes / DAO_FILE_STAGING_ARENA_SHARE, DAO_FILE_STAGING_BYTES);
+    uint64_t large_bytes =
+        dao_smaller(arena_bytes / DAO_FILE_STAGING_ARENA_SHARE_LARGE, DAO_FILE_STAGING_BYTES_MAX);
+    bytes = dao_larger(bytes, large_bytes);
+    return dao_round_up(bytes > 0 ? bytes : 1, DAO_FILE_STAGING_BYTES_MIN);
+}
+
+static dao_status_t create_file(dao_file_tier_t *tier)
+{
+    const dao_file_config_t *config = &tier->config.file;
+    uint64_t room_bytes = UINT64_MAX;
+    if (!tier->config.ops->has_no_bytes) {
+        dao_status_t status = dao_file_create(config->directory, config->engine, &tier->file);
+        if (status != DAO_OK) {
+            return status;
+        }
+        room_bytes = dao_file_free_bytes(tier->file);
+    }
+    room_bytes = config->limit_bytes != 0 ? config->limit_bytes : room_bytes;
+    tier->limit_bytes = dao_file_tier_slot_bytes(room_bytes);
+    if (tier->limit_bytes == 0) {
+        return dao_error(DAO_ERR_IO, "the file tier in \"%.200s\" has no room: %" PRIu64 " bytes",
+                         config->directory, room_bytes);
+    }
+    return dao_arena_init(&tier->slots, NULL, tier->limit_bytes);
+}
+
+static dao_status_t create_staging(dao_file_tier_t *tier)
+{
+    tier->staging_bytes = dao_file_tier_piece_bytes(tier->config.arena_bytes);
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
+        void *address = NULL;
+        dao_status_t status = dao_allocator_alloc(tier->config.host, tier->staging_bytes, &address);
+        if (status != DAO_OK) {
+            dao_error_prefix("the pinned pieces of a file tier: ");
+            return status;
+        }
+        tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT] = address;
+    }
+    return DAO_OK;
+}
+
+static dao_status_t create_rings(dao_file_tier_t *tier)
+{
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        tier->operations[i] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(*tier->operations[i]));
+        if (tier->operations[i] == NULL) {
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the operations of a file tier");
+        }
+    }
+    return DAO_OK;
+}
+
+/* Gives up what was made so far. */
+static void destroy_parts(dao_file_tier_t *tier)
+{
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT * DAO_FILE_STAGING_COUNT; i++) {
+        void *address = tier->staging[i / DAO_FILE_STAGING_COUNT][i % DAO_FILE_STAGING_COUNT];
+        if (address != NULL) {
+            (void)dao_allocator_free(tier->config.host, address); /* it was handed out */
+        }
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_host_free(tier->operations[i]);
+    }
+    if (tier->slots.range != NULL) {
+        dao_arena_finish(&tier->slots);
+    }
+    dao_file_destroy(tier->file);
+    dao_cond_finish(&tier->is_idle);
+    dao_mutex_finish(&tier->lock);
+    memset(tier, 0, sizeof(*tier));
+}
+
+dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
+                                const dao_file_tier_config_t *config)
+{
+    memset(tier, 0, sizeof(*tier));
+    tier->config = *config;
+    tier->timeline = timeline;
+    dao_mutex_init(&tier->lock, DAO_RANK_LEAF);
+    dao_cond_init(&tier->is_idle);
+    dao_status_t status = create_file(tier);
+    if (status == DAO_OK) {
+        status = create_rings(tier);
+    }
+    if (status == DAO_OK) {
+        status = create_staging(tier);
+    }
+    if (status != DAO_OK) {
+        destroy_parts(tier);
+        return status;
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_file_direction_t direction = (dao_file_direction_t)i;
+        dao_timeline_add_lane(timeline, dao_file_tier_lane(direction), config->streams[i]);
+        dao_timeline_add_lane(timeline, dao_file_tier_staging_lane(direction), config->staging_streams[i]);
+    }
+    tier->is_there = true;
+    return DAO_OK;
+}
+
+void dao_file_tier_stop(dao_file_tier_t *tier)
+{
+    if (!tier->is_there) {
+        return;
+    }
+    dao_mutex_lock(&tier->lock);
+    tier->is_stopped = true;
+    while (tier->running_count > 0) {
+        dao_cond_wait(&tier->is_idle, &tier->lock);
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
+void dao_file_tier_close(dao_file_tier_t *tier)
+{
+    dao_file_tier_stop(tier);
+    for (int i = 0; tier->is_there && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_file_direction_t direction = (dao_file_direction_t)i;
+        while (tier->taken_off[i] < lane_of(tier, direction)->issued) {
+            dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[i])->tensor);
+        }
+    }
+}
+
+void dao_file_tier_finish(dao_file_tier_t *tier)
+{
+    if (tier->is_there) {
+        DAO_ASSERT(dao_range_used(tier->slots.range) == 0);
+        destroy_parts(tier);
+    }
+}
+
+dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes, uint64_t *out_offset_bytes)
+{
+    uint64_t bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    dao_status_t status = dao_arena_take(&tier->slots, bytes, SLOT_OWNER, out_offset_bytes);
+    if (status == DAO_ERR_LIMIT) {
+        return dao_error(DAO_ERR_LIMIT, "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " in use; %s",
+                         size_bytes, dao_range_used(tier->slots.range), tier->limit_bytes,
+                         tier->config.file.limit_bytes != 0
+                             ? "raise its limit"
+                             : "its file system had no more free as the executor was created");
+    }
+    return status;
+}
+
+/* ---- operations ---- */
+
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes)
+{
+    uint64_t rate = direction == DAO_FILE_READ ? config->in_bytes_per_second : config->out_bytes_per_second;
+    uint64_t ns = rate == 0 ? 0 : dao_transfer_ns(size_bytes, rate);
+    return ns > UINT64_MAX - config->latency_ns ? UINT64_MAX : ns + config->latency_ns;
+}
+
+static uint64_t least_ns(const dao_file_operation_t *operation)
+{
+    return dao_file_tier_least_ns(&operation->tier->config.file, operation->direction, operation->size_bytes);
+}
+
+/* Counts a transfer as running; false if none may begin any more. */
+static bool begin_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    bool may_run = !tier->is_stopped;
+    tier->running_count += may_run ? 1 : 0;
+    dao_mutex_unlock(&tier->lock);
+    return may_run;
+}
+
+static void end_running(dao_file_tier_t *tier)
+{
+    dao_mutex_lock(&tier->lock);
+    if (--tier->running_count == 0) {
+        dao_cond_broadcast(&tier->is_idle);
+    }
+    dao_mutex_unlock(&tier->lock);
+}
+
+static void transfer(dao_file_operation_t *operation)
+{
+    dao_file_tier_t *tier = operation->tier;
+    operation->error = ECANCELED;
+    if (begin_running(tier)) {
+        operation->error = dao_file_transfer(tier->file, operation->direction, operation->offset_bytes,
+                                             operation->address, operation->size_bytes);
+        end_running(tier);
+    }
+}
+
+/* The host function where time is real. */
+static void transfer_in_time(void *user)
+{
+    dao_file_operation_t *operation = user;
+    uint64_t begin_ns = dao_clock_ns();
+    transfer(operation);
+    dao_sleep_until(begin_ns + least_ns(operation));
+    operation->time_ns = dao_clock_ns() - begin_ns;
+}
+
+/* The host function where the stream was held up before. */
+static void transfer_at_once(void *user)
+{
+    transfer(user);
+}
+
+/* The steps that put an operation on its stream. */
+
+static dao_status_t hold_up(dao_file_operation_t *operation)
+{
+    const dao_file_tier_config_t *config = &operation->tier->config;
+    return config->ops->delay(config->streams[operation->direction], least_ns(operation));
+}
+
+static dao_status_t call(dao_file_operation_t *operation)
+{
+    const dao_file_tier_config_t *config = &operation->tier->config;
+    return config->ops->host_func(config->streams[operation->direction],
+                                  config->ops->delay == NULL ? transfer_in_time : transfer_at_once,
+                                  operation);
+}
+
+/* Only the step that was refused is tried again: one that the stream has taken would be there twice. */
+static dao_status_t try_step(dao_status_t (*step)(dao_file_operation_t *operation),
+                             dao_file_operation_t *operation)
+{
+    dao_status_t status = DAO_ERR_BACKEND;
+    for (int i = 0; status != DAO_OK && status != DAO_ERR_DEVICE_LOST && i <= RETRY_MAX; i++) {
+        status = step(operation);
+    }
+    return status;
+}
+
+static dao_status_t put(dao_file_operation_t *operation)
+{
+    const dao_backend_ops_t *ops = operation->tier->config.ops;
+    dao_status_t status = ops->delay != NULL ? try_step(hold_up, operation) : DAO_OK;
+    return status != DAO_OK || ops->has_no_bytes ? status : try_step(call, operation);
+}
+
+dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
+                                  const dao_fence_t *fence)
+{
+    return dao_timeline_before(tier->timeline, dao_file_tier_lane(direction), fence);
+}
+
+dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
+                                 uint64_t *out_sequence)
+{
+    dao_file_direction_t direction = operation->direction;
+    uint64_t sequence = lane_of(tier, direction)->issued + 1;
+    DAO_ASSERT(sequence - tier->taken_off[direction] <= DAO_TIMELINE_DEPTH);
+    dao_file_operation_t *queued = operation_slot(tier, direction, sequence);
+    *queued = *operation;
+    queued->tier = tier;
+    queued->error = 0;
+    queued->time_ns = least_ns(queued); /* all that counts where time is virtual */
+    dao_status_t status = put(queued);
+    if (status == DAO_ERR_DEVICE_LOST) {
+        return status;
+    }
+    if (status != DAO_OK) {
+        return dao_error_vendor(DAO_ERR_COPY_FAILED, dao_last_vendor_code(),
+                                "%s %zu bytes of the file tier could not be queued: %.200s",
+                                direction == DAO_FILE_READ ? "reading" : "writing", operation->size_bytes,
+                                dao_last_message());
+    }
+    status = dao_timeline_after(tier->timeline, dao_file_tier_lane(direction), out_sequence);
+    if (status == DAO_OK) {
+        dao_managed_reference(queued->tensor);
+    }
+    return status;
+}
+
+int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
+                           size_t size_bytes)
+{
+    return tier->file == NULL
+               ? 0
+               : dao_file_transfer(tier->file, DAO_FILE_READ, offset_bytes, destination, size_bytes);
+}
+
+const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
+                                                   dao_file_direction_t direction)
+{
+    uint64_t sequence = tier->taken_off[direction] + 1;
+    return sequence <= lane_of(tier, direction)->completed ? operation_slot(tier, direction, sequence) : NULL;
+}
+
+static void note_moved(dao_file_tier_t *tier, const dao_file_operation_t *operation)
+{
+    dao_meter_link_note(&tier->moved[operation->direction], operation->size_bytes, operation->time_ns);
+    if (operation->is_last) {
+        uint64_t over_bytes = operation->size_bytes % tier->staging_bytes;
+        tier->moved_count++;
+        tier->moved_open_bytes += over_bytes > 0 ? tier->staging_bytes - over_bytes : 0;
+    }
+}
+
+double dao_file_tier_open_share(const dao_file_tier_t *tier)
+{
+    return tier->moved_count == 0
+               ? 0
+               : (double)tier->moved_open_bytes / (double)tier->moved_count / (double)tier->staging_bytes;
+}
+
+void dao_file_tier_forget_moved(dao_file_tier_t *tier)
+{
+    memset(tier->moved, 0, sizeof(tier->moved));
+    tier->moved_count = 0;
+    tier->moved_open_bytes = 0;
+}
+
+void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction)
+{
+    const dao_file_operation_t *operation = dao_file_tier_finished(tier, direction);
+    DAO_ASSERT(operation != NULL);
+    if (operation->error == 0) {
+        note_moved(tier, operation);
+    }
+    dao_managed_unreference(operation_slot(tier, direction, ++tier->taken_off[direction])->tensor);
+}
+
+bool dao_file_tier_is_valid(const dao_file_tier_t *tier)
+{
+    if (!tier->is_there) {
+        return true;
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        const dao_lane_t *lane = lane_of(tier, (dao_file_direction_t)i);
+        if (tier->taken_off[i] > lane->completed || lane->issued - tier->taken_off[i] > DAO_TIMELINE_DEPTH) {
+            return false;
+        }
+    }
+    return dao_arena_is_valid(&tier->slots);
+}

@@ -1,0 +1,138 @@
+/* The file behind pinned host memory: slots in it, the operations that fill and read them on two lanes of their own, and a
+   few pinned pieces through which bytes come back. Knows nothing of where tensors are; spill.c does. */
+#ifndef DAO_RUNTIME_EXECUTOR_FILE_TIER_H
+#define DAO_RUNTIME_EXECUTOR_FILE_TIER_H
+
+#include "allocators/allocator.h"
+#include "base/files/file.h"
+#include "base/threads/sync.h"
+#include "runtime/executor/learned/meter.h"
+#include "runtime/executor/state/managed.h"
+#include "runtime/executor/tiers/arena.h"
+
+/* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
+enum { DAO_FILE_STAGING_COUNT = 2 };
+
+/* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may queue ahead is as many
+   pieces as a lane of the timeline has operations in flight, so that large devices need large ones. */
+#define DAO_FILE_STAGING_BYTES_MIN         ((uint64_t)4 << 10)
+#define DAO_FILE_STAGING_ARENA_SHARE       16u
+#define DAO_FILE_STAGING_BYTES             ((uint64_t)16 << 20)
+#define DAO_FILE_STAGING_ARENA_SHARE_LARGE 256u
+#define DAO_FILE_STAGING_BYTES_MAX         ((uint64_t)64 << 20)
+
+/* An operation on a lane of the file. It lies in the tier's ring until it was taken off. */
+typedef struct dao_file_operation {
+    struct dao_file_tier *tier;
+    dao_file_direction_t direction;
+    uint64_t offset_bytes; /* in the file */
+    char *address;
+    size_t size_bytes;
+    dao_managed_t *tensor; /* whose bytes they are; a reference */
+    uint64_t version;      /* of the tensor's file copy, as it was queued */
+    bool is_last;          /* of those that move this version */
+    int error; /* 0 or errno; this and the time are written on the stream, read once it has finished */
+    uint64_t time_ns;
+} dao_file_operation_t;
+
+typedef struct dao_file_tier_config {
+    const dao_backend_ops_t *ops;
+    dao_backend_stream_t *streams[DAO_FILE_DIRECTION_COUNT];
+    dao_backend_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* between pieces and the device */
+    dao_allocator_t *host;                                           /* of the pinned pieces */
+    uint64_t arena_bytes;
+    dao_file_config_t file; /* `directory` is not NULL */
+} dao_file_tier_config_t;
+
+typedef struct dao_file_tier {
+    bool is_there; /* false: all else is 0 */
+    dao_file_tier_config_t config;
+    dao_file_t *file; /* NULL where memory has no bytes */
+    dao_timeline_t *timeline;
+    dao_arena_t slots;    /* offsets in the file, with the fences of those who used them last */
+    uint64_t limit_bytes; /* of all slots */
+    char *staging[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
+    dao_fence_t staging_busy[DAO_FILE_DIRECTION_COUNT][DAO_FILE_STAGING_COUNT];
+    size_t staging_bytes; /* of each */
+    uint32_t next_staging[DAO_FILE_DIRECTION_COUNT];
+    dao_meter_link_t moved[DAO_FILE_DIRECTION_COUNT]; /* by operations that were taken off */
+    uint64_t moved_count,
+        moved_open_bytes; /* tensors moved by these; what their last pieces lack of full ones */
+    dao_file_operation_t
+        *operations[DAO_FILE_DIRECTION_COUNT];    /* of number n: slot n mod DAO_TIMELINE_SLOTS */
+    uint64_t taken_off[DAO_FILE_DIRECTION_COUNT]; /* all up to this number */
+    dao_mutex_t lock;                             /* of what follows */
+    dao_cond_t is_idle;                           /* running_count has become 0 */
+    uint32_t running_count;                       /* transfers that a stream is in */
+    bool is_stopped;                              /* no transfer begins any more */
+} dao_file_tier_t;
+
+/* The lane of a direction. */
+static inline dao_stream_role_t dao_file_tier_lane(dao_file_direction_t direction)
+{
+    return direction == DAO_FILE_READ ? DAO_LANE_FILE_IN : DAO_LANE_FILE_OUT;
+}
+
+/* The lane of a direction's copies between pieces and the device. */
+static inline dao_stream_role_t dao_file_tier_staging_lane(dao_file_direction_t direction)
+{
+    return direction == DAO_FILE_READ ? DAO_LANE_STAGE_IN : DAO_LANE_STAGE_OUT;
+}
+
+/* What a tier's slots take of what it may use: whole granules, no more than a range has. */
+uint64_t dao_file_tier_slot_bytes(uint64_t room_bytes);
+
+/* The size of a pinned piece, by that of the device's arena. */
+size_t dao_file_tier_piece_bytes(uint64_t arena_bytes);
+
+/* What the settings say that an operation takes at least. */
+uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direction_t direction,
+                                size_t size_bytes);
+
+/* Makes the file and adds its lanes. All that is borrowed outlives the tier. DAO_ERR_IO, DAO_ERR_UNSUPPORTED,
+   DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
+DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
+                                              const dao_file_tier_config_t *config);
+
+/* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this returns.
+   dao_file_tier_read_now() goes on. All three of these allow a tier that is not there. */
+void dao_file_tier_stop(dao_file_tier_t *tier);
+
+/* Stops, and takes off what is left, whether it has finished or not. Nothing is queued any more. */
+void dao_file_tier_close(dao_file_tier_t *tier);
+
+/* It is closed, all slots have been given back, and its streams are gone: one of a lost device calls what was queued on it
+   until then. */
+void dao_file_tier_finish(dao_file_tier_t *tier);
+
+/* Takes a slot. DAO_ERR_LIMIT with a message if the file is full; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes,
+                                              uint64_t *out_offset_bytes);
+
+/* An operation is queued in three moves: its lane waits for a fence; everything that has finished is taken off; then it is
+   put on the lane and numbered. `operation` says all but tier and error; it is copied, with a reference to its tensor. One
+   that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not queued. Any other error means that the device has
+   to be given up. */
+DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
+                                                const dao_fence_t *fence);
+DAO_NODISCARD dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,
+                                               uint64_t *out_sequence);
+
+/* Reads on the spot, without a lane; for a device that is lost. 0 or errno. */
+int dao_file_tier_read_now(const dao_file_tier_t *tier, uint64_t offset_bytes, void *destination,
+                           size_t size_bytes);
+
+/* The oldest finished operation of a direction that was not taken off; NULL if there is none. */
+const dao_file_operation_t *dao_file_tier_finished(const dao_file_tier_t *tier,
+                                                   dao_file_direction_t direction);
+void dao_file_tier_take_off(dao_file_tier_t *tier, dao_file_direction_t direction);
+
+/* What the last piece of a tensor that was moved lacks of a full one, in the mean, as a share of it. */
+double dao_file_tier_open_share(const dao_file_tier_t *tier);
+
+/* Begins the figures of what was moved anew. */
+void dao_file_tier_forget_moved(dao_file_tier_t *tier);
+
+bool dao_file_tier_is_valid(const dao_file_tier_t *tier);
+
+#endif

@@ -1,0 +1,344 @@
+/* Counted handles to memory. A handle has one of three owners:
+
+       BLOCK     memory of the library: freed with the last reference, on a device once the handle's stream is done with it
+       POINTER   memory of the program: its deleter is called with the last reference
+       PARENT    a part of another handle's memory: holds a reference to that one
+
+   A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream, and an event
+   that was made with it. So the last release needs no memory, and works after dao_finalize(). */
+#include <dao/memory.h>
+
+#include "base/log.h"
+#include "base/memory/host.h"
+#include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/handles/memory_internal.h"
+#include "runtime/observe/event_ring.h"
+#include "runtime/observe/watch.h"
+#include "runtime/place/pressure_internal.h"
+
+#include <inttypes.h>
+
+typedef enum owner { OWNER_BLOCK, OWNER_POINTER, OWNER_PARENT } owner_t;
+
+struct dao_memory {
+    dao_handle_t handle; /* first: see dao_handle_bury() */
+    owner_t owner;
+    dao_place_t place;
+    void *address;
+    size_t size_bytes;
+    dao_core_t *core;       /* a reference of its own */
+    dao_runtime_t *runtime; /* BLOCK on a device or pinned: a reference of its own; else NULL */
+    dao_stream_t *stream;   /* with a reference of its own, or NULL */
+    dao_memory_t *parent;   /* PARENT: a reference of its own */
+    dao_memory_deleter_t deleter;
+    void *user;
+    dao_live_t live;
+    dao_deferred_t deferred; /* BLOCK with a runtime: `event` is there from the beginning */
+};
+
+/* ---- creation ---- */
+
+/* Gives a handle with one reference that is not in the list of live ones yet. */
+static dao_status_t handle_create(dao_core_t *core, owner_t owner, dao_place_t place,
+                                  dao_memory_t **out_memory)
+{
+    dao_memory_t *memory = dao_host_calloc(1, sizeof(*memory));
+    if (memory == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a memory handle: %zu bytes",
+                         sizeof(*memory));
+    }
+    atomic_init(&memory->handle.reference_count, 1);
+    memory->core = dao_core_retain(core);
+    memory->owner = owner;
+    memory->place = place;
+    *out_memory = memory;
+    return DAO_OK;
+}
+
+/* Undoes handle_create() for a handle that nobody has seen. */
+static void handle_discard(dao_memory_t *memory)
+{
+    dao_core_release(memory->core);
+    dao_host_free(memory);
+}
+
+static void handle_publish(dao_memory_t *memory, void *address, size_t size_bytes, dao_memory_t **out_memory)
+{
+    memory->address = address;
+    memory->size_bytes = size_bytes;
+    memory->live = (dao_live_t){
+        .noun = "memory handle",
+        .place = memory->place,
+        .address = address,
+        .size_bytes = size_bytes,
+        .is_block = memory->owner == OWNER_BLOCK && address != NULL,
+    };
+    dao_live_add(memory->core, &memory->live);
+    *out_memory = memory;
+}
+
+/* The stream of a handle lies on its place's device, as it is started now; the host has none. */
+static dao_status_t stream_fits(dao_place_t place, const dao_stream_t *stream)
+{
+    if (stream == NULL ||
+        (place.kind != DAO_PLACE_KIND_CPU && stream->runtime == dao_runtime_started(place.index))) {
+        return DAO_OK;
+    }
+    if (place.kind != DAO_PLACE_KIND_CPU && stream->runtime->device_index == place.index) {
+        return dao_error(DAO_ERR_INVALID, "dao_memory_create: the stream is of a start that was finalized");
+    }
+    char text[DAO_PLACE_TEXT_BYTES];
+    return dao_error(DAO_ERR_INVALID, "dao_memory_create: a stream of device:%" PRId32 " for memory at %s",
+                     stream->runtime->device_index, dao_place_format(place, text));
+}
+
+/* Allocates the block of a handle and all that its end will need. */
+static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stream_t *stream,
+                               void **out_address)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_place_alloc(memory->place, size_bytes, out_address, &runtime);
+    if (status != DAO_OK || runtime == NULL) {
+        return status;
+    }
+    dao_backend_event_t *event = NULL;
+    if (size_bytes > 0 && (status = dao_runtime_event_take(runtime, &event)) != DAO_OK) {
+        dao_allocator_t *allocator = dao_runtime_allocator(runtime, memory->place.kind);
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        dao_events_note_free(NULL, memory->place, *out_address, dao_events_ticks());
+        (void)dao_allocator_free(allocator, *out_address); /* it was allocated just now */
+        return dao_error_restore(&record);
+    }
+    memory->runtime = dao_runtime_retain(runtime);
+    memory->stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
+    dao_stream_retain(memory->stream);
+    memory->deferred = (dao_deferred_t){
+        .kind = memory->place.kind, .address = *out_address, .event = event, .container = &memory->handle};
+    return DAO_OK;
+}
+
+dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_t *stream,
+                               dao_memory_t **out_memory)
+{
+    if (out_memory == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_memory_create: out_memory is NULL");
+    }
+    dao_core_t *core;
+    dao_status_t status;
+    dao_memory_t *memory;
+    if ((status = dao_place_enter(place, &core)) != DAO_OK ||
+        (status = stream_fits(place, stream)) != DAO_OK ||
+        (status = handle_create(core, OWNER_BLOCK, place, &memory)) != DAO_OK) {
+        return status;
+    }
+    void *address = NULL;
+    status = block_take(memory, size_bytes, stream, &address);
+    if (status != DAO_OK) {
+        handle_discard(memory);
+        return status;
+    }
+    handle_publish(memory, address, size_bytes, out_memory);
+    return DAO_OK;
+}
+
+dao_status_t dao_memory_from_pointer(dao_place_t place, void *address, size_t size_bytes,
+                                     dao_memory_deleter_t deleter, void *user, dao_memory_t **out_memory)
+{
+    if (out_memory == NULL || (address == NULL && size_bytes > 0)) {
+        return dao_error(DAO_ERR_INVALID, "dao_memory_from_pointer: %s is NULL",
+                         out_memory == NULL ? "out_memory" : "address");
+    }
+    if (size_bytes > UINTPTR_MAX - (uintptr_t)address) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_memory_from_pointer: %zu bytes at %p do not end in the address space",
+                         size_bytes, address);
+    }
+    dao_core_t *core;
+    dao_status_t status;
+    dao_memory_t *memory;
+    if ((status = dao_place_enter(place, &core)) != DAO_OK ||
+        (status = handle_create(core, OWNER_POINTER, place, &memory)) != DAO_OK) {
+        return status;
+    }
+    memory->deleter = deleter;
+    memory->user = user;
+    handle_publish(memory, address, size_bytes, out_memory);
+    return DAO_OK;
+}
+
+dao_status_t dao_memory_sub_range(dao_memory_t *memory, size_t offset_bytes, size_t size_bytes,
+                                  dao_memory_t **out_memory)
+{
+    if (memory == NULL || out_memory == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_memory_sub_range: %s is NULL",
+                         memory == NULL ? "memory" : "out_memory");
+    }
+    if (dao_core_is_forked(memory->core)) {
+        return dao_error(DAO_ERR_FORKED, "dao_memory_sub_range: the handle was made in the parent process");
+    }
+    if (offset_bytes > memory->size_bytes || size_bytes > memory->size_bytes - offset_bytes) {
+        return dao_error(DAO_ERR_OUT_OF_BOUNDS,
+                         "dao_memory_sub_range: %zu bytes from offset %zu of a handle of %zu bytes",
+                         size_bytes, offset_bytes, memory->size_bytes);
+    }
+    dao_status_t status = dao_handle_retain(&memory->handle, "memory");
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_memory_t *part;
+    status = handle_create(memory->core, OWNER_PARENT, memory->place, &part);
+    if (status != DAO_OK) {
+        (void)dao_memory_release(memory); /* not the last one: the caller has one */
+        return status;
+    }
+    part->parent = memory;
+    if (memory->stream != NULL) {
+        part->stream = memory->stream;
+        dao_stream_retain(part->stream);
+    }
+    void *address = memory->address != NULL ? (char *)memory->address + offset_bytes : NULL;
+    handle_publish(part, address, size_bytes, out_memory);
+    return DAO_OK;
+}
+
+/* ---- the end ---- */
+
+/* Frees a block of a device or pinned memory once its stream is done with it; buries the handle. */
+static void block_give(dao_memory_t *memory)
+{
+    dao_runtime_t *runtime = memory->runtime;
+    dao_backend_event_t *event = memory->deferred.event;
+    dao_runtime_drain(runtime);
+    if (memory->address != NULL && !dao_runtime_is_lost(runtime)) {
+        dao_status_t status = dao_runtime_record(runtime, event, memory->stream);
+        if (status == DAO_OK || status == DAO_ERR_BUSY) {
+            memory->deferred.stream = status == DAO_OK ? NULL : memory->stream;
+            dao_runtime_defer(runtime, &memory->deferred);
+            return;
+        }
+    }
+    if (memory->address != NULL) {
+        if (!dao_runtime_is_lost(runtime)) { /* an error is an end of the work, too */
+            (void)dao_runtime_told(runtime, runtime->ops->stream_synchronize(memory->stream->backend));
+        }
+        dao_runtime_block_free(runtime, memory->place.kind, memory->address);
+    }
+    dao_runtime_event_give(runtime, event);
+    dao_handle_bury(&memory->handle);
+}
+
+static void host_block_free(const dao_memory_t *memory)
+{
+    dao_events_note_free(memory->core, memory->place, memory->address, dao_events_ticks());
+    if (dao_allocator_free(memory->core->host_memory, memory->address) != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+    }
+}
+
+/* Ends a handle without references. What the handle kept is let go of last, and from copies: the handle may be gone. */
+static void handle_end(dao_memory_t *memory)
+{
+    dao_core_t *core = memory->core;
+    dao_runtime_t *runtime = memory->runtime;
+    dao_stream_t *stream = memory->stream;
+    dao_live_remove(core, &memory->live);
+    if (memory->owner == OWNER_BLOCK && runtime != NULL) {
+        block_give(memory);
+    } else {
+        if (memory->owner == OWNER_BLOCK && memory->address != NULL) {
+            host_block_free(memory);
+        }
+        dao_pressure_note_free();
+        if (memory->owner == OWNER_POINTER && memory->deleter != NULL) {
+            DAO_ASSERT_UNLOCKED();
+            memory->deleter(memory->address, memory->size_bytes, memory->user);
+        }
+        dao_handle_bury(&memory->handle);
+    }
+    if (stream != NULL) {
+        dao_stream_release(stream);
+    }
+    if (runtime != NULL) {
+        dao_runtime_release(runtime);
+    }
+    dao_core_release(core);
+}
+
+dao_status_t dao_memory_retain(dao_memory_t *memory)
+{
+    return dao_handle_retain(memory != NULL ? &memory->handle : NULL, "memory");
+}
+
+dao_status_t dao_memory_release(dao_memory_t *memory)
+{
+    if (dao_watch_check() != DAO_OK) {
+        return DAO_ERR_REENTRANT;
+    }
+    while (memory != NULL) { /* then its parent, and so on */
+        bool is_last;
+        dao_status_t status = dao_handle_release(&memory->handle, "memory", &is_last);
+        if (status != DAO_OK) {
+            return status;
+        }
+        if (!is_last || dao_core_is_forked(memory->core)) {
+            return DAO_OK; /* in a child process the memory is the parent's, and stays */
+        }
+        dao_memory_t *parent = memory->parent;
+        handle_end(memory);
+        memory = parent;
+    }
+    return DAO_OK;
+}
+
+bool dao_memory_is_forked(const dao_memory_t *memory)
+{
+    return dao_core_is_forked(memory->core);
+}
+
+const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory)
+{
+    return memory->core->ops;
+}
+
+void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter)
+{
+    return memory->owner == OWNER_POINTER && memory->deleter == deleter ? memory->user : NULL;
+}
+
+void dao_memory_deleter_set(dao_memory_t *memory, dao_memory_deleter_t deleter, void *user)
+{
+    DAO_ASSERT(memory->owner == OWNER_POINTER);
+    DAO_ASSERT(memory->deleter == NULL);
+    memory->deleter = deleter;
+    memory->user = user;
+}
+
+/* ---- fields ---- */
+
+void *dao_memory_address(const dao_memory_t *memory)
+{
+    return memory != NULL ? memory->address : NULL;
+}
+
+size_t dao_memory_size(const dao_memory_t *memory)
+{
+    return memory != NULL ? memory->size_bytes : 0;
+}
+
+dao_place_t dao_memory_place(const dao_memory_t *memory)
+{
+    dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+    return memory != NULL ? memory->place : host;
+}
+
+dao_stream_t *dao_memory_stream(const dao_memory_t *memory)
+{
+    return memory != NULL ? memory->stream : NULL;
+}
+
+uint32_t dao_memory_use_count(const dao_memory_t *memory)
+{
+    return memory != NULL ? atomic_load_explicit(&memory->handle.reference_count, memory_order_relaxed) : 0;
+}

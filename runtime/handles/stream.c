@@ -1,0 +1,545 @@
+/* Streams and events: counted objects around the backend's own. A stream that the program made lives until the program
+   and every memory handle that names it have let go; a device's own streams live and die with the device's runtime.
+
+   A stream or an event holds a reference to its runtime, so that it works, and can be destroyed, after dao_finalize(). */
+#include <dao/stream.h>
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+#include "runtime/core/context_internal.h"
+
+#include <inttypes.h>
+
+/* A stream that the program made: what the report at shutdown needs is behind the common part. */
+typedef struct made_stream {
+    dao_stream_t stream;
+    dao_live_t live;
+} made_stream_t;
+
+struct dao_event {
+    dao_runtime_t *runtime; /* a reference of its own */
+    dao_backend_event_t *backend;
+    dao_live_t live;
+};
+
+/* A stream or event may be used unless it is NULL or came here by a fork. */
+static dao_status_t runtime_check(const dao_runtime_t *runtime, const char *function)
+{
+    if (dao_core_is_forked(dao_runtime_core((dao_runtime_t *)(uintptr_t)runtime))) {
+        return dao_error(DAO_ERR_FORKED, "%s: the stream or event was made in the parent process", function);
+    }
+    return DAO_OK;
+}
+
+/* Work needs a device that is not lost. */
+static dao_status_t work_check(const dao_runtime_t *runtime, const char *function)
+{
+    dao_status_t status = runtime_check(runtime, function);
+    return status == DAO_OK ? dao_runtime_health(runtime, function) : status;
+}
+
+static dao_status_t stream_check(const dao_stream_t *stream, const char *function)
+{
+    return stream == NULL ? dao_error_null(function, "stream") : work_check(stream->runtime, function);
+}
+
+static dao_status_t event_check(const dao_event_t *event, const char *function)
+{
+    return event == NULL ? dao_error_null(function, "event") : work_check(event->runtime, function);
+}
+
+/* ---- life of streams ---- */
+
+/* Opens the backend's stream of an adopted one. */
+static dao_status_t stream_open_adopted(dao_runtime_t *runtime, void *native,
+                                        dao_backend_stream_t **out_stream)
+{
+    const dao_backend_ops_t *ops = runtime->ops;
+    if (ops->stream_adopt == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED, "the backend \"%s\" knows no streams but its own", ops->name);
+    }
+    if (native == NULL && !ops->has_default_stream) {
+        native = ops->stream_native(runtime->streams[DAO_STREAM_ROLE_COMPUTE].backend);
+    }
+    return dao_runtime_told(runtime, ops->stream_adopt(runtime->device, native, out_stream));
+}
+
+/* Gives the runtime of a device on which something is to be made, with a reference. */
+static dao_status_t runtime_acquire_healthy(int32_t device_index, const char *function,
+                                            dao_runtime_t **out_runtime)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_acquire(device_index, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_runtime_health(runtime, function);
+    if (status != DAO_OK) {
+        dao_runtime_release(runtime);
+        return status;
+    }
+    *out_runtime = runtime;
+    return DAO_OK;
+}
+
+/* Makes a stream around a new one of the backend, or around that of a handle. */
+static dao_status_t stream_make(int32_t device_index, bool adopts, void *native, dao_stream_t **out_stream)
+{
+    dao_runtime_t *runtime;
+    dao_status_t status =
+        runtime_acquire_healthy(device_index, adopts ? "dao_stream_adopt" : "dao_stream_create", &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    made_stream_t *made = dao_host_calloc(1, sizeof(*made));
+    if (made == NULL) {
+        status =
+            dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a stream on device:%" PRId32, device_index);
+    } else if (adopts) {
+        status = stream_open_adopted(runtime, native, &made->stream.backend);
+    } else {
+        status =
+            dao_runtime_told(runtime, runtime->ops->stream_create(runtime->device, &made->stream.backend));
+    }
+    if (status != DAO_OK) {
+        dao_host_free(made);
+        dao_runtime_release(runtime);
+        return status;
+    }
+    made->stream.runtime = runtime;
+    atomic_init(&made->stream.reference_count, 1);
+    made->live =
+        (dao_live_t){.noun = "stream", .place = {DAO_PLACE_KIND_DEVICE, device_index}, .address = made};
+    dao_live_add(dao_runtime_core(runtime), &made->live);
+    *out_stream = &made->stream;
+    return DAO_OK;
+}
+
+dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream)
+{
+    return out_stream != NULL ? stream_make(device_index, false, NULL, out_stream)
+                              : dao_error_null("dao_stream_create", "out_stream");
+}
+
+dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t **out_stream)
+{
+    return out_stream != NULL ? stream_make(device_index, true, native, out_stream)
+                              : dao_error_null("dao_stream_adopt", "out_stream");
+}
+
+void dao_stream_retain(dao_stream_t *stream)
+{
+    if (!stream->is_own) {
+        uint32_t before = atomic_fetch_add_explicit(&stream->reference_count, 1, memory_order_relaxed);
+        DAO_ASSERT(before > 0);
+        (void)before;
+    }
+}
+
+bool dao_stream_drop(dao_stream_t *stream)
+{
+    if (stream->is_own) {
+        return false;
+    }
+    uint32_t before = atomic_fetch_sub_explicit(&stream->reference_count, 1, memory_order_acq_rel);
+    DAO_ASSERT(before > 0);
+    return before == 1;
+}
+
+void dao_stream_end(dao_stream_t *stream)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    made_stream_t *made = (made_stream_t *)(void *)stream; /* its first member */
+    dao_stream_order_end(stream);
+    runtime->ops->stream_destroy(stream->backend);
+    dao_host_free(made);
+    dao_runtime_release(runtime);
+}
+
+void dao_stream_release(dao_stream_t *stream)
+{
+    if (dao_stream_drop(stream)) {
+        dao_stream_end(stream);
+    }
+}
+
+bool dao_stream_is_captured(const dao_stream_t *stream)
+{
+    return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
+}
+
+void dao_stream_destroy(dao_stream_t *stream)
+{
+    if (stream == NULL || runtime_check(stream->runtime, "dao_stream_destroy") != DAO_OK) {
+        return; /* in a child process the stream's work and its locks are the parent's */
+    }
+    if (stream->is_own) {
+        (void)dao_error(DAO_ERR_INVALID,
+                        "dao_stream_destroy: the stream is device:%" PRId32 "'s own, nothing was done",
+                        stream->runtime->device_index);
+        return;
+    }
+    if (!dao_runtime_is_lost(stream->runtime) && dao_stream_is_captured(stream)) {
+        (void)dao_error(DAO_ERR_BUSY,
+                        "dao_stream_destroy: a stream of device:%" PRId32
+                        " is being captured into a graph, nothing was done; end the capture first",
+                        stream->runtime->device_index);
+        return;
+    }
+    dao_error_record_t
+        record; /* an error of the work is for whoever synchronizes, and there is nobody left */
+    dao_error_save(&record, dao_last_status());
+    (void)dao_runtime_told(stream->runtime, stream->runtime->ops->stream_synchronize(stream->backend));
+    (void)dao_error_restore(&record);
+    dao_runtime_drain_late(stream->runtime, stream);
+    dao_runtime_drain(stream->runtime);
+    dao_live_remove(dao_runtime_core(stream->runtime), &((made_stream_t *)(void *)stream)->live);
+    dao_stream_release(stream);
+}
+
+dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)
+{
+    if (out_stream == NULL) {
+        return dao_error_null("dao_stream_get", "out_stream");
+    }
+    if ((int)role < 0 || (int)role >= DAO_STREAM_ROLE_COUNT) {
+        return dao_error(DAO_ERR_INVALID, "dao_stream_get: role %d is none; see dao_stream_role_t",
+                         (int)role);
+    }
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_runtime_borrow(device_index, &runtime);
+    if (status == DAO_OK) {
+        *out_stream = &runtime->streams[role];
+    }
+    return status;
+}
+
+int32_t dao_stream_device(const dao_stream_t *stream)
+{
+    return stream != NULL ? stream->runtime->device_index : -1;
+}
+
+void *dao_stream_native(const dao_stream_t *stream)
+{
+    return stream != NULL ? stream->runtime->ops->stream_native(stream->backend) : NULL;
+}
+
+/* ---- work ---- */
+
+dao_status_t dao_stream_synchronize(dao_stream_t *stream)
+{
+    dao_status_t status = stream_check(stream, "dao_stream_synchronize");
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_stream_order_synchronize(stream);
+    dao_runtime_drain(stream->runtime); /* leaves the message as it is */
+    return status;
+}
+
+/* Queues a copy between the stream's device and another one. */
+static dao_status_t copy_between_devices(const char *function, dao_stream_t *stream, int32_t dst_device,
+                                         void *dst, int32_t src_device, const void *src, size_t size_bytes)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    if (runtime->ops->copy_peer == NULL) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "the %s backend has no copy between devices; dao_copy() has one through "
+                         "pinned memory",
+                         runtime->ops->name);
+    }
+    int32_t other_device = dst_device == runtime->device_index ? src_device : dst_device;
+    dao_runtime_t *other;
+    dao_status_t status = runtime_acquire_healthy(other_device, function, &other);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (dao_runtime_core(other) != dao_runtime_core(runtime)) {
+        dao_runtime_release(other);
+        return dao_error(DAO_ERR_INVALID, "%s: the stream is of a start that was finalized", function);
+    }
+    dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
+    dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
+    status = dao_runtime_told_of_two(
+        runtime, other,
+        runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes));
+    dao_runtime_release(other);
+    return status;
+}
+
+static bool is_between_devices(dao_place_t dst_place, dao_place_t src_place)
+{
+    return dst_place.kind == DAO_PLACE_KIND_DEVICE && src_place.kind == DAO_PLACE_KIND_DEVICE &&
+           dst_place.index != src_place.index;
+}
+
+static dao_copy_kind_t copy_kind(dao_place_t dst_place, dao_place_t src_place)
+{
+    bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
+    return dst_place.kind == DAO_PLACE_KIND_DEVICE ? (from_device ? DAO_COPY_KIND_D2D : DAO_COPY_KIND_H2D)
+                                                   : (from_device ? DAO_COPY_KIND_D2H : DAO_COPY_KIND_H2H);
+}
+
+/* Queues a copy whose arguments are checked. */
+static dao_status_t copy_queue(const char *function, dao_stream_t *stream, dao_place_t dst_place, void *dst,
+                               dao_place_t src_place, const void *src, size_t size_bytes)
+{
+    if (is_between_devices(dst_place, src_place)) {
+        return copy_between_devices(function, stream, dst_place.index, dst, src_place.index, src, size_bytes);
+    }
+    return dao_runtime_told(
+        stream->runtime,
+        stream->runtime->ops->copy(stream->backend, copy_kind(dst_place, src_place), dst, src, size_bytes));
+}
+
+/* A copy that touches devices has to touch the stream's. */
+static dao_status_t copy_direction_check(const char *function, const dao_stream_t *stream,
+                                         dao_place_t dst_place, dao_place_t src_place)
+{
+    int32_t own = stream->runtime->device_index;
+    bool to_device = dst_place.kind == DAO_PLACE_KIND_DEVICE;
+    bool from_device = src_place.kind == DAO_PLACE_KIND_DEVICE;
+    bool touches_own = (to_device && dst_place.index == own) || (from_device && src_place.index == own);
+    if ((to_device || from_device) && !touches_own) {
+        char dst_text[DAO_PLACE_TEXT_BYTES];
+        char src_text[DAO_PLACE_TEXT_BYTES];
+        return dao_error(
+            DAO_ERR_INVALID, "%s: from %s to %s on a stream of device:%" PRId32 "; use a stream of either",
+            function, dao_place_format(src_place, src_text), dao_place_format(dst_place, dst_text), own);
+    }
+    return DAO_OK;
+}
+
+/* Checks what copies on a stream have in common. */
+static dao_status_t copy_check(const char *function, const dao_stream_t *stream, dao_place_t dst_place,
+                               dao_place_t src_place)
+{
+    dao_status_t status = stream_check(stream, function);
+    if (status != DAO_OK) {
+        return status;
+    }
+    const dao_core_t *core = dao_runtime_core(stream->runtime);
+    if ((status = dao_place_check(core, dst_place)) != DAO_OK ||
+        (status = dao_place_check(core, src_place)) != DAO_OK) {
+        return status == DAO_ERR_NO_DEVICE ? dao_error(DAO_ERR_INVALID, "%s", dao_last_message()) : status;
+    }
+    return copy_direction_check(function, stream, dst_place, src_place);
+}
+
+/* Gives what a failed copy answers: that it has failed, unless it could never have been made. */
+static dao_status_t copy_answer(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
+                                size_t size_bytes)
+{
+    return status == DAO_OK || status == DAO_ERR_UNSUPPORTED || status == DAO_ERR_INVALID
+               ? status
+               : dao_copy_error(status, dst_place, src_place, size_bytes);
+}
+
+dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst, dao_place_t src_place,
+                             const void *src, size_t size_bytes)
+{
+    dao_status_t status = copy_check("dao_stream_copy", stream, dst_place, src_place);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (size_bytes == 0) {
+        return DAO_OK;
+    }
+    if (dst == NULL || src == NULL) {
+        return dao_error_null("dao_stream_copy", dst == NULL ? "dst" : "src");
+    }
+    return copy_answer(copy_queue("dao_stream_copy", stream, dst_place, dst, src_place, src, size_bytes),
+                       dst_place, src_place, size_bytes);
+}
+
+static dao_status_t batch_check(const dao_copy_batch_t *batch)
+{
+    if (batch == NULL) {
+        return dao_error_null("dao_stream_copy_batch", "batch");
+    }
+    if (batch->count > 0 && (batch->dsts == NULL || batch->srcs == NULL || batch->sizes_bytes == NULL)) {
+        return dao_error_null("dao_stream_copy_batch", "one of the batch's arrays");
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->dsts[i] == NULL || batch->srcs[i] == NULL || batch->sizes_bytes[i] == 0) {
+            return dao_error(DAO_ERR_INVALID, "dao_stream_copy_batch: copy %zu is of %zu bytes from %p to %p",
+                             i, batch->sizes_bytes[i], batch->srcs[i], batch->dsts[i]);
+        }
+    }
+    return DAO_OK;
+}
+
+/* Queues a batch by one call, or one copy after the other. */
+static dao_status_t batch_queue(dao_stream_t *stream, dao_place_t dst_place, dao_place_t src_place,
+                                const dao_copy_batch_t *batch)
+{
+    dao_runtime_t *runtime = stream->runtime;
+    dao_copy_kind_t kind = copy_kind(dst_place, src_place);
+    dao_status_t status = DAO_ERR_UNSUPPORTED;
+    if (batch->count > 1 && kind != DAO_COPY_KIND_H2H && !is_between_devices(dst_place, src_place) &&
+        runtime->ops->copy_batch != NULL) {
+        status = dao_runtime_told(runtime,
+                                  runtime->ops->copy_batch(stream->backend, kind, batch->dsts, batch->srcs,
+                                                           batch->sizes_bytes, batch->count));
+    }
+    if (status != DAO_ERR_UNSUPPORTED) {
+        return status;
+    }
+    status = DAO_OK;
+    for (size_t i = 0; i < batch->count && status == DAO_OK; i++) {
+        status = copy_queue("dao_stream_copy_batch", stream, dst_place, batch->dsts[i], src_place,
+                            batch->srcs[i], batch->sizes_bytes[i]);
+    }
+    return status;
+}
+
+dao_status_t dao_stream_copy_batch(dao_stream_t *stream, dao_place_t dst_place, dao_place_t src_place,
+                                   const dao_copy_batch_t *batch)
+{
+    dao_status_t status = copy_check("dao_stream_copy_batch", stream, dst_place, src_place);
+    if (status == DAO_OK) {
+        status = batch_check(batch);
+    }
+    if (status != DAO_OK || batch->count == 0) {
+        return status;
+    }
+    size_t total_bytes = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        total_bytes += batch->sizes_bytes[i];
+    }
+    return copy_answer(batch_queue(stream, dst_place, src_place, batch), dst_place, src_place, total_bytes);
+}
+
+dao_status_t dao_stream_fill(dao_stream_t *stream, void *dst, uint8_t value, size_t size_bytes)
+{
+    dao_status_t status = stream_check(stream, "dao_stream_fill");
+    if (status != DAO_OK || size_bytes == 0) {
+        return status;
+    }
+    if (dst == NULL) {
+        return dao_error_null("dao_stream_fill", "dst");
+    }
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->fill(stream->backend, dst, value, size_bytes));
+}
+
+dao_status_t dao_stream_host_func(dao_stream_t *stream, dao_host_func_t function, void *user)
+{
+    dao_status_t status = stream_check(stream, "dao_stream_host_func");
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (function == NULL) {
+        return dao_error_null("dao_stream_host_func", "function");
+    }
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->host_func(stream->backend, function, user));
+}
+
+/* ---- events ---- */
+
+dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
+{
+    if (out_event == NULL) {
+        return dao_error_null("dao_event_create", "out_event");
+    }
+    dao_runtime_t *runtime;
+    dao_status_t status = runtime_acquire_healthy(device_index, "dao_event_create", &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_event_t *event = dao_host_calloc(1, sizeof(*event));
+    if (event == NULL) {
+        status =
+            dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event on device:%" PRId32, device_index);
+    } else {
+        status =
+            dao_runtime_told(runtime, runtime->ops->event_create(runtime->device, true, &event->backend));
+    }
+    if (status != DAO_OK) {
+        dao_host_free(event);
+        dao_runtime_release(runtime);
+        return status;
+    }
+    event->runtime = runtime;
+    event->live =
+        (dao_live_t){.noun = "event", .place = {DAO_PLACE_KIND_DEVICE, device_index}, .address = event};
+    dao_live_add(dao_runtime_core(runtime), &event->live);
+    *out_event = event;
+    return DAO_OK;
+}
+
+void dao_event_destroy(dao_event_t *event)
+{
+    if (event == NULL || runtime_check(event->runtime, "dao_event_destroy") != DAO_OK) {
+        return;
+    }
+    dao_runtime_t *runtime = event->runtime;
+    dao_live_remove(dao_runtime_core(runtime), &event->live);
+    runtime->ops->event_destroy(event->backend);
+    dao_host_free(event);
+    dao_runtime_release(runtime);
+}
+
+dao_status_t dao_event_record(dao_event_t *event, dao_stream_t *stream)
+{
+    dao_status_t status;
+    if ((status = event_check(event, "dao_event_record")) != DAO_OK ||
+        (status = stream_check(stream, "dao_event_record")) != DAO_OK) {
+        return status;
+    }
+    if (event->runtime != stream->runtime) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_event_record: the event is of device:%" PRId32
+                         ", the stream of device:%" PRId32,
+                         event->runtime->device_index, stream->runtime->device_index);
+    }
+    return dao_runtime_told(event->runtime,
+                            event->runtime->ops->event_record(event->backend, stream->backend));
+}
+
+dao_status_t dao_stream_wait_event(dao_stream_t *stream, dao_event_t *event)
+{
+    dao_status_t status;
+    if ((status = stream_check(stream, "dao_stream_wait_event")) != DAO_OK ||
+        (status = event_check(event, "dao_stream_wait_event")) != DAO_OK) {
+        return status;
+    }
+    return dao_runtime_told(stream->runtime,
+                            stream->runtime->ops->stream_wait_event(stream->backend, event->backend));
+}
+
+dao_status_t dao_event_query(dao_event_t *event)
+{
+    dao_status_t status = event_check(event, "dao_event_query");
+    return status == DAO_OK
+               ? dao_runtime_told(event->runtime, event->runtime->ops->event_query(event->backend))
+               : status;
+}
+
+dao_status_t dao_event_synchronize(dao_event_t *event)
+{
+    dao_status_t status = event_check(event, "dao_event_synchronize");
+    return status == DAO_OK
+               ? dao_runtime_told(event->runtime, event->runtime->ops->event_synchronize(event->backend))
+               : status;
+}
+
+dao_status_t dao_event_elapsed(dao_event_t *begin, dao_event_t *end, int64_t *out_elapsed_ns)
+{
+    dao_status_t status;
+    if ((status = event_check(begin, "dao_event_elapsed")) != DAO_OK ||
+        (status = event_check(end, "dao_event_elapsed")) != DAO_OK) {
+        return status;
+    }
+    if (out_elapsed_ns == NULL) {
+        return dao_error_null("dao_event_elapsed", "out_elapsed_ns");
+    }
+    if (begin->runtime != end->runtime) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_event_elapsed: events of device:%" PRId32 " and device:%" PRId32,
+                         begin->runtime->device_index, end->runtime->device_index);
+    }
+    return dao_runtime_told(begin->runtime,
+                            begin->runtime->ops->event_elapsed(begin->backend, end->backend, out_elapsed_ns));
+}

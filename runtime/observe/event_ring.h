@@ -1,0 +1,80 @@
+/* The events of places: one branch where nothing is recorded. */
+#ifndef DAO_RUNTIME_EVENT_RING_H
+#define DAO_RUNTIME_EVENT_RING_H
+
+#include "runtime/core/context_internal.h"
+#include "runtime/observe/annotate.h"
+
+#include <dao/observe.h>
+
+/* Number of places that record, in all of the process. */
+extern _Atomic uint32_t dao_events_on;
+
+/* What is to be noted. */
+typedef struct dao_noted {
+    dao_memory_event_kind_t kind;
+    dao_place_t place;
+    const void *address;
+    size_t size_bytes;
+    uint32_t tag;
+    uint32_t stream;
+    uint64_t ticks; /* when it happened, of dao_ticks() */
+} dao_noted_t;
+
+/* Writes an event, if its place records. `core` is NULL in a public call, which cannot be under way when the core ends;
+   whoever may be gives the core that it holds a reference to. Lock-free. */
+void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
+
+/* Tells whether any place records. */
+static inline bool dao_events_are_on(void)
+{
+    return __builtin_expect(atomic_load_explicit(&dao_events_on, memory_order_relaxed) != 0, 0);
+}
+
+/* Gives the time for an event that is noted after it happened; 0 if nothing is recorded anywhere. */
+static inline uint64_t dao_events_ticks(void)
+{
+    return dao_events_are_on() ? dao_ticks() : 0;
+}
+
+/* Off the usual path: notes an allocation that succeeded or failed just now. */
+void dao_events_note_alloc_now(dao_place_t place, const dao_block_request_t *request, const void *address,
+                               dao_status_t status);
+
+static inline void dao_events_note_alloc(dao_place_t place, const dao_block_request_t *request,
+                                         const void *address, dao_status_t status)
+{
+    if (dao_events_are_on()) {
+        dao_events_note_alloc_now(place, request, address, status);
+    }
+}
+
+/* Notes a free that surely will succeed; `ticks` is dao_events_ticks() before it, so that it comes before the block's next
+   life. */
+void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
+
+/* As dao_events_note_free(), in two parts around a free that may be refused: before it, and if it has succeeded. */
+static inline void dao_events_free_begins(dao_place_t place, const void *address, uint64_t ticks)
+{
+    if (ticks != 0) {
+        dao_annotate_free(place, address);
+    }
+}
+void dao_events_note_freed(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
+
+/* Off the usual path: dao_allocator_free(), noted if it succeeds. */
+dao_status_t dao_events_free(dao_allocator_t *allocator, dao_place_t place, void *address);
+
+/* Notes that memory was given back. */
+void dao_events_note_trim(dao_place_t place, size_t released_bytes);
+
+/* The rings of a core, none of them there yet; NULL without memory. */
+dao_event_rings_t *dao_events_create(void);
+
+/* Stops recording at all places, as the library ends. */
+void dao_events_stop_all(dao_event_rings_t *rings);
+
+/* Frees the rings; nobody holds the core any more. NULL is allowed. */
+void dao_events_destroy(dao_event_rings_t *rings);
+
+#endif

@@ -1,0 +1,435 @@
+/* Tells the segment callbacks what memory the places of devices obtain and release.
+
+       allocator ──> watch->ops ──> the backend's table
+                         │
+                         └──> callbacks of the place, each with the allocator's lock held
+
+   Being a table around the backend's, it sees all that any strategy takes, and allocators know nothing of it. Obtained is
+   told after the backend's call, releasing before it; if the backend then refuses, the memory is told to be there again.
+
+   Callbacks are a table of slots, guarded by the lock, which is not held while one runs:
+
+       state      id   is_removed   running_count   left by
+       empty       0   false        0               add
+       there     > 0   false        any             remove
+       leaving   > 0   true         > 0             the last of its running calls
+
+   `count` is the number of slots that are not empty: while it is 0 nothing else is looked at. */
+#include "runtime/observe/watch.h"
+
+#include "allocators/detours.h"
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+#include "runtime/core/context_internal.h"
+#include "runtime/observe/annotate.h"
+
+#include <inttypes.h>
+
+typedef struct callback {
+    uint64_t id;
+    dao_place_t place;
+    dao_segment_callback_t function;
+    void *user;
+    uint32_t running_count;
+    bool is_removed;
+} callback_t;
+
+static struct {
+    _Atomic uint32_t count;
+    dao_mutex_t lock;
+    /* guarded by the lock */
+    dao_cond_t changed; /* a slot was emptied that somebody may wait for */
+    uint64_t last_id;
+    callback_t callbacks[DAO_SEGMENT_CALLBACK_COUNT_MAX];
+} watched = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF), .changed = DAO_COND_INITIALIZER};
+
+DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
+
+static bool is_valid_locked(void)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
+        const callback_t *callback = &watched.callbacks[i];
+        bool is_empty = callback->id == 0;
+        count += !is_empty;
+        if (callback->id > watched.last_id ||
+            (is_empty
+                 ? callback->running_count > 0 || callback->is_removed
+                 : callback->function == NULL || (callback->is_removed && callback->running_count == 0))) {
+            return false;
+        }
+    }
+    return count == atomic_load(&watched.count);
+}
+
+static void lock(void)
+{
+    dao_mutex_lock(&watched.lock);
+    DAO_ASSERT_HEAVY(is_valid_locked());
+}
+
+static void unlock(void)
+{
+    DAO_ASSERT_HEAVY(is_valid_locked());
+    dao_mutex_unlock(&watched.lock);
+}
+
+dao_status_t dao_watch_reentrant_error(void)
+{
+    return dao_error(DAO_ERR_REENTRANT,
+                     "a segment callback must not use the library: an allocator is locked");
+}
+
+/* ---- callbacks ---- */
+
+static callback_t *find_locked(uint64_t id)
+{
+    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
+        if (watched.callbacks[i].id == id) {
+            return &watched.callbacks[i];
+        }
+    }
+    return NULL;
+}
+
+static void empty_locked(callback_t *callback)
+{
+    *callback = (callback_t){0};
+    atomic_fetch_sub(&watched.count, 1);
+    dao_cond_broadcast(&watched.changed);
+}
+
+/* Checks what dao_segment_callback_add() was called with. */
+static dao_status_t check_add(dao_place_t place, dao_segment_callback_t function, const uint64_t *out_id)
+{
+    if (function == NULL || out_id == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_segment_callback_add: %s is NULL",
+                         function == NULL ? "function" : "out_id");
+    }
+    dao_core_t *core;
+    dao_status_t status = dao_watch_check();
+    if (status == DAO_OK) {
+        status = dao_place_enter(place, &core);
+    }
+    if (status == DAO_OK && place.kind == DAO_PLACE_KIND_CPU) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "dao_segment_callback_add: the host's memory comes from no backend");
+    }
+    return status;
+}
+
+dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t function, void *user,
+                                      uint64_t *out_id)
+{
+    dao_status_t status = check_add(place, function, out_id);
+    if (status != DAO_OK) {
+        return status;
+    }
+    lock();
+    callback_t *empty = find_locked(0);
+    if (empty != NULL) {
+        *empty = (callback_t){.id = ++watched.last_id, .place = place, .function = function, .user = user};
+        atomic_fetch_add(&watched.count, 1);
+        *out_id = empty->id;
+    }
+    unlock();
+    return empty != NULL
+               ? DAO_OK
+               : dao_error(DAO_ERR_TOO_MANY, "dao_segment_callback_add: there are %d callbacks already",
+                           DAO_SEGMENT_CALLBACK_COUNT_MAX);
+}
+
+static dao_status_t remove_locked(uint64_t id)
+{
+    callback_t *callback = id == 0 ? NULL : find_locked(id);
+    if (callback == NULL || callback->is_removed) {
+        return dao_error(DAO_ERR_INVALID, "dao_segment_callback_remove: there is no callback %" PRIu64, id);
+    }
+    if (callback->running_count == 0) {
+        empty_locked(callback);
+        return DAO_OK;
+    }
+    callback->is_removed = true; /* the last running call empties the slot */
+    while (callback->id == id) {
+        dao_cond_wait(&watched.changed, &watched.lock);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_segment_callback_remove(uint64_t id)
+{
+    dao_status_t status = dao_watch_check();
+    if (status == DAO_OK) {
+        lock();
+        status = remove_locked(id);
+        unlock();
+    }
+    return status;
+}
+
+void dao_watch_clear(void)
+{
+    lock();
+    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
+        DAO_ASSERT(watched.callbacks[i].running_count == 0);
+        if (watched.callbacks[i].id != 0) {
+            empty_locked(&watched.callbacks[i]);
+        }
+    }
+    unlock();
+}
+
+/* ---- telling ---- */
+
+typedef struct segment {
+    dao_place_t place;
+    char *address;
+    size_t size_bytes;
+} segment_t;
+
+static void tell(const segment_t *segment, dao_segment_event_t event)
+{
+    if (atomic_load_explicit(&watched.count, memory_order_relaxed) == 0) {
+        return;
+    }
+    lock();
+    for (size_t i = 0; i < DAO_SEGMENT_CALLBACK_COUNT_MAX; i++) {
+        callback_t *callback = &watched.callbacks[i];
+        if (callback->id == 0 || callback->is_removed || !dao_place_equal(callback->place, segment->place)) {
+            continue;
+        }
+        callback->running_count++;
+        unlock();
+        dao_detours_begin();
+        dao_watch_callback_runs = true;
+        callback->function(segment->place, event, segment->address, segment->size_bytes, callback->user);
+        dao_watch_callback_runs = false;
+        dao_detours_end();
+        lock();
+        callback->running_count--;
+        if (callback->is_removed && callback->running_count == 0) {
+            empty_locked(callback);
+        }
+    }
+    unlock();
+}
+
+void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes)
+{
+    segment_t segment = {{DAO_PLACE_KIND_DEVICE, device_index}, address, size_bytes};
+    tell(&segment, event);
+}
+
+static dao_watch_t *watch_of(dao_backend_device_t *device)
+{
+    return (dao_watch_t *)(void *)device;
+}
+
+static segment_t segment_of(const dao_watch_t *watch, dao_place_kind_t kind, void *address, size_t size_bytes)
+{
+    return (segment_t){{kind, watch->device_index}, address, size_bytes};
+}
+
+static dao_place_t place_of(const dao_watch_t *watch)
+{
+    return (dao_place_t){DAO_PLACE_KIND_DEVICE, watch->device_index};
+}
+
+/* Tells that the backend has refused to take memory back, if it has. */
+static dao_status_t tell_kept(segment_t segment, dao_status_t status)
+{
+    if (status != DAO_OK) {
+        tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
+    }
+    return status;
+}
+
+/* ---- the table ---- */
+
+static dao_status_t watch_device_query(dao_backend_device_t *device, dao_device_info_t *out_info)
+{
+    const dao_watch_t *watch = watch_of(device);
+    return watch->inner->device_query(watch->device, out_info);
+}
+
+static dao_status_t memory_take(const dao_watch_t *watch, size_t size_bytes, void **out_address)
+{
+    return watch->pool == NULL
+               ? watch->inner->memory_alloc(watch->device, size_bytes, out_address)
+               : watch->inner->pool_alloc(watch->device, watch->pool, size_bytes, out_address);
+}
+
+static dao_status_t memory_give(const dao_watch_t *watch, void *address, size_t size_bytes)
+{
+    return watch->pool == NULL ? watch->inner->memory_free(watch->device, address, size_bytes)
+                               : watch->inner->pool_free(watch->device, watch->pool, address);
+}
+
+static dao_status_t watch_memory_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = memory_take(watch, size_bytes, out_address);
+    if (status == DAO_OK) {
+        dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
+        segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, *out_address, size_bytes);
+        tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
+    }
+    return status;
+}
+
+static dao_status_t watch_memory_free(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    const dao_watch_t *watch = watch_of(device);
+    segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, size_bytes);
+    tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
+    dao_annotate_releasing(place_of(watch), address);
+    dao_status_t status = memory_give(watch, address, size_bytes);
+    if (status != DAO_OK) {
+        dao_annotate_obtained(place_of(watch), address, size_bytes);
+    }
+    return tell_kept(segment, status);
+}
+
+static dao_status_t watch_pinned_alloc(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->pinned_alloc(watch->device, size_bytes, out_address);
+    if (status == DAO_OK) {
+        segment_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, *out_address, size_bytes);
+        tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
+    }
+    return status;
+}
+
+static dao_status_t watch_pinned_free(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    const dao_watch_t *watch = watch_of(device);
+    segment_t segment = segment_of(watch, DAO_PLACE_KIND_PINNED, address, size_bytes);
+    tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
+    return tell_kept(segment, watch->inner->pinned_free(watch->device, address, size_bytes));
+}
+
+static dao_status_t watch_address_reserve(dao_backend_device_t *device, size_t size_bytes, void **out_address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->address_reserve(watch->device, size_bytes, out_address);
+    if (status == DAO_OK) { /* with page mapping blocks lie across pages: the whole range is annotated */
+        dao_annotate_obtained(place_of(watch), *out_address, size_bytes);
+    }
+    return status;
+}
+
+static dao_status_t watch_address_release(dao_backend_device_t *device, void *address, size_t size_bytes)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_annotate_releasing(place_of(watch), address);
+    dao_status_t status = watch->inner->address_release(watch->device, address, size_bytes);
+    if (status != DAO_OK) {
+        dao_annotate_obtained(place_of(watch), address, size_bytes);
+    }
+    return status;
+}
+
+static dao_status_t watch_pages_create(dao_backend_device_t *device, size_t size_bytes,
+                                       dao_backend_pages_t **out_pages)
+{
+    const dao_watch_t *watch = watch_of(device);
+    return watch->inner->pages_create(watch->device, size_bytes, out_pages);
+}
+
+static dao_status_t watch_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages)
+{
+    const dao_watch_t *watch = watch_of(device);
+    return watch->inner->pages_destroy(watch->device, pages);
+}
+
+static dao_status_t watch_pages_map(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->pages_map(watch->device, pages, address);
+    if (status == DAO_OK) {
+        segment_t segment =
+            segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
+        tell(&segment, DAO_SEGMENT_EVENT_OBTAINED);
+    }
+    return status;
+}
+
+static dao_status_t watch_pages_map_run(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
+                                        size_t page_count, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status = watch->inner->pages_map_run(watch->device, pages, page_count, address);
+    char *next = address;
+    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
+        size_t page_bytes = watch->inner->pages_size(pages[i]);
+        segment_t page = segment_of(watch, DAO_PLACE_KIND_DEVICE, next, page_bytes);
+        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
+        next += page_bytes;
+    }
+    return status;
+}
+
+static dao_status_t watch_pages_unmap(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address)
+{
+    const dao_watch_t *watch = watch_of(device);
+    segment_t segment = segment_of(watch, DAO_PLACE_KIND_DEVICE, address, watch->inner->pages_size(pages));
+    tell(&segment, DAO_SEGMENT_EVENT_RELEASING);
+    return tell_kept(segment, watch->inner->pages_unmap(watch->device, pages, address));
+}
+
+static dao_status_t watch_pages_create_mapped(dao_backend_device_t *device, size_t page_bytes,
+                                              size_t page_count, void *address,
+                                              dao_backend_pages_t **out_pages)
+{
+    const dao_watch_t *watch = watch_of(device);
+    dao_status_t status =
+        watch->inner->pages_create_mapped(watch->device, page_bytes, page_count, address, out_pages);
+    for (size_t i = 0; i < page_count && status == DAO_OK; i++) {
+        segment_t page =
+            segment_of(watch, DAO_PLACE_KIND_DEVICE, (char *)address + i * page_bytes, page_bytes);
+        tell(&page, DAO_SEGMENT_EVENT_OBTAINED);
+    }
+    return status;
+}
+
+void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backend_device_t *device,
+                    int32_t device_index)
+{
+    *watch = (dao_watch_t){.inner = ops, .device = device, .device_index = device_index};
+    watch->ops = (dao_backend_ops_t){.version = ops->version,
+                                     .name = ops->name,
+                                     .device_query = watch_device_query,
+                                     .memory_alloc = watch_memory_alloc,
+                                     .memory_free = watch_memory_free,
+                                     .pinned_alloc = watch_pinned_alloc,
+                                     .pinned_free = watch_pinned_free};
+    if (dao_backend_has_pages(ops)) {
+        watch->ops.address_reserve = watch_address_reserve;
+        watch->ops.address_release = watch_address_release;
+        watch->ops.pages_create = watch_pages_create;
+        watch->ops.pages_destroy = watch_pages_destroy;
+        watch->ops.pages_map = watch_pages_map;
+        watch->ops.pages_map_run = ops->pages_map_run != NULL ? watch_pages_map_run : NULL;
+        watch->ops.pages_unmap = watch_pages_unmap;
+        watch->ops.pages_size = ops->pages_size;
+        watch->ops.pages_create_mapped = ops->pages_create_mapped != NULL ? watch_pages_create_mapped : NULL;
+    }
+}
+
+dao_status_t dao_watch_pool_begin(dao_watch_t *watch)
+{
+    dao_status_t status = watch->inner->pool_create(watch->device, &watch->pool);
+    if (status != DAO_OK) {
+        watch->pool = NULL;
+    }
+    return status;
+}
+
+void dao_watch_pool_end(dao_watch_t *watch)
+{
+    if (watch->pool != NULL) {
+        watch->inner->pool_destroy(watch->device, watch->pool);
+        watch->pool = NULL;
+    }
+}

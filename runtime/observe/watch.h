@@ -1,0 +1,54 @@
+/* A device's memory calls with somebody looking on: a table and a device that allocators are handed in place of the
+   backend's own, which tell the callbacks of dao/segment.h what comes and goes. */
+#ifndef DAO_RUNTIME_WATCH_H
+#define DAO_RUNTIME_WATCH_H
+
+#include "base/threads/thread_local.h"
+
+#include "backends/backend.h"
+
+#include <dao/segment.h>
+
+#include <stdatomic.h>
+
+typedef struct dao_watch {
+    dao_backend_ops_t ops; /* only what allocators call; its device is dao_watch_device() */
+    const dao_backend_ops_t *inner;
+    dao_backend_device_t *device;
+    dao_backend_pool_t *pool; /* what device memory comes from; NULL: from the device itself */
+    int32_t device_index;
+} dao_watch_t;
+
+/* The watch outlives the allocators, the device outlives the watch. */
+void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backend_device_t *device,
+                    int32_t device_index);
+
+/* Takes the device's memory from a pool from now on, before there is any: the device has such. The backend's answer. */
+DAO_NODISCARD dao_status_t dao_watch_pool_begin(dao_watch_t *watch);
+void dao_watch_pool_end(dao_watch_t *watch); /* all memory is given back; also without a begin */
+
+/* The device to hand to the calls of watch->ops. */
+static inline dao_backend_device_t *dao_watch_device(dao_watch_t *watch)
+{
+    return (dao_backend_device_t *)(void *)watch;
+}
+
+/* Tells callbacks of memory of a device that comes and goes beside its allocators. No lock is held. */
+void dao_watch_tell(int32_t device_index, dao_segment_event_t event, void *address, size_t size_bytes);
+
+/* Whether this thread is inside of a segment callback: with an allocator's lock held. */
+extern DAO_FAST_THREAD_LOCAL bool dao_watch_callback_runs;
+
+/* DAO_ERR_REENTRANT, with a message. */
+dao_status_t dao_watch_reentrant_error(void);
+
+/* DAO_ERR_REENTRANT, with a message, from inside of a segment callback. */
+static inline dao_status_t dao_watch_check(void)
+{
+    return __builtin_expect(dao_watch_callback_runs, false) ? dao_watch_reentrant_error() : DAO_OK;
+}
+
+/* Forgets all callbacks: the library has stopped. */
+void dao_watch_clear(void);
+
+#endif

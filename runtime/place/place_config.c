@@ -1,0 +1,155 @@
+/* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and which settings go
+   together. What was said is kept by the core (context.c) and carried out by place_start.c. */
+#include "allocators/slab/slabs.h"
+#include "allocators/strategies/strategy.h"
+#include "base/numbers/math.h"
+#include "base/report/error.h"
+#include "base/report/names.h"
+#include "runtime/core/context_internal.h"
+#include "runtime/place/hardening.h"
+#include "runtime/place/place_start.h"
+#include "runtime/place/serving.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Most bytes of one piece of memory. */
+#define PIECE_BYTES_MAX ((size_t)DAO_RANGE_CAPACITY_MAX)
+
+static const dao_named_t strategies[] = {
+#define STRATEGY_ROW(number, symbol, name, text) {name, DAO_STRATEGY_##symbol},
+    DAO_STRATEGY_LIST(STRATEGY_ROW)
+#undef STRATEGY_ROW
+        {NULL, 0}};
+
+#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]) - 1)
+
+const char *dao_strategy_name(dao_strategy_t strategy)
+{
+    return strategy == DAO_STRATEGY_DEFAULT ? "default" : dao_name_of(strategies, (int)strategy);
+}
+
+dao_status_t dao_strategy_parse(const char *text, dao_strategy_t *out_strategy)
+{
+    int value;
+    dao_status_t status = dao_name_parse(strategies, "strategy", text, out_strategy != NULL ? &value : NULL);
+    if (status == DAO_OK) {
+        *out_strategy = (dao_strategy_t)value;
+    }
+    return status;
+}
+
+static bool is_strategy(dao_strategy_t strategy)
+{
+    return (int)strategy >= DAO_STRATEGY_DEFAULT && (int)strategy <= (int)STRATEGY_COUNT;
+}
+
+dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_strategy)
+{
+    if (!is_strategy(configured)) {
+        return dao_error(DAO_ERR_INVALID, "device_strategy is %d; it goes from 0 (default) to %zu",
+                         (int)configured, STRATEGY_COUNT);
+    }
+    const char *text = getenv("DAO_STRATEGY");
+    if (configured != DAO_STRATEGY_DEFAULT || text == NULL || text[0] == '\0') {
+        *out_strategy = configured != DAO_STRATEGY_DEFAULT ? configured : DAO_STRATEGY_GOOD_FIT;
+        return DAO_OK;
+    }
+    dao_status_t status = dao_strategy_parse(text, out_strategy);
+    if (status != DAO_OK) {
+        dao_error_prefix("DAO_STRATEGY: ");
+    }
+    return status;
+}
+
+/* Sizes that a strategy cannot use. */
+static dao_status_t check_sizes(const char *place, const dao_place_config_t *config, dao_strategy_t strategy)
+{
+    const char *name = dao_strategy_name(strategy);
+    bool takes_blocks = strategy == DAO_STRATEGY_SIZE_CLASS || strategy == DAO_STRATEGY_SYSTEM;
+    if (takes_blocks && (config->initial_bytes != 0 || config->segment_bytes != 0)) {
+        return dao_error(DAO_ERR_INVALID, "%s: the strategy %s takes every block by itself: %s has to be 0",
+                         place, name, config->initial_bytes != 0 ? "initial_bytes" : "segment_bytes");
+    }
+    bool is_odd_chunk =
+        !dao_is_power_of_two(config->segment_bytes) || config->segment_bytes < DAO_BINARY_BUDDY_BLOCK_BYTES;
+    if (strategy == DAO_STRATEGY_BINARY_BUDDY && config->segment_bytes != 0 && is_odd_chunk) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: segment_bytes is %zu; the strategy %s needs a power of two from %u up", place,
+                         config->segment_bytes, name, DAO_BINARY_BUDDY_BLOCK_BYTES);
+    }
+    if (config->initial_bytes > PIECE_BYTES_MAX || config->segment_bytes > PIECE_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID, "%s: %s is above 1 TiB", place,
+                         config->initial_bytes > PIECE_BYTES_MAX ? "initial_bytes" : "segment_bytes");
+    }
+    if (config->limit_bytes != 0 && config->initial_bytes > config->limit_bytes) {
+        return dao_error(DAO_ERR_INVALID, "%s: initial_bytes is %zu, above limit_bytes, which is %zu", place,
+                         config->initial_bytes, config->limit_bytes);
+    }
+    return DAO_OK;
+}
+
+static_assert(DAO_SMALL_BYTES_MAX == DAO_SLAB_OBJECT_BYTES_MAX, "slabs have objects of all that can be said");
+
+static dao_status_t check_small_bytes(dao_place_t place, const char *text, const dao_place_config_t *config,
+                                      dao_strategy_t strategy)
+{
+    bool has_slabs = place.kind == DAO_PLACE_KIND_DEVICE &&
+                     (strategy == DAO_STRATEGY_GOOD_FIT || strategy == DAO_STRATEGY_BEST_FIT);
+    if (config->small_bytes != 0 && !has_slabs) {
+        return dao_error(DAO_ERR_INVALID, "%s: small_bytes is for device places with good_fit or best_fit",
+                         text);
+    }
+    if (config->small_bytes > DAO_SMALL_BYTES_MAX) {
+        return dao_error(DAO_ERR_INVALID,
+                         "%s: small_bytes is %zu; it goes up to %zu, larger blocks are placed one by one",
+                         text, config->small_bytes, DAO_SMALL_BYTES_MAX);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t *config,
+                                    dao_strategy_t strategy)
+{
+    char text[DAO_PLACE_TEXT_BYTES];
+    (void)dao_place_format(place, text);
+    dao_status_t status = dao_hardening_flags_check(text, config->hardening);
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (config->no_page_mapping && place.kind != DAO_PLACE_KIND_DEVICE) {
+        return dao_error(DAO_ERR_INVALID, "%s: no_page_mapping is for device places; this one has no pages",
+                         text);
+    }
+    if (config->memory_pool && place.kind != DAO_PLACE_KIND_DEVICE) {
+        return dao_error(DAO_ERR_INVALID, "%s: memory_pool is for device places", text);
+    }
+    status = check_small_bytes(place, text, config, strategy);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_serving_config_check(text, &config->serving);
+    return status == DAO_OK ? check_sizes(text, config, strategy) : status;
+}
+
+dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config)
+{
+    if (config == NULL) {
+        return dao_error(DAO_ERR_INVALID, "dao_place_configure: config is NULL");
+    }
+    if (!is_strategy(config->strategy)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_place_configure: strategy is %d; it goes from 0 (default) to %zu",
+                         (int)config->strategy, STRATEGY_COUNT);
+    }
+    dao_core_t *core;
+    dao_status_t status = dao_place_enter(place, &core);
+    if (status == DAO_OK) {
+        dao_place_config_t effective = *config;
+        effective.strategy = dao_core_strategy(core, place.kind, config->strategy);
+        status = dao_place_config_check(place, config, effective.strategy);
+        return status == DAO_OK ? dao_context_configure(core, place, &effective) : status;
+    }
+    return status;
+}

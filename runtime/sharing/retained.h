@@ -1,0 +1,55 @@
+/* Blocks of a device that leases retain: their frees are put off until the last of these leases has ended. The lock guards
+   the leases' own state as well; everything but dao_retained_any() is called with it. */
+#ifndef DAO_RUNTIME_RETAINED_H
+#define DAO_RUNTIME_RETAINED_H
+
+#include "allocators/holds.h"
+#include "base/threads/sync.h"
+
+#include <stdatomic.h>
+
+typedef struct dao_retained_block {
+    void *address;
+    uint64_t block_bytes;
+    uint32_t lease_count; /* leases that retain it; at least 1 */
+    bool is_freed;        /* its owner has freed it */
+    dao_hold_t hold;      /* by which streams it may be in use then */
+} dao_retained_block_t;
+
+typedef struct dao_retained {
+    dao_mutex_t lock;
+    dao_retained_block_t *blocks; /* by their addresses */
+    size_t capacity;
+    _Atomic size_t count; /* written with the lock */
+    size_t
+        leaving_count; /* dropped, with dao_retained_drop_end() still to come: they have room here to come back */
+} dao_retained_t;
+
+void dao_retained_init(dao_retained_t *retained);
+void dao_retained_finish(dao_retained_t *retained); /* nothing is retained any more */
+
+/* Tells whether any block is retained. Threads: any. One load. */
+static inline bool dao_retained_any(const dao_retained_t *retained)
+{
+    return __builtin_expect(atomic_load_explicit(&retained->count, memory_order_relaxed) != 0, false);
+}
+
+/* Gives the retained block at an address, until the next change; NULL if there is none. O(log blocks). */
+dao_retained_block_t *dao_retained_find(const dao_retained_t *retained, const void *address);
+
+/* Makes room for one more block. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_retained_reserve(dao_retained_t *retained);
+
+/* Counts one more lease that retains a block, for which there is room. */
+void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes);
+
+/* Counts one lease less; *out_block is what the block was before. True if that was the last one and its owner has freed it:
+   the caller frees it now, and then calls dao_retained_drop_end(). */
+bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retained_block_t *out_block);
+
+/* Ends a drop that gave true. `back`: NULL, or the block, which could not be freed and is retained again. */
+void dao_retained_drop_end(dao_retained_t *retained, const dao_retained_block_t *back);
+
+bool dao_retained_is_valid(const dao_retained_t *retained);
+
+#endif

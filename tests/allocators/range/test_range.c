@@ -1,0 +1,798 @@
+/* Placement over offsets, against a slow model that keeps an owner for every granule. */
+#include "allocators/range/range.h"
+#include "base/report/error.h"
+#include "base/report/fault.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNIT DAO_RANGE_GRANULE
+
+static dao_range_t *range;
+
+/* The tests run on a plain range, on one with an index, and on one with best fit. */
+static dao_range_config_t kind;
+
+static dao_status_t create(uint64_t capacity_bytes, dao_range_t **out_range)
+{
+    dao_range_config_t config = kind;
+    config.capacity_bytes = capacity_bytes;
+    return dao_range_create(&config, out_range);
+}
+
+static dao_status_t alloc_in(dao_range_t *from, uint64_t size_bytes, uint64_t alignment_bytes, uint64_t user,
+                             uint64_t *out_offset_bytes)
+{
+    dao_range_request_t request = {.size_bytes = size_bytes,
+                                   .alignment_bytes = alignment_bytes,
+                                   .user = user,
+                                   .is_tight = user % 4 == 1};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(from, &request, &grant);
+    if (status == DAO_OK) {
+        CU_ASSERT_TRUE(dao_hold_is_empty(&grant.hold));
+        *out_offset_bytes = grant.offset_bytes;
+    }
+    return status;
+}
+
+static dao_status_t free_in(dao_range_t *from, uint64_t offset_bytes)
+{
+    dao_range_block_t block;
+    return dao_range_free(from, offset_bytes, NULL, &block);
+}
+
+static int range_1m_create(void)
+{
+    return create(1 * MIB, &range) == DAO_OK ? 0 : 1;
+}
+
+static int plain_create(void)
+{
+    kind = (dao_range_config_t){0};
+    return range_1m_create();
+}
+
+static int indexed_create(void)
+{
+    kind = (dao_range_config_t){.is_indexed = true};
+    return range_1m_create();
+}
+
+static int best_fit_create(void)
+{
+    kind = (dao_range_config_t){.fit = DAO_RANGE_FIT_BEST};
+    return range_1m_create();
+}
+
+static int range_1m_destroy(void)
+{
+    dao_range_destroy(range);
+    range = NULL;
+    return 0;
+}
+
+static uint64_t take(uint64_t size_bytes)
+{
+    uint64_t offset_bytes = UINT64_MAX;
+    CU_ASSERT_EQUAL(alloc_in(range, size_bytes, 0, size_bytes, &offset_bytes), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    return offset_bytes;
+}
+
+static void give(uint64_t offset_bytes)
+{
+    CU_ASSERT_EQUAL(free_in(range, offset_bytes), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+}
+
+static void an_empty_range_is_one_hole(void)
+{
+    CU_ASSERT_EQUAL(dao_range_capacity(range), 1 * MIB);
+    CU_ASSERT_EQUAL(dao_range_used(range), 0);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+    uint64_t all = take(1 * MIB);
+    CU_ASSERT_EQUAL(all, 0);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 0);
+    uint64_t offset_bytes = 77;
+    CU_ASSERT_EQUAL(alloc_in(range, 1, 0, 0, &offset_bytes), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(offset_bytes, 77);
+    give(all);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+}
+
+static void sizes_are_rounded_to_the_granule(void)
+{
+    uint64_t one = take(1);
+    CU_ASSERT_EQUAL(dao_range_used(range), UNIT);
+    uint64_t more = take(UNIT + 1);
+    CU_ASSERT_EQUAL(dao_range_used(range), 3 * UNIT);
+    give(one);
+    give(more);
+    CU_ASSERT_EQUAL(dao_range_used(range), 0);
+}
+
+static void neighbours_merge_at_once_in_any_order(void)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t blocks[3] = {take(4 * KIB), take(8 * KIB), take(12 * KIB)};
+        for (size_t k = 0; k < 3; k++) {
+            give(blocks[orders[i][k]]);
+        }
+        CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+    }
+}
+
+static void the_lowest_of_the_fitting_holes_is_taken(void)
+{
+    uint64_t blocks[8];
+    for (size_t i = 0; i < 8; i++) {
+        blocks[i] = take(4 * KIB);
+    }
+    give(blocks[1]);
+    give(blocks[5]);
+    give(blocks[3]);
+    CU_ASSERT_EQUAL(take(4 * KIB), blocks[1]);
+    CU_ASSERT_EQUAL(take(4 * KIB), blocks[3]);
+    CU_ASSERT_EQUAL(take(4 * KIB), blocks[5]);
+    for (size_t i = 0; i < 8; i++) {
+        give(blocks[i]);
+    }
+}
+
+/* What has been found out about the hole that a request in tight memory is to get. Sizes in bytes. */
+enum { TIGHT_BLOCKS = 200, TIGHT_OPERATIONS = 3000 };
+
+#define TIGHT_CAPACITY (1 * GIB)
+#define TIGHT_SLACK    (16 * MIB / 3) /* of a request of up to 16 MiB */
+#define BIN_LOOKS      4u             /* entries of a bin that are looked at */
+
+typedef struct tight_view {
+    dao_range_block_t holes[TIGHT_BLOCKS + 1];
+    size_t count;
+    uint64_t size_bytes;
+    double slope; /* what a byte of offset costs */
+} tight_view_t;
+
+static bool add_hole(const dao_range_block_t *hole, void *user)
+{
+    tight_view_t *view = user;
+    view->holes[view->count++] = *hole;
+    return true;
+}
+
+static double cost_in(const tight_view_t *view, const dao_range_block_t *hole)
+{
+    return (double)(hole->size_bytes - view->size_bytes) + (double)hole->offset_bytes * view->slope;
+}
+
+/* Of sizes in one bin the first five bits are equal, and the number of bits. */
+static uint64_t bin_of(uint64_t size_bytes)
+{
+    uint64_t units = size_bytes / UNIT, bits = 0;
+    while (units >> bits > 31) {
+        bits++;
+    }
+    return bits << 5 | units >> bits;
+}
+
+/* Tells whether a hole is surely looked at: with good fit only the first few of its bin are. */
+static bool is_seen(const tight_view_t *view, const dao_range_block_t *hole)
+{
+    size_t alike = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        alike += bin_of(view->holes[i].size_bytes) == bin_of(hole->size_bytes);
+    }
+    return kind.fit == DAO_RANGE_FIT_BEST || alike <= BIN_LOOKS;
+}
+
+/* Checks the grant, or the refusal if there is none, against all holes; tells whether each that fits was seen. Costs are reckoned
+   to a unit for each 2^16 of offset. */
+static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant)
+{
+    bool all_seen = true;
+    const dao_range_block_t *taken = NULL;
+    for (size_t i = 0; i < view->count && grant != NULL; i++) {
+        taken = view->holes[i].offset_bytes == grant->offset_bytes ? &view->holes[i] : taken;
+    }
+    CU_ASSERT_EQUAL(taken == NULL, grant == NULL);
+    for (size_t i = 0; i < view->count; i++) {
+        const dao_range_block_t *hole = &view->holes[i];
+        if (hole->size_bytes >= view->size_bytes) {
+            bool is_least =
+                taken != NULL && cost_in(view, taken) <= cost_in(view, hole) + TIGHT_CAPACITY / 65536.0;
+            CU_ASSERT_TRUE(taken != NULL && (is_least || !is_seen(view, hole)));
+            all_seen = all_seen && is_seen(view, hole);
+        }
+    }
+    return all_seen;
+}
+
+/* Gives the block's offset, or UINT64_MAX; counts the requests of which each hole that fits was seen. */
+static uint64_t take_tight(uint64_t size_bytes, size_t *seen_count)
+{
+    double slack_bytes = size_bytes / 3 > TIGHT_SLACK ? (double)(size_bytes / 3) : (double)TIGHT_SLACK;
+    double used_bytes = (double)dao_range_used(range);
+    tight_view_t view = {.size_bytes = size_bytes,
+                         .slope = kind.fit == DAO_RANGE_FIT_BEST ? 0
+                                  : slack_bytes < used_bytes     ? slack_bytes / used_bytes
+                                                                 : 1};
+    dao_range_walk_holes(range, add_hole, &view);
+    dao_range_request_t request = {.size_bytes = size_bytes, .user = 1, .is_tight = true};
+    dao_range_grant_t grant;
+    dao_status_t status = dao_range_alloc(range, &request, &grant);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
+    *seen_count += check_tight(&view, status == DAO_OK ? &grant : NULL);
+    return status == DAO_OK ? grant.offset_bytes : UINT64_MAX;
+}
+
+static void a_tight_request_gets_the_hole_of_the_least_cost(void)
+{
+    uint64_t seed = dao_test_seed("tight range", 1);
+    uint64_t offsets[TIGHT_BLOCKS];
+    size_t seen_count = 0;
+    memset(offsets, 0xff, sizeof(offsets)); /* none */
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(create(TIGHT_CAPACITY, &range), DAO_OK);
+    for (size_t i = 0; i < TIGHT_OPERATIONS; i++) {
+        uint64_t *offset = &offsets[dao_test_random(&seed) % TIGHT_BLOCKS];
+        if (*offset != UINT64_MAX) {
+            give(*offset);
+        }
+        uint64_t most_units = UINT64_C(2) << dao_test_random(&seed) % 18;
+        *offset = take_tight((1 + dao_test_random(&seed) % most_units) * UNIT, &seen_count);
+    }
+    CU_ASSERT_TRUE(seen_count > TIGHT_OPERATIONS / 2);
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(range_1m_create(), 0);
+}
+
+/* Holes of one bin, the only one that fits being the first freed: it is the last in its list. */
+static void a_hole_that_fits_is_never_missed(void)
+{
+    enum { HOLES = 12 };
+    uint64_t holes[HOLES], walls[HOLES];
+    for (size_t i = 0; i < HOLES; i++) {
+        holes[i] = take((i == 0 ? 67 : 64) * UNIT); /* 64 to 67 units share a bin */
+        walls[i] = take(UNIT);
+    }
+    uint64_t rest = take(dao_range_largest_hole(range));
+    for (size_t i = 0; i < HOLES; i++) {
+        give(holes[i]);
+    }
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 67 * UNIT);
+    CU_ASSERT_EQUAL(take(66 * UNIT), holes[0]);
+    give(holes[0]);
+    give(rest);
+    for (size_t i = 0; i < HOLES; i++) {
+        give(walls[i]);
+    }
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+}
+
+static void any_power_of_two_is_an_alignment(void)
+{
+    uint64_t first = take(UNIT);
+    for (uint64_t alignment = 1; alignment <= 512 * KIB; alignment *= 2) {
+        uint64_t offset_bytes = 1;
+        CU_ASSERT_EQUAL_FATAL(alloc_in(range, 3 * UNIT, alignment, 0, &offset_bytes), DAO_OK);
+        CU_ASSERT_EQUAL(offset_bytes % alignment, 0);
+        CU_ASSERT_EQUAL(offset_bytes % UNIT, 0);
+        give(offset_bytes);
+    }
+    uint64_t offset_bytes = 1;
+    CU_ASSERT_EQUAL(alloc_in(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_ERR_LIMIT);
+    give(first);
+    CU_ASSERT_EQUAL(alloc_in(range, UNIT, UINT64_C(1) << 63, 0, &offset_bytes), DAO_OK);
+    give(offset_bytes);
+}
+
+static void an_exact_place_is_taken_or_refused(void)
+{
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 512 * KIB, 4 * KIB, 9), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 512 * KIB - UNIT, 2 * UNIT, 0), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 516 * KIB - UNIT, UNIT, 0), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 1 * MIB - UNIT, 2 * UNIT, 0), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 1 * MIB, UNIT, 0), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 512 * KIB - UNIT, UNIT, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(range, 516 * KIB, UNIT, 0), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    give(512 * KIB);
+    give(512 * KIB - UNIT);
+    give(516 * KIB);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+}
+
+static void bad_frees_are_told_apart(void)
+{
+    uint64_t block = take(4 * KIB);
+    CU_ASSERT_EQUAL(free_in(range, block + UNIT), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, block + 1), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, block + 4 * KIB), DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_EQUAL(free_in(range, 1 * MIB), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(free_in(range, UINT64_MAX), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_range_used(range), 4 * KIB);
+    give(block);
+    CU_ASSERT_EQUAL(free_in(range, block), DAO_ERR_DOUBLE_FREE);
+}
+
+static void a_block_remembers_its_number(void)
+{
+    uint64_t offset_bytes = 0;
+    CU_ASSERT_EQUAL(alloc_in(range, 1000, 0, UINT64_MAX, &offset_bytes), DAO_OK);
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes + 999, &block), DAO_OK);
+    CU_ASSERT_EQUAL(block.user, UINT64_MAX);
+    CU_ASSERT_EQUAL(block.size_bytes, 1024);
+    CU_ASSERT_FALSE(block.is_free);
+    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, NULL, &block), DAO_OK);
+    CU_ASSERT_EQUAL(block.user, UINT64_MAX);
+    CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes, &block), DAO_OK);
+    CU_ASSERT_TRUE(block.is_free);
+    CU_ASSERT_EQUAL(block.user, 0);
+    CU_ASSERT_EQUAL(block.size_bytes, 1 * MIB);
+    CU_ASSERT_EQUAL(dao_range_query(range, 1 * MIB, &block), DAO_ERR_FOREIGN_POINTER);
+}
+
+static void the_largest_range_works(void)
+{
+    dao_range_t *large = NULL;
+    CU_ASSERT_EQUAL_FATAL(create(DAO_RANGE_CAPACITY_MAX, &large), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(large), DAO_RANGE_CAPACITY_MAX);
+    uint64_t offset_bytes = 1;
+    CU_ASSERT_EQUAL(alloc_in(large, DAO_RANGE_CAPACITY_MAX, 0, 1, &offset_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(large, offset_bytes), DAO_OK);
+    uint64_t last = DAO_RANGE_CAPACITY_MAX - UNIT;
+    CU_ASSERT_EQUAL(dao_range_alloc_at(large, last, UNIT, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_alloc_at(large, 0, last, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_used(large), DAO_RANGE_CAPACITY_MAX);
+    CU_ASSERT_TRUE(dao_range_is_valid(large));
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL(dao_range_query(large, last - 1, &block), DAO_OK);
+    CU_ASSERT_EQUAL(block.offset_bytes, 0);
+    CU_ASSERT_EQUAL(free_in(large, last), DAO_OK);
+    CU_ASSERT_EQUAL(alloc_in(large, UNIT, 0, 1, &offset_bytes),
+                    DAO_OK); /* its offset is as great as can be */
+    CU_ASSERT_EQUAL(offset_bytes, last);
+    CU_ASSERT_EQUAL(free_in(large, last), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(large, 0), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(large));
+    dao_range_destroy(large);
+}
+
+#if defined(DAO_FAULTS)
+
+/* Creates a range and fills it with 100 blocks; gives the first failure's status. */
+static dao_status_t fill_once(void)
+{
+    dao_range_t *filled = NULL;
+    dao_status_t status = create(1 * MIB, &filled);
+    for (uint64_t i = 0; status == DAO_OK && i < 100; i++) {
+        uint64_t used_bytes = dao_range_used(filled);
+        uint64_t hole_bytes = dao_range_largest_hole(filled);
+        status = dao_range_alloc_at(filled, 2 * i * UNIT, UNIT, i);
+        CU_ASSERT_TRUE(dao_range_is_valid(filled));
+        if (status != DAO_OK) {
+            CU_ASSERT_EQUAL(dao_range_used(filled), used_bytes);
+            CU_ASSERT_EQUAL(dao_range_largest_hole(filled), hole_bytes);
+        }
+    }
+    for (uint64_t i = 0; filled != NULL && i < 100; i++) {
+        (void)free_in(filled, 2 * i * UNIT); /* those that were not taken are refused */
+    }
+    CU_ASSERT_TRUE(filled == NULL || dao_range_used(filled) == 0);
+    dao_range_destroy(filled);
+    return status;
+}
+
+static void a_lack_of_memory_changes_nothing(void)
+{
+    uint64_t n = 0;
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    for (; status != DAO_OK && n < 100; n++) {
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+        status = fill_once();
+        uint64_t fired = dao_fault_disarm();
+        CU_ASSERT_TRUE(fired == 0 ? status == DAO_OK : status == DAO_ERR_NO_HOST_MEMORY);
+    }
+    CU_ASSERT_TRUE(n > 6 && n < 100);
+}
+
+#endif
+
+/* ---- the slow model: an owner for every granule ---- */
+
+#define MODEL_UNITS  16384u
+#define MODEL_BLOCKS 1200u
+
+typedef struct model_block {
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+    uint64_t user;
+} model_block_t;
+
+typedef struct model {
+    bool used[MODEL_UNITS];
+    model_block_t blocks[MODEL_BLOCKS];
+    size_t count;
+    uint64_t used_bytes;
+} model_t;
+
+static bool model_is_free(const model_t *model, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        if (i >= MODEL_UNITS || model->used[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool model_has_room(const model_t *model, uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    for (uint64_t i = 0; i < MODEL_UNITS; i += alignment_bytes / UNIT) {
+        if (model_is_free(model, i, (size_bytes + UNIT - 1) / UNIT)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t model_largest_hole(const model_t *model)
+{
+    uint64_t largest = 0, run = 0;
+    for (uint64_t i = 0; i < MODEL_UNITS; i++) {
+        run = model->used[i] ? 0 : run + 1;
+        largest = run > largest ? run : largest;
+    }
+    return largest * UNIT;
+}
+
+static void model_add(model_t *model, uint64_t offset_bytes, uint64_t size_bytes, uint64_t user)
+{
+    uint64_t count = (size_bytes + UNIT - 1) / UNIT;
+    CU_ASSERT_TRUE_FATAL(model_is_free(model, offset_bytes / UNIT, count));
+    memset(&model->used[offset_bytes / UNIT], true, count);
+    model->blocks[model->count++] = (model_block_t){offset_bytes, count * UNIT, user};
+    model->used_bytes += count * UNIT;
+}
+
+static void model_remove(model_t *model, size_t index)
+{
+    model_block_t *block = &model->blocks[index];
+    memset(&model->used[block->offset_bytes / UNIT], false, block->size_bytes / UNIT);
+    model->used_bytes -= block->size_bytes;
+    *block = model->blocks[--model->count];
+}
+
+static uint64_t random_size(uint64_t *seed)
+{
+    uint64_t shift = dao_test_random(seed) % 8;
+    return 1 + dao_test_random(seed) % ((uint64_t)UNIT << shift);
+}
+
+static void random_alloc(model_t *model, uint64_t *seed)
+{
+    uint64_t size_bytes = random_size(seed);
+    uint64_t alignment_bytes = (uint64_t)UNIT
+                               << (dao_test_random(seed) % 4 == 0 ? dao_test_random(seed) % 9 : 0);
+    uint64_t user = dao_test_random(seed);
+    uint64_t offset_bytes = 0;
+    dao_status_t status = alloc_in(range, size_bytes, alignment_bytes, user, &offset_bytes);
+    if (status == DAO_OK) {
+        CU_ASSERT_EQUAL(offset_bytes % alignment_bytes, 0);
+        model_add(model, offset_bytes, size_bytes, user);
+    } else {
+        CU_ASSERT_EQUAL(status, DAO_ERR_LIMIT);
+        CU_ASSERT_FALSE(model_has_room(model, size_bytes, alignment_bytes));
+    }
+}
+
+static void random_alloc_at(model_t *model, uint64_t *seed)
+{
+    uint64_t count = 1 + random_size(seed) / UNIT;
+    uint64_t first = dao_test_random(seed) % MODEL_UNITS;
+    dao_status_t status = dao_range_alloc_at(range, first * UNIT, count * UNIT, first);
+    bool is_free = model_is_free(model, first, count);
+    CU_ASSERT_EQUAL(status, is_free ? DAO_OK : DAO_ERR_LIMIT);
+    if (status == DAO_OK) {
+        model_add(model, first * UNIT, count * UNIT, first);
+    }
+}
+
+static void random_query(const model_t *model, uint64_t *seed)
+{
+    uint64_t offset_bytes = dao_test_random(seed) % (MODEL_UNITS * UNIT);
+    dao_range_block_t block = {0};
+    CU_ASSERT_EQUAL(dao_range_query(range, offset_bytes, &block), DAO_OK);
+    CU_ASSERT_TRUE(block.offset_bytes <= offset_bytes &&
+                   offset_bytes - block.offset_bytes < block.size_bytes);
+    CU_ASSERT_EQUAL(block.is_free, !model->used[offset_bytes / UNIT]);
+}
+
+static bool add_used(const dao_range_block_t *block, void *user)
+{
+    *(uint64_t *)user += block->is_free ? 0 : block->size_bytes;
+    return true;
+}
+
+static bool is_largest(const dao_range_block_t *block, void *user)
+{
+    uint64_t largest_bytes = *(uint64_t *)user;
+    CU_ASSERT_TRUE(block->is_free && block->size_bytes <= largest_bytes);
+    CU_ASSERT_TRUE(block->size_bytes + block->size_bytes / 16 + UNIT >= largest_bytes);
+    return false;
+}
+
+static void check_against(const model_t *model)
+{
+    uint64_t walked_bytes = 0;
+    dao_range_walk(range, add_used, &walked_bytes);
+    CU_ASSERT_EQUAL(walked_bytes, model->used_bytes);
+    CU_ASSERT_EQUAL(dao_range_used(range), model->used_bytes);
+    CU_ASSERT_TRUE_FATAL(dao_range_is_valid(range));
+    uint64_t largest_bytes = model_largest_hole(model);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), largest_bytes);
+    dao_range_walk_holes(range, is_largest, &largest_bytes);
+}
+
+static void random_operations_agree_with_the_model(void)
+{
+    uint64_t seed = dao_test_seed("range", 1);
+    model_t *model = calloc(1, sizeof(*model));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(model);
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(create(MODEL_UNITS * UNIT, &range), DAO_OK);
+    for (size_t i = 0; i < 12000; i++) {
+        uint64_t dice = dao_test_random(&seed) % 16;
+        bool grows = i / 1500 % 2 == 0; /* fills up and drains in turn */
+        if (model->count < MODEL_BLOCKS && dice < (grows ? 9u : 5u)) {
+            random_alloc(model, &seed);
+        } else if (model->count < MODEL_BLOCKS && dice == 9) {
+            random_alloc_at(model, &seed);
+        } else if (dice == 10) {
+            random_query(model, &seed);
+        } else if (model->count > 0) {
+            size_t victim = dao_test_random(&seed) % model->count;
+            dao_range_block_t block = {0};
+            CU_ASSERT_EQUAL(dao_range_free(range, model->blocks[victim].offset_bytes, NULL, &block), DAO_OK);
+            CU_ASSERT_EQUAL(block.user, model->blocks[victim].user);
+            CU_ASSERT_EQUAL(block.size_bytes, model->blocks[victim].size_bytes);
+            model_remove(model, victim);
+        }
+        check_against(model);
+    }
+    while (model->count > 0) {
+        give(model->blocks[0].offset_bytes);
+        model_remove(model, 0);
+    }
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), MODEL_UNITS * UNIT);
+    free(model);
+}
+
+static CU_TestInfo tests[] = {
+    {"an empty range is one hole", an_empty_range_is_one_hole},
+    {"sizes are rounded to the granule", sizes_are_rounded_to_the_granule},
+    {"neighbours merge at once in any order", neighbours_merge_at_once_in_any_order},
+    {"the lowest of the fitting holes is taken", the_lowest_of_the_fitting_holes_is_taken},
+    {"a tight request gets the hole of the least cost", a_tight_request_gets_the_hole_of_the_least_cost},
+    {"a hole that fits is never missed", a_hole_that_fits_is_never_missed},
+    {"any power of two is an alignment", any_power_of_two_is_an_alignment},
+    {"an exact place is taken or refused", an_exact_place_is_taken_or_refused},
+    {"bad frees are told apart", bad_frees_are_told_apart},
+    {"a block remembers its number", a_block_remembers_its_number},
+    {"the largest range works", the_largest_range_works},
+#if defined(DAO_FAULTS)
+    {"a lack of memory changes nothing", a_lack_of_memory_changes_nothing},
+#endif
+    {"random operations agree with the model", random_operations_agree_with_the_model},
+    CU_TEST_INFO_NULL,
+};
+
+/* ---- holds ---- */
+
+/* Holds outlive a test: each begins with a new range. */
+static void hold_test_begin(void)
+{
+    dao_range_destroy(range);
+    CU_ASSERT_EQUAL_FATAL(create(1 * MIB, &range), DAO_OK);
+}
+
+static dao_hold_t hold_of(uint32_t stream, uint64_t epoch)
+{
+    return (dao_hold_t){.streams = UINT64_C(1) << stream, .epoch = epoch};
+}
+
+static void give_held(uint64_t offset_bytes, uint32_t stream, uint64_t epoch)
+{
+    dao_hold_t hold = hold_of(stream, epoch);
+    dao_range_block_t block;
+    CU_ASSERT_EQUAL(dao_range_free(range, offset_bytes, &hold, &block), DAO_OK);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+}
+
+/* Takes for a stream; gives UINT64_MAX if there is nothing that it may take. */
+static uint64_t take_for(uint64_t size_bytes, uint32_t stream, bool takes_held, dao_hold_t *out_hold)
+{
+    dao_range_request_t request = {
+        .size_bytes = size_bytes, .user = 1, .stream = stream, .takes_held = takes_held};
+    dao_range_grant_t grant = {.offset_bytes = UINT64_MAX};
+    dao_status_t status = dao_range_alloc(range, &request, &grant);
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    *out_hold = grant.hold;
+    return status == DAO_OK ? grant.offset_bytes : UINT64_MAX;
+}
+
+static bool ends_at_epoch_5(const dao_hold_t *hold, void *user)
+{
+    (void)user;
+    return hold->epoch <= 5;
+}
+
+static void what_a_stream_holds_is_its_own(void)
+{
+    uint64_t all = take(1 * MIB);
+    give_held(all, 3, 7);
+    CU_ASSERT_TRUE(dao_range_has_holds(range));
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(UNIT, 0, false, &hold), UINT64_MAX);
+    CU_ASSERT_EQUAL(take_for(UNIT, 4, false, &hold), UINT64_MAX);
+    uint64_t own = take_for(UNIT, 3, false, &hold);
+    CU_ASSERT_EQUAL(own, 0);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
+    uint64_t others = take_for(UNIT, 4, true, &hold);
+    CU_ASSERT_EQUAL(others, UNIT);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 3);
+    CU_ASSERT_EQUAL(hold.epoch, 7);
+    give_held(own, 3, 8);
+    give_held(others, 4, 9);
+}
+
+static void a_hold_does_not_spread_to_free_neighbours(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
+    give(first);
+    give_held(second, 1, 1);
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 12 * KIB);
+    give_held(third, 2, 2);
+    dao_hold_t hold;
+    uint64_t clean = take_for(4 * KIB, 5, false, &hold);
+    CU_ASSERT_EQUAL(clean, first);
+    give(clean);
+    dao_hold_t all = dao_range_all_holds(range);
+    CU_ASSERT_EQUAL(all.streams, 1u << 1 | 1u << 2);
+    CU_ASSERT_EQUAL(all.epoch, 2);
+}
+
+static void what_one_stream_freed_is_merged(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB);
+    uint64_t rest = take(dao_range_largest_hole(range));
+    give_held(second, 1, 2);
+    give_held(first, 1, 1);
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
+    CU_ASSERT_EQUAL(hold.epoch, 2);
+    give(first);
+    give(rest);
+}
+
+static void settled_holds_are_forgotten_and_merged(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB), third = take(4 * KIB);
+    give_held(first, 1, 5);
+    give_held(second, 2, 6);
+    give_held(third, 3, 4);
+    dao_range_settle(range, ends_at_epoch_5, NULL);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB - 8 * KIB);
+    dao_hold_t all = dao_range_all_holds(range);
+    CU_ASSERT_EQUAL(all.streams, 1u << 2);
+}
+
+static void joined_parts_carry_all_their_users(void)
+{
+    uint64_t first = take(4 * KIB), second = take(4 * KIB);
+    uint64_t rest = take(dao_range_largest_hole(range));
+    give_held(first, 1, 1);
+    give(second);
+    dao_hold_t hold;
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), UINT64_MAX);
+    dao_range_join(range);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(take_for(8 * KIB, 2, true, &hold), first);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 1);
+    give(first);
+    give(rest);
+}
+
+static void marked_streams_hold_a_freed_block(void)
+{
+    uint64_t block = take(4 * KIB);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 9), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 11), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block + UNIT, 9), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block + 8 * KIB, 9), DAO_ERR_DOUBLE_FREE);
+    dao_hold_t hold = hold_of(1, 3);
+    dao_range_block_t freed;
+    CU_ASSERT_EQUAL(dao_range_free(range, block, &hold, &freed), DAO_OK);
+    CU_ASSERT_EQUAL(hold.streams, 1u << 1 | 1u << 9 | 1u << 11);
+    block = take(1 * MIB - 4 * KIB);
+    CU_ASSERT_EQUAL(dao_range_mark(range, block, 2), DAO_OK);
+    give(block); /* by someone who has waited */
+    dao_range_settle(range, ends_at_epoch_5, NULL);
+    CU_ASSERT_FALSE(dao_range_has_holds(range));
+    CU_ASSERT_EQUAL(dao_range_largest_hole(range), 1 * MIB);
+}
+
+/* Each granule of a free part is held by those who freed it last, or by more. */
+static void random_holds_never_get_lost(void)
+{
+    enum { BLOCKS = 64 };
+    uint64_t seed = dao_test_seed("range holds", 1);
+    uint64_t offsets[BLOCKS], sizes[BLOCKS];
+    static uint64_t held[MODEL_UNITS];
+    memset(held, 0, sizeof(held));
+    size_t count = 0;
+    for (size_t i = 0; i < 4000; i++) {
+        uint32_t stream = (uint32_t)(dao_test_random(&seed) % 4);
+        if (count < BLOCKS && dao_test_random(&seed) % 2 == 0) {
+            dao_hold_t hold;
+            uint64_t size_bytes = (1 + dao_test_random(&seed) % 256) * UNIT;
+            uint64_t offset_bytes = take_for(size_bytes, stream, stream != 0 && i % 3 == 0, &hold);
+            for (uint64_t unit = offset_bytes / UNIT;
+                 offset_bytes != UINT64_MAX && unit < (offset_bytes + size_bytes) / UNIT; unit++) {
+                uint64_t own = stream != 0 ? UINT64_C(1) << stream : 0;
+                CU_ASSERT_EQUAL(held[unit] & ~own & ~hold.streams, 0);
+                held[unit] = 0;
+            }
+            if (offset_bytes != UINT64_MAX) {
+                offsets[count] = offset_bytes;
+                sizes[count++] = size_bytes;
+            }
+        } else if (count > 0) {
+            size_t victim = dao_test_random(&seed) % count;
+            dao_hold_t hold = stream != 0 ? hold_of(stream, i) : (dao_hold_t){0};
+            dao_range_block_t block;
+            CU_ASSERT_EQUAL(dao_range_free(range, offsets[victim], &hold, &block), DAO_OK);
+            for (uint64_t unit = offsets[victim] / UNIT; unit < (offsets[victim] + sizes[victim]) / UNIT;
+                 unit++) {
+                held[unit] = hold.streams;
+            }
+            offsets[victim] = offsets[--count];
+            sizes[victim] = sizes[count];
+        }
+        if (i % 97 == 0) {
+            dao_range_join(range);
+        }
+        CU_ASSERT_TRUE_FATAL(dao_range_is_valid(range));
+    }
+    while (count > 0) {
+        give(offsets[--count]);
+    }
+}
+
+static CU_TestInfo hold_tests[] = {
+    {"what a stream holds is its own", what_a_stream_holds_is_its_own},
+    {"a hold does not spread to free neighbours", a_hold_does_not_spread_to_free_neighbours},
+    {"what one stream freed is merged", what_one_stream_freed_is_merged},
+    {"settled holds are forgotten and merged", settled_holds_are_forgotten_and_merged},
+    {"joined parts carry all their users", joined_parts_carry_all_their_users},
+    {"marked streams hold a freed block", marked_streams_hold_a_freed_block},
+    {"random holds never get lost", random_holds_never_get_lost},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {
+        {"range", plain_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, indexed", indexed_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, best fit", best_fit_create, range_1m_destroy, NULL, NULL, tests},
+        {"range, holds", plain_create, range_1m_destroy, hold_test_begin, NULL, hold_tests},
+        CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,116 @@
+/* Threads of the library: what a program's signals do to them, which is nothing; and the numbers of all threads. */
+#define _GNU_SOURCE
+#include "base/report/error.h"
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
+#include "base/threads/thread_number.h"
+#include "tests/support/suite.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+static void *read_mask(void *user)
+{
+    CU_ASSERT_EQUAL(pthread_sigmask(SIG_SETMASK, NULL, user), 0);
+    return NULL;
+}
+
+static void a_thread_takes_no_signal_of_the_program(void)
+{
+    static const int signals[] = {SIGALRM, SIGINT, SIGPROF, SIGTERM, SIGUSR1};
+    sigset_t own, before, after;
+    CU_ASSERT_EQUAL(sigemptyset(&own), 0);
+    CU_ASSERT_EQUAL(sigaddset(&own, SIGUSR2), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_sigmask(SIG_SETMASK, &own, &before), 0);
+    sigset_t seen;
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "deaf", read_mask, &seen), DAO_OK);
+    dao_thread_join(&thread);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        CU_ASSERT_EQUAL(sigismember(&seen, signals[i]), 1);
+    }
+    CU_ASSERT_EQUAL(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+    CU_ASSERT_EQUAL(sigismember(&after, SIGUSR2), 1); /* who starts a thread keeps his own mask */
+    CU_ASSERT_EQUAL(sigismember(&after, SIGUSR1), 0);
+}
+
+/* ---- numbers of threads ---- */
+
+enum { THREAD_COUNT = 50 };
+
+/* What a thread sees of itself. */
+typedef struct numbered {
+    uint64_t number;
+    bool is_the_same; /* when it is asked for again */
+    bool lives;
+    dao_status_t left; /* the last error of a thread that had one of its own before */
+} numbered_t;
+
+static void *ask_for_number(void *user)
+{
+    numbered_t *numbered = user;
+    (void)dao_error(DAO_ERR_BUSY, "the thread's own");
+    numbered->number = dao_thread_number();
+    numbered->is_the_same = numbered->number == dao_thread_number();
+    numbered->lives = numbered->number != 0 && dao_thread_number_lives(numbered->number);
+    numbered->left = dao_last_status();
+    return NULL;
+}
+
+static numbered_t run_numbered(void)
+{
+    numbered_t numbered = {0};
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "numbered", ask_for_number, &numbered), DAO_OK);
+    dao_thread_join(&thread);
+    return numbered;
+}
+
+static void no_two_threads_have_one_number(void)
+{
+    uint64_t numbers[THREAD_COUNT + 1] = {dao_thread_number()};
+    CU_ASSERT_NOT_EQUAL(numbers[0], 0);
+    for (uint32_t i = 1; i <= THREAD_COUNT; i++) {
+        numbered_t numbered = run_numbered();
+        CU_ASSERT_TRUE(numbered.is_the_same);
+        CU_ASSERT_TRUE(numbered.lives);
+        CU_ASSERT_FALSE(dao_thread_number_lives(numbered.number));
+        numbers[i] = numbered.number;
+        for (uint32_t k = 0; k < i; k++) {
+            CU_ASSERT_NOT_EQUAL(numbers[i], numbers[k]);
+        }
+    }
+    CU_ASSERT_TRUE(dao_thread_number_lives(numbers[0]));
+}
+
+#if defined(DAO_FAULTS)
+/* The first of all: nobody has asked for the ends of threads yet. */
+static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
+{
+    numbered_t numbered = {0};
+    dao_thread_t thread;
+    dao_fault_arm(DAO_FAULT_THREAD, 1, true); /* the next one starts */
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "numbered", ask_for_number, &numbered), DAO_OK);
+    dao_thread_join(&thread);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1); /* it does not ask again */
+    CU_ASSERT_EQUAL(numbered.number, 0);
+    CU_ASSERT_EQUAL(numbered.left, DAO_ERR_BUSY);
+    CU_ASSERT_NOT_EQUAL(run_numbered().number, 0);
+}
+#endif
+
+static CU_TestInfo tests[] = {
+#if defined(DAO_FAULTS)
+    {"a thread whose end cannot be seen has no number", a_thread_whose_end_cannot_be_seen_has_no_number},
+#endif
+    {"no two threads have one number", no_two_threads_have_one_number},
+    {"a thread takes no signal of the program", a_thread_takes_no_signal_of_the_program},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"sync", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

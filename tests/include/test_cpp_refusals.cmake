@@ -1,0 +1,48 @@
+# Every header compiles as C++ without a warning, alone, also without exceptions and RTTI; and the compiler refuses each case
+# of cpp_refusals.cpp with the words that stand beside it.
+# cmake -DCOMPILERS="..." -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake
+cmake_minimum_required(VERSION 3.25)
+set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wold-style-cast -Wnon-virtual-dtor -Werror)
+file(MAKE_DIRECTORY ${SCRATCH})
+
+file(GLOB headers RELATIVE ${SOURCE}/include ${SOURCE}/include/dao/*.h ${SOURCE}/include/dao/*.hpp)
+foreach(header IN LISTS headers)
+    file(WRITE ${SCRATCH}/header.cpp "#include <${header}>\n")
+    set(flags -std=c++17)
+    if(header MATCHES "hpp$")
+        set(flags -std=c++17 -std=c++20 -fno-exceptions,-fno-rtti)
+    endif()
+    foreach(compiler IN LISTS COMPILERS)
+        foreach(flag IN LISTS flags)
+            string(REPLACE "," ";" options ${flag})
+            execute_process(COMMAND ${compiler} -std=c++17 ${options} ${warnings} -I${SOURCE}/include -fsyntax-only ${SCRATCH}/header.cpp
+                ERROR_VARIABLE said RESULT_VARIABLE result)
+            if(NOT result EQUAL 0)
+                message(SEND_ERROR "${compiler} ${flag} does not take <${header}>:\n${said}")
+            endif()
+        endforeach()
+    endforeach()
+endforeach()
+
+set(source ${SOURCE}/tests/include/cpp_refusals.cpp)
+file(STRINGS ${source} cases REGEX "CASE == [1-9]")
+list(LENGTH cases count)
+if(count LESS 13)
+    message(SEND_ERROR "only ${count} cases were found")
+endif()
+foreach(compiler IN LISTS COMPILERS)
+    execute_process(COMMAND ${compiler} -std=c++17 -DCASE=0 -I${SOURCE}/include -fsyntax-only ${source}
+        COMMAND_ERROR_IS_FATAL ANY)
+    foreach(case IN LISTS cases)
+        string(REGEX MATCH "CASE == ([0-9]+) // (.*)" matched "${case}")
+        set(words "${CMAKE_MATCH_2}")
+        execute_process(COMMAND ${compiler} -std=c++17 -DCASE=${CMAKE_MATCH_1} -I${SOURCE}/include -fsyntax-only ${source}
+            ERROR_VARIABLE said RESULT_VARIABLE result)
+        if(result EQUAL 0)
+            message(SEND_ERROR "${compiler} takes ${case}")
+        elseif(NOT said MATCHES "error: [^\n]*${words}")
+            message(SEND_ERROR "${compiler} refuses ${case} with other words:\n${said}")
+        endif()
+    endforeach()
+    message(STATUS "${compiler}: ${count} cases refused")
+endforeach()

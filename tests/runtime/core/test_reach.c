@@ -1,0 +1,485 @@
+/* What devices reach besides their own memory: peers, once that is enabled, wherever their memory lies and moves; registered
+   host memory, and where devices find it. */
+#include <dao/dao.h>
+
+#include "base/report/fault.h"
+#include "runtime/core/runtime_internal.h"
+#include "tests/support/backends/fault_backend.h"
+#include "tests/support/backends/portion.h"
+#include "tests/support/suite.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CHUNK_BYTES  (4 * MIB)
+#define CHUNK_COUNT  16 /* together all of a device */
+#define THREAD_COUNT 4
+#define ROUND_COUNT  100
+
+static const dao_config_t config = {.cpu = {.device_count = 3, .device_bytes = 64 * MIB}};
+static const dao_device_place_t near = {0};
+static const dao_device_place_t far = {1};
+static unsigned char memory[4096];
+
+static void begin(void)
+{
+    CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* Starts on a table of one's own, without what `leave_out` takes away; or with nothing taken away, where calls can fail. */
+static void begin_without(void (*leave_out)(dao_backend_ops_t *ops))
+{
+    static const fault_config_t plain = {0};
+    static dao_backend_ops_t ops;
+    ops = *fault_backend_wrap(dao_backend_ops(), &plain);
+    if (leave_out != NULL) {
+        leave_out(&ops);
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &ops), DAO_OK);
+}
+
+static dao_stream_t *stream_of(dao_device_place_t device)
+{
+    dao_stream_t *stream = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_stream_get(device.index, DAO_STREAM_ROLE_COMPUTE, &stream), DAO_OK);
+    return stream;
+}
+
+/* ---- peers ---- */
+
+static dao_peer_info_t peer_info(int32_t device_index, int32_t peer_index)
+{
+    dao_peer_info_t info = {false, false};
+    CU_ASSERT_EQUAL(dao_peer_query(device_index, peer_index, &info), DAO_OK);
+    return info;
+}
+
+/* What enabling is answered between the first two devices, which reach each other unless they are portions of one. */
+static dao_status_t enable_answer(void)
+{
+    return !portion_is_used() || peer_info(0, 1).can_reach ? DAO_OK : DAO_ERR_UNSUPPORTED;
+}
+
+static bool has_peers(const char *test)
+{
+    begin();
+    bool has = enable_answer() == DAO_OK;
+    end();
+    if (!has) {
+        (void)printf("    skipped: %s: no two devices that reach each other\n", test);
+    }
+    return has;
+}
+
+static void a_peer_is_reached_once_that_is_enabled(void)
+{
+    if (!has_peers("a peer is reached")) {
+        return;
+    }
+    begin();
+    CU_ASSERT_TRUE(peer_info(0, 1).can_reach);
+    CU_ASSERT_FALSE(peer_info(0, 1).is_enabled);
+    CU_ASSERT_TRUE(peer_info(1, 1).can_reach && peer_info(1, 1).is_enabled);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_peer_enable(1, 1), DAO_OK);
+    CU_ASSERT_TRUE(peer_info(0, 1).is_enabled);
+    CU_ASSERT_FALSE(peer_info(1, 0).is_enabled); /* the other way is another question */
+    CU_ASSERT_FALSE(peer_info(0, 2).is_enabled);
+    end();
+    begin(); /* the next start knows nothing of it */
+    CU_ASSERT_FALSE(peer_info(0, 1).is_enabled);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    end();
+}
+
+/* Device 0's own work writes a block of device 1's, and device 1 sees it. */
+static void check_reach(char *block, size_t size_bytes, unsigned char value)
+{
+    unsigned char bytes[3] = {0};
+    dao_place_t host = dao_place_of(dao_cpu_place());
+    CU_ASSERT_EQUAL(dao_stream_fill(stream_of(near), block, value, size_bytes), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream_of(near)), DAO_OK);
+    const size_t offsets[] = {0, size_bytes / 2, size_bytes - 1};
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(dao_copy(host, &bytes[i], dao_place_of(far), block + offsets[i], 1), DAO_OK);
+        CU_ASSERT_EQUAL(bytes[i], value);
+    }
+}
+
+static void memory_is_reached_wherever_it_moves(void)
+{
+    void *chunks[CHUNK_COUNT];
+    if (!has_peers("memory is reached wherever it moves")) {
+        return;
+    }
+    begin();
+    for (int i = 0; i < CHUNK_COUNT; i++) {
+        chunks[i] = dao_alloc(far, CHUNK_BYTES);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(chunks[i]);
+    }
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+    check_reach(chunks[3], CHUNK_BYTES, 1); /* it was there before */
+    for (int i = 0; i < CHUNK_COUNT; i += 2) {
+        CU_ASSERT_EQUAL(dao_free(far, chunks[i]), DAO_OK);
+    }
+    char *moved = dao_alloc(far, 5 * CHUNK_BYTES); /* larger than any hole: pages are moved */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(moved);
+    check_reach(moved, 5 * CHUNK_BYTES, 2);
+    check_reach(chunks[3], CHUNK_BYTES, 3);
+    CU_ASSERT_EQUAL(dao_free(far, moved), DAO_OK);
+    for (int i = 1; i < CHUNK_COUNT; i += 2) {
+        CU_ASSERT_EQUAL(dao_free(far, chunks[i]), DAO_OK);
+    }
+    end();
+}
+
+static _Atomic bool is_enough;
+
+/* Pages come, move and go on device 1, as long as others are at it. */
+static void *change_pages(void *user)
+{
+    _Atomic int *wrong_counter = user;
+    for (size_t i = 0; !atomic_load(&is_enough); i++) {
+        void *first = dao_alloc(far, CHUNK_BYTES + i % 3 * CHUNK_BYTES);
+        void *second = dao_alloc(far, CHUNK_BYTES);
+        bool is_right = first != NULL && second != NULL && dao_free(far, first) == DAO_OK &&
+                        dao_trim(dao_place_of(far), 0, NULL) == DAO_OK && dao_free(far, second) == DAO_OK;
+        atomic_fetch_add(wrong_counter, !is_right);
+    }
+    return NULL;
+}
+
+/* Whatever is mapped meanwhile, both see it. */
+static void peers_come_while_pages_change(void)
+{
+    int round_count = has_peers("peers come while pages change") ? 4 : 0;
+    for (int round = 0; round < round_count; round++) {
+        _Atomic int wrong_counter = 0;
+        dao_thread_t thread;
+        begin();
+        char *block = dao_alloc(far, CHUNK_BYTES);
+        atomic_store(&is_enough, false);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "pages", change_pages, &wrong_counter), DAO_OK);
+        CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_OK);
+        CU_ASSERT_EQUAL(dao_peer_enable(2, 1), DAO_OK);
+        char *later = dao_alloc(far, 3 * CHUNK_BYTES);
+        check_reach(block, CHUNK_BYTES, 4);
+        check_reach(later, 3 * CHUNK_BYTES, 5);
+        atomic_store(&is_enough, true);
+        dao_thread_join(&thread);
+        CU_ASSERT_EQUAL(atomic_load(&wrong_counter), 0);
+        CU_ASSERT_EQUAL(dao_free(far, later), DAO_OK);
+        CU_ASSERT_EQUAL(dao_free(far, block), DAO_OK);
+        end();
+    }
+}
+
+static void check_copies(void)
+{
+    dao_place_t host = dao_place_of(dao_cpu_place());
+    unsigned char back[sizeof(memory)];
+    void *here = dao_alloc(near, sizeof(memory)), *there = dao_alloc(far, sizeof(memory));
+    for (size_t i = 0; i < sizeof(memory); i++) {
+        memory[i] = (unsigned char)(i * 7);
+    }
+    CU_ASSERT_EQUAL(dao_copy(dao_place_of(near), here, host, memory, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(dao_place_of(far), there, dao_place_of(near), here, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_fill(stream_of(near), here, 0, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream_of(near)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(dao_place_of(near), here, dao_place_of(far), there, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_copy(host, back, dao_place_of(near), here, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(memcmp(memory, back, sizeof(memory)), 0);
+    CU_ASSERT_EQUAL(dao_free(near, here), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(far, there), DAO_OK);
+}
+
+static void refuse_copy_peer_locally(dao_backend_ops_t *ops)
+{
+    ops->copy_peer = NULL;
+}
+
+static dao_status_t unsupported_copy_peer(dao_backend_stream_t *stream, dao_backend_device_t *dst_device,
+                                          void *dst, dao_backend_device_t *src_device, const void *src,
+                                          size_t size_bytes)
+{
+    (void)stream;
+    (void)dst_device;
+    (void)dst;
+    (void)src_device;
+    (void)src;
+    (void)size_bytes;
+    return DAO_ERR_UNSUPPORTED;
+}
+
+static void refuse_copy_peer(dao_backend_ops_t *ops)
+{
+    ops->copy_peer = unsupported_copy_peer;
+}
+
+static void copies_between_devices_arrive_by_every_way(void)
+{
+    begin();
+    check_copies();
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), enable_answer());
+    check_copies();
+    CU_ASSERT_EQUAL(dao_peer_enable(1, 0), enable_answer());
+    check_copies();
+    end();
+    begin_without(refuse_copy_peer_locally);
+    check_copies();
+    end();
+    begin_without(refuse_copy_peer);
+    check_copies();
+    end();
+}
+
+static void leave_out_peers(dao_backend_ops_t *ops)
+{
+    ops->peer_can = NULL;
+    ops->peer_enable = NULL;
+}
+
+static void peers_that_cannot_be_reached_are_refused(void)
+{
+    dao_peer_info_t info = {true, true};
+    begin_without(leave_out_peers);
+    CU_ASSERT_FALSE(peer_info(0, 1).can_reach || peer_info(0, 1).is_enabled);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 3), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_peer_enable(-1, 0), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_peer_query(0, 3, &info), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_peer_query(0, 1, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_TRUE(info.can_reach && info.is_enabled);
+    end();
+    begin_without(NULL);
+    fault_backend_arm(FAULT_CALL_PEER_ENABLE, 0, false);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), DAO_ERR_BACKEND);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "from device:0 to device:1"));
+    CU_ASSERT_FALSE(peer_info(0, 1).is_enabled);
+    CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
+    CU_ASSERT_EQUAL(dao_peer_enable(0, 1), enable_answer());
+    end();
+}
+
+/* ---- registered host memory ---- */
+
+static void registered_memory_is_copied_as_it_was_before(void)
+{
+    begin();
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, sizeof(memory)), DAO_OK);
+    check_copies();
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    check_copies();
+    CU_ASSERT_EQUAL(dao_host_register(1, memory, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(dao_cpu_place(), memory), DAO_ERR_FOREIGN_POINTER);
+    end();
+}
+
+static void what_is_registered_is_not_registered_again(void)
+{
+    begin();
+    CU_ASSERT_EQUAL(dao_host_register(0, memory + 1000, 1000), DAO_OK);
+    static const struct {
+        size_t offset;
+        size_t size_bytes;
+        dao_status_t status;
+    } rows[] = {{1000, 1000, DAO_ERR_BUSY}, {1000, 1, DAO_ERR_BUSY}, {1999, 1, DAO_ERR_BUSY},
+                {500, 501, DAO_ERR_BUSY},   {0, 4096, DAO_ERR_BUSY}, {0, 1000, DAO_OK},
+                {2000, 96, DAO_OK}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        unsigned char *address = memory + rows[i].offset;
+        CU_ASSERT_EQUAL(dao_host_register(1, address, rows[i].size_bytes), rows[i].status);
+        if (rows[i].status == DAO_OK) {
+            CU_ASSERT_EQUAL(dao_host_unregister(address), DAO_OK);
+        }
+    }
+    CU_ASSERT_EQUAL(dao_host_register(1, memory, UINTPTR_MAX - (uintptr_t)memory), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 999), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 2000), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 1001), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 1999), DAO_ERR_INTERIOR_POINTER);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 1000), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory + 1000), DAO_ERR_FOREIGN_POINTER);
+    end();
+}
+
+static void leave_out_host_memory(dao_backend_ops_t *ops)
+{
+    ops->host_register = NULL;
+    ops->host_unregister = NULL;
+    ops->host_device_address = NULL;
+}
+
+static void wrong_arguments_are_refused(void)
+{
+    void *address = NULL;
+    begin();
+    CU_ASSERT_EQUAL(dao_host_register(0, NULL, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, SIZE_MAX), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_host_register(3, memory, 1), DAO_ERR_NO_DEVICE);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, NULL, &address), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, memory, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, memory, &address), DAO_ERR_FOREIGN_POINTER);
+    end();
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, 1), DAO_ERR_SHUTDOWN);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_ERR_SHUTDOWN);
+    begin_without(leave_out_host_memory);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, 1), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, memory, &address), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_PTR_NULL(address);
+    end();
+}
+
+static void devices_find_pinned_and_registered_memory(void)
+{
+    begin();
+    unsigned char *pinned = dao_alloc(dao_pinned_place(1), sizeof(memory));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pinned);
+    CU_ASSERT_EQUAL(dao_host_register(0, pinned, 1), DAO_ERR_BUSY); /* it is as good as registered */
+    CU_ASSERT_EQUAL(dao_host_register(0, pinned - 1, 2), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_host_register(2, memory, sizeof(memory)), DAO_OK);
+    unsigned char *const hosts[] = {pinned, memory};
+    for (size_t i = 0; i < 2; i++) {
+        void *address = NULL;
+        memset(hosts[i], 0, sizeof(memory));
+        CU_ASSERT_EQUAL(dao_host_device_address_query(0, hosts[i] + 10, &address), DAO_OK);
+        CU_ASSERT_EQUAL(dao_stream_fill(stream_of(near), address, 9, sizeof(memory) - 10), DAO_OK);
+        CU_ASSERT_EQUAL(dao_stream_synchronize(stream_of(near)), DAO_OK);
+        CU_ASSERT_EQUAL(hosts[i][9], 0);
+        CU_ASSERT_EQUAL(hosts[i][10], 9);
+        CU_ASSERT_EQUAL(hosts[i][sizeof(memory) - 1], 9);
+    }
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(dao_pinned_place(1), pinned), DAO_OK);
+    void *address = NULL;
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, pinned, &address), DAO_ERR_FOREIGN_POINTER);
+    end();
+}
+
+static int left_count;
+
+static void count_left(dao_log_level_t level, const char *message, void *user)
+{
+    (void)level;
+    (void)user;
+    left_count += strstr(message, "live at shutdown: registered memory at cpu, 4096 bytes") != NULL;
+}
+
+static void what_is_left_registered_is_reported_and_given_up(void)
+{
+    dao_config_t loud = config;
+    loud.log_callback = count_left;
+    loud.log_level = DAO_LOG_LEVEL_WARNING;
+    left_count = 0;
+    CU_ASSERT_EQUAL_FATAL(dao_init(&loud), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(left_count, 1);
+    begin();
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, sizeof(memory)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    end();
+}
+
+static void a_refusal_changes_nothing(void)
+{
+    void *address = NULL;
+    begin_without(NULL);
+    fault_backend_arm(FAULT_CALL_HOST_REGISTER, 0, false);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, sizeof(memory)), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_host_register(0, memory, sizeof(memory)), DAO_OK);
+    fault_backend_arm(FAULT_CALL_HOST_UNREGISTER, 0, false);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_ERR_BACKEND);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "stays registered"));
+    fault_backend_arm(FAULT_CALL_HOST_DEVICE_ADDRESS, 0, false);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, memory, &address), DAO_ERR_BACKEND);
+    CU_ASSERT_EQUAL(dao_host_device_address_query(0, memory, &address), DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    (void)fault_backend_disarm();
+    end();
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+#if defined(DAO_FAULTS)
+static void registering_survives_any_missing_resource(void)
+{
+    dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
+    begin();
+    for (uint64_t n = 0; status != DAO_OK && n < 1000; n++) {
+        dao_fault_arm(DAO_FAULT_ANY, n, false);
+        status = dao_host_register(0, memory, sizeof(memory));
+        CU_ASSERT_TRUE(dao_fault_disarm() > 0 || status == DAO_OK);
+        CU_ASSERT_TRUE(status == DAO_OK || dao_host_unregister(memory) == DAO_ERR_FOREIGN_POINTER);
+    }
+    CU_ASSERT_EQUAL(status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_host_unregister(memory), DAO_OK);
+    end();
+}
+#endif
+
+static _Atomic int wrong_count;
+
+/* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up. */
+static void *register_again_and_again(void *user)
+{
+    unsigned char *address = user;
+    for (int round = 0; round < ROUND_COUNT; round++) {
+        dao_status_t status = dao_host_register(round % 3, address, 1024);
+        bool is_right =
+            status == DAO_ERR_BUSY || (status == DAO_OK && dao_host_unregister(address) == DAO_OK);
+        atomic_fetch_add(&wrong_count, !is_right);
+    }
+    return NULL;
+}
+
+static void threads_register_side_by_side(void)
+{
+    dao_thread_t threads[THREAD_COUNT];
+    begin();
+    for (int i = 0; i < THREAD_COUNT; i++) {
+        CU_ASSERT_EQUAL_FATAL(
+            dao_thread_start(&threads[i], "register", register_again_and_again, memory + (size_t)i * 512),
+            DAO_OK);
+    }
+    for (int i = 0; i < THREAD_COUNT; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
+    end();
+}
+
+static CU_TestInfo tests[] = {
+    {"a peer is reached once that is enabled", a_peer_is_reached_once_that_is_enabled},
+    {"memory is reached wherever it moves", memory_is_reached_wherever_it_moves},
+    {"peers come while pages change", peers_come_while_pages_change},
+    {"copies between devices arrive by every way", copies_between_devices_arrive_by_every_way},
+    {"peers that cannot be reached are refused", peers_that_cannot_be_reached_are_refused},
+    {"registered memory is copied as it was before", registered_memory_is_copied_as_it_was_before},
+    {"what is registered is not registered again", what_is_registered_is_not_registered_again},
+    {"wrong arguments are refused", wrong_arguments_are_refused},
+    {"devices find pinned and registered memory", devices_find_pinned_and_registered_memory},
+    {"what is left registered is reported and given up", what_is_left_registered_is_reported_and_given_up},
+    {"a refusal changes nothing", a_refusal_changes_nothing},
+#if defined(DAO_FAULTS)
+    {"registering survives any missing resource", registering_survives_any_missing_resource},
+#endif
+    {"threads register side by side", threads_register_side_by_side},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"reach", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

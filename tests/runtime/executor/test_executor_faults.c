@@ -1,0 +1,524 @@
+/* The n-th call fails, for every n: whatever is refused, by the backend or by the system, once or for good, no byte of any
+   tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
+#include "runtime/core/runtime_internal.h"
+#include "tests/support/backends/fault_backend.h"
+#include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UNIT (16 * KIB)
+
+#define R  DAO_ACCESS_READ
+#define W  DAO_ACCESS_WRITE
+#define RW DAO_ACCESS_READ_WRITE
+
+/* Most calls that one scenario makes; a loop that goes on longer has a bug. */
+#define CALL_COUNT_MAX 5000
+
+/* What may fail. */
+typedef enum source { SOURCE_BACKEND, SOURCE_SYSTEM, SOURCE_COUNT } source_t;
+
+typedef struct scenario {
+    const char *name;
+    size_t capacity_bytes;
+    size_t host_bytes;
+    void (*run)(program_t *program); /* pushes work; what is refused is not pushed */
+} scenario_t;
+
+/* Starts the library on a wrapped device of 64 MiB, with nothing armed. */
+static void start_context(void)
+{
+    static const fault_config_t quiet;
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    const dao_backend_ops_t *ops = fault_backend_wrap(dao_backend_ops(), &quiet);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, ops), DAO_OK);
+}
+
+/* For calls that may fail here: what counts is what is left in the end. */
+static void ignore(dao_status_t status)
+{
+    (void)status;
+}
+
+static dao_status_t push(program_t *program, uint32_t a, dao_access_t access_a, uint32_t b,
+                         dao_access_t access_b)
+{
+    return program_push(program, &(program_kernel_t){"kernel", 2, {a, b}, {access_a, access_b}, 0, DAO_OK});
+}
+
+static bool make(program_t *program, uint32_t count, size_t size_bytes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t tensor = program_tensor(program, size_bytes);
+        if (tensor == UINT32_MAX) {
+            return false;
+        }
+        (void)program_push(program, &(program_kernel_t){"make", 1, {tensor}, {W}, 0, DAO_OK});
+    }
+    return true;
+}
+
+static void run_nothing(program_t *program)
+{
+    (void)program;
+}
+
+static void run_kernels_that_fit(program_t *program)
+{
+    if (make(program, 3, UNIT)) {
+        (void)push(program, 0, R, 1, RW);
+        (void)push(program, 1, R, 2, RW);
+    }
+}
+
+static void run_dirty_evictions(program_t *program)
+{
+    if (make(program, 6, UNIT)) {
+        for (uint32_t i = 0; i < 12; i++) {
+            (void)push(program, i % 6, R, (i + 1) % 6, RW);
+        }
+    }
+}
+
+static void run_clean_evictions(program_t *program)
+{
+    if (make(program, 6, UNIT)) {
+        for (uint32_t i = 0; i < 18; i++) {
+            (void)push(program, i % 6, R, (i + 2) % 6, R);
+        }
+    }
+}
+
+static void run_writes_and_reads(program_t *program)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        if (program_tensor(program, UNIT) == UINT32_MAX) {
+            return;
+        }
+        (void)program_write(program, i);
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        (void)push(program, i, RW, (i + 1) % 5, R);
+        (void)program_read(program, i);
+    }
+}
+
+static void run_full_host(program_t *program)
+{
+    if (make(program, 6, UNIT)) {
+        (void)push(program, 0, RW, 5, R);
+        program_drop(program, 3);
+        (void)push(program, 1, R, 2, RW);
+    }
+}
+
+static void run_workspaces(program_t *program)
+{
+    if (make(program, 4, UNIT)) {
+        for (uint32_t i = 0; i < 6; i++) {
+            (void)program_push(program, &(program_kernel_t){"work", 1, {i % 4}, {RW}, 2 * UNIT, DAO_OK});
+        }
+    }
+}
+
+static void run_compactions(program_t *program)
+{
+    if (make(program, 4, UNIT) && program_tensor(program, 2 * UNIT) == 4) {
+        (void)program_push(program, &(program_kernel_t){"gather", 3, {1, 3, 4}, {R, R, W}, 0, DAO_OK});
+        (void)program_push(program, &(program_kernel_t){"scatter", 3, {4, 0, 2}, {R, RW, RW}, 0, DAO_OK});
+    }
+}
+
+static void run_dropped_handles(program_t *program)
+{
+    for (uint32_t i = 0; i < 10; i++) {
+        if (!make(program, 1, UNIT)) {
+            return;
+        }
+        if (i > 0) {
+            (void)push(program, i - 1, R, i, RW);
+            program_drop(program, i - 1);
+        }
+    }
+}
+
+static void run_steps(program_t *program)
+{
+    dao_step_t *step = NULL;
+    if (!make(program, 3, UNIT) || program_tensor(program, UNIT) != 3 ||
+        dao_step_create(program->executor, &step) != DAO_OK) {
+        return;
+    }
+    static const program_kernel_t kernels[] = {
+        {"forward", 3, {0, 1, 3}, {R, R, W}, 0, DAO_OK},
+        {"backward", 3, {3, 2, 0}, {R, RW, RW}, 0, DAO_OK},
+    };
+    bool is_whole = program_step_push(program, step, &kernels[0]) == DAO_OK &&
+                    program_step_push(program, step, &kernels[1]) == DAO_OK &&
+                    dao_step_discard(step, program->tensors[3].handle) == DAO_OK;
+    for (int run = 0; is_whole && run < 3; run++) {
+        ignore(dao_step_run(step));
+    }
+    ignore(dao_executor_sync(program->executor));
+    program->tensors[3].version = 0; /* a run discards it */
+    program_drop(program, 3);
+    dao_step_destroy(step);
+}
+
+static dao_status_t launch_nothing(const dao_launch_t *launch, void *user)
+{
+    (void)launch;
+    (void)user;
+    return DAO_OK;
+}
+
+static void run_first_touches(program_t *program)
+{
+    for (int i = 0; i < 4; i++) {
+        dao_managed_t *sum = NULL;
+        if (dao_managed_create(program->executor, &(dao_managed_config_t){"sum", UNIT, true}, &sum) ==
+            DAO_OK) {
+            dao_operand_t operand = {sum, RW};
+            dao_kernel_t kernel = {.launch = launch_nothing, .operands = &operand, .operand_count = 1};
+            ignore(dao_executor_push(program->executor, &kernel));
+        }
+        (void)make(program, 1, UNIT);
+        (void)dao_managed_release(sum);
+    }
+}
+
+typedef struct generator {
+    program_t *program;
+    uint32_t first;
+} generator_t;
+
+static void *generate(void *user)
+{
+    generator_t *generator = user;
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)push(generator->program, generator->first + i % 2, RW, generator->first + (i + 1) % 2, R);
+    }
+    return NULL;
+}
+
+static void run_generator_threads(program_t *program)
+{
+    if (!make(program, 6, UNIT)) {
+        return;
+    }
+    generator_t generators[3] = {{program, 0}, {program, 2}, {program, 4}};
+    dao_thread_t threads[3];
+    int started = 0;
+    while (started < 3 &&
+           dao_thread_start(&threads[started], "generator", generate, &generators[started]) == DAO_OK) {
+        started++;
+    }
+    for (int i = 0; i < started; i++) {
+        dao_thread_join(&threads[i]);
+    }
+}
+
+static const scenario_t scenarios[] = {
+    {"create and destroy", 4 * UNIT, 0, run_nothing},
+    {"kernels that fit", 4 * UNIT, 0, run_kernels_that_fit},
+    {"dirty evictions", 3 * UNIT, 0, run_dirty_evictions},
+    {"clean evictions", 2 * UNIT, 0, run_clean_evictions},
+    {"writes and reads of the program", 2 * UNIT, 0, run_writes_and_reads},
+    {"a full host", 3 * UNIT, 2 * UNIT, run_full_host},
+    {"workspaces", 3 * UNIT, 0, run_workspaces},
+    {"compactions", 4 * UNIT, 0, run_compactions},
+    {"dropped handles", 2 * UNIT, 0, run_dropped_handles},
+    {"steps", 3 * UNIT, 0, run_steps},
+    {"first touches", 2 * UNIT, 0, run_first_touches},
+    {"generator threads", 3 * UNIT, 0, run_generator_threads},
+};
+
+static void arm(source_t source, uint64_t skip_count, bool persistent)
+{
+    if (source == SOURCE_BACKEND) {
+        fault_backend_arm(FAULT_CALL_ANY, skip_count, persistent);
+    } else {
+        dao_fault_arm(DAO_FAULT_ANY, skip_count, persistent);
+    }
+}
+
+static uint64_t disarm(source_t source)
+{
+    return source == SOURCE_BACKEND ? fault_backend_disarm() : dao_fault_disarm();
+}
+
+/* Runs a scenario with its n-th call failing; the number of calls that failed. */
+static uint64_t run_once(const scenario_t *scenario, source_t source, uint64_t n, bool persistent)
+{
+    start_context();
+
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    arm(source, n, persistent);
+    dao_status_t status = dao_executor_create(&executor_config, &executor);
+    if (status == DAO_OK) {
+        program_init(&program, executor);
+        scenario->run(&program);
+        ignore(dao_executor_sync(executor));
+    }
+    uint64_t fired = disarm(source);
+    if (status == DAO_OK) {
+        dao_status_t synced = dao_executor_sync(executor);
+        CU_ASSERT_TRUE(fired > 0 || synced == DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+        CU_ASSERT_EQUAL(program.mismatch_count, 0);
+        CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+        CU_ASSERT_EQUAL(program.open_count, 0);
+        program_drop_all(&program);
+    } else {
+        CU_ASSERT_TRUE(fired > 0);
+        CU_ASSERT_TRUE(dao_last_message()[0] != '\0');
+    }
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return fired;
+}
+
+static void fail_every_call_of(const scenario_t *scenario)
+{
+    static const char *const source_texts[] = {"backend", "system"};
+    for (int source = 0; source < SOURCE_COUNT; source++) {
+        for (int persistent = 0; persistent < 2; persistent++) {
+            uint64_t n = 0;
+            unsigned failures = CU_get_number_of_failures();
+            while (n < CALL_COUNT_MAX && run_once(scenario, (source_t)source, n, persistent != 0) > 0) {
+                if (CU_get_number_of_failures() != failures) {
+                    (void)printf("    %s: %s call %" PRIu64 "%s\n", scenario->name, source_texts[source], n,
+                                 persistent != 0 ? " and all after it" : "");
+                    return;
+                }
+                n += TEST_CALL_STEP;
+            }
+            CU_ASSERT_TRUE(n < CALL_COUNT_MAX);
+            (void)printf("    %s: %" PRIu64 " %s calls failed%s\n", scenario->name, n / TEST_CALL_STEP,
+                         source_texts[source],
+                         persistent != 0 ? ", each with all after it" : ", one at a time");
+        }
+    }
+}
+
+static void no_failing_call_loses_a_tensor(void)
+{
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        fail_every_call_of(&scenarios[i]);
+    }
+}
+
+/* A tensor after the loss: its bytes, or an error that names it. A kernel that was launched but could not be numbered has
+   not happened; the number of tensors that still hold the version before it. */
+static uint32_t check_tensor_after_loss(program_t *program, uint32_t number)
+{
+    dao_status_t status = program_read(program, number);
+    uint32_t version = program->tensors[number].version;
+    if (status == DAO_ERR_CORRUPT && version > 1) {
+        CU_ASSERT_EQUAL(program_read_version(program, number, version - 1), DAO_OK);
+        return 1;
+    }
+    CU_ASSERT_TRUE(status == DAO_OK || status == DAO_ERR_DEVICE_LOST);
+    if (status == DAO_ERR_DEVICE_LOST) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "tensor %" PRIu64,
+                       dao_managed_id(program->tensors[number].handle));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), name));
+    }
+    return 0;
+}
+
+/* What holds once the device was lost. */
+static void check_after_loss(program_t *program)
+{
+    CU_ASSERT_EQUAL(dao_executor_sync(program->executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_TRUE(dao_last_message()[0] != '\0');
+    uint32_t before_count = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        if (program->tensors[i].handle != NULL && program->tensors[i].version > 0) {
+            before_count += check_tensor_after_loss(program, i);
+        }
+    }
+    CU_ASSERT_TRUE(before_count <= 3); /* operands of the one kernel */
+    uint32_t tensor = program_tensor(program, UNIT);
+    if (tensor != UINT32_MAX) {
+        dao_executor_stats_t before;
+        dao_executor_stats_t after;
+        CU_ASSERT_EQUAL(dao_executor_stats_get(program->executor, &before), DAO_OK);
+        CU_ASSERT_EQUAL(program_push(program, &(program_kernel_t){"late", 1, {tensor}, {W}, 0, DAO_OK}),
+                        DAO_OK);
+        CU_ASSERT_EQUAL(program_write(program, tensor), DAO_ERR_DEVICE_LOST);
+        CU_ASSERT_EQUAL(dao_executor_stats_get(program->executor, &after), DAO_OK);
+        CU_ASSERT_EQUAL(after.skipped_count, before.skipped_count + 1);
+        CU_ASSERT_EQUAL(after.kernel_count, before.kernel_count);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(program->executor), DAO_ERR_DEVICE_LOST);
+}
+
+/* Runs a scenario whose device is lost at the n-th call; the number of calls that answered so. */
+static uint64_t run_and_lose(const scenario_t *scenario, fault_call_t call, uint64_t n, bool persistent)
+{
+    start_context();
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = scenario->capacity_bytes, .host_bytes = scenario->host_bytes, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    fault_backend_arm(call, n, persistent);
+    scenario->run(&program);
+    dao_status_t synced = dao_executor_sync(executor);
+    uint64_t fired = persistent ? 0 : fault_backend_disarm();
+    if (synced == DAO_ERR_DEVICE_LOST) { /* "a full host" has a failure of its own */
+        check_after_loss(&program);
+    }
+    dao_status_t destroyed = dao_executor_destroy(executor);
+    fired = persistent ? fault_backend_disarm() : fired;
+    if (synced == DAO_ERR_DEVICE_LOST) {
+        CU_ASSERT_TRUE(fired > 0);
+        CU_ASSERT_EQUAL(destroyed, DAO_ERR_DEVICE_LOST);
+    } else { /* only while it is destroyed, and perhaps when nothing was left to do */
+        CU_ASSERT_TRUE(persistent || fired == 0);
+        CU_ASSERT_TRUE(destroyed == DAO_OK || (fired > 0 && destroyed == DAO_ERR_DEVICE_LOST));
+    }
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return fired;
+}
+
+static void lose_at_every_call(const scenario_t *scenario, fault_call_t call, bool persistent)
+{
+    unsigned failures = CU_get_number_of_failures();
+    for (uint64_t n = 0; n < CALL_COUNT_MAX && run_and_lose(scenario, call, n, persistent) > 0;
+         n += TEST_CALL_STEP) {
+        if (CU_get_number_of_failures() != failures) {
+            (void)printf("    %s: the device is lost at %s, number %" PRIu64 "%s\n", scenario->name,
+                         fault_call_text(call), n, persistent ? ", for good" : "");
+            return;
+        }
+    }
+}
+
+/* Whenever the device is lost: every sync says so, kernels are skipped, what the host has can be read, nothing leaks. */
+static void a_lost_device_takes_only_its_own_bytes(void)
+{
+    for (size_t i = 1; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        lose_at_every_call(&scenarios[i], (fault_call_t)FAULT_CALL_LOSS, true);
+    }
+}
+
+/* One answer is enough, even if the device seems to work again. */
+static void a_lost_device_stays_lost(void)
+{
+    static const fault_call_t calls[] = {FAULT_CALL_EVENT_QUERY, FAULT_CALL_EVENT_SYNCHRONIZE,
+                                         FAULT_CALL_STREAM_SYNCHRONIZE};
+    for (size_t i = 1; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
+            lose_at_every_call(&scenarios[i], calls[k], false);
+        }
+    }
+}
+
+/* A write by the program that finds the host full and the device lost leaves the bytes that the host has. */
+static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
+{
+    start_context();
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .host_bytes = UNIT, .check = true};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_EQUAL_FATAL(program_tensor(&program, UNIT), 0);
+    CU_ASSERT_EQUAL(program_write(&program, 0), DAO_OK);
+    fault_backend_arm(FAULT_CALL_EVENT_SYNCHRONIZE, 0, false);
+    ignore(program_write(&program, 0)); /* there is a place on the device, and no other on the host */
+    (void)fault_backend_disarm();
+    fault_backend_arm((fault_call_t)FAULT_CALL_LOSS, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program_read(&program, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_ERR_DEVICE_LOST);
+    (void)fault_backend_disarm();
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+/* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is one that copies
+   nothing ahead, so that the kernel is what asks for the copy. */
+static void a_copy_that_fails_for_good_is_named(void)
+{
+    start_context();
+    dao_executor_config_t executor_config = {.capacity_bytes = 2 * UNIT, .policy = DAO_POLICY_SIZE};
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    CU_ASSERT_TRUE(make(&program, 2, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    fault_backend_arm(FAULT_CALL_COPY, 0, true);
+    CU_ASSERT_TRUE(make(&program, 1, UNIT));
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_COPY_FAILED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "tensor 0"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "16384 bytes"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "make"));
+    CU_ASSERT_EQUAL(fault_backend_disarm(), 3); /* it was tried again, and not for ever */
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* A copy that is refused once is simply tried again. */
+static void a_copy_that_fails_once_is_not_noticed(void)
+{
+    start_context();
+    dao_executor_t *executor = NULL;
+    program_t program;
+    CU_ASSERT_EQUAL_FATAL(
+        dao_executor_create(&(dao_executor_config_t){.capacity_bytes = 2 * UNIT}, &executor), DAO_OK);
+    program_init(&program, executor);
+    fault_backend_arm(FAULT_CALL_COPY, 0, false);
+    run_dirty_evictions(&program);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+static CU_TestInfo tests[] = {
+    {"a copy that fails once is not noticed", a_copy_that_fails_once_is_not_noticed},
+    {"a copy that fails for good is named", a_copy_that_fails_for_good_is_named},
+    {"no failing call loses a tensor", no_failing_call_loses_a_tensor},
+    {"a lost device takes only its own bytes", a_lost_device_takes_only_its_own_bytes},
+    {"a write to a lost device leaves the old bytes", a_write_to_a_lost_device_leaves_the_old_bytes},
+    {"a lost device stays lost", a_lost_device_stays_lost},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"executor faults", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,837 @@
+/* Executors that learn their program's steps: plans are made and followed, steps that become others lose nothing, and a plan
+   comes back. Every operand of every kernel is checked, in virtual time as well as on threads, with commands held back and
+   calls that fail. */
+#include "backends/sim/sim.h"
+#include "base/report/fault.h"
+#include "runtime/executor/executor_internal.h"
+#include "runtime/executor/learned/adopt.h"
+#include "tests/support/backends/fault_backend.h"
+#include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VIRTUAL_SEEDS = TEST_ROUNDS(12), THREAD_SEEDS = 2 + TEST_ROUNDS(4), FAIL_EVERY = 3 * TEST_CALL_STEP };
+
+enum {
+    LAYERS = 6,
+    UNIT = 4096, /* of sizes */
+    STEPS = 10,
+    KERNEL_NS = 20000,
+    LINK_BYTES_PER_S = 1000000000,
+    PATIENCE = 3000, /* steps that are run at most until a plan is there */
+};
+
+/* A network: weights stay, activations are made anew in every step. */
+typedef struct network {
+    uint32_t weights[LAYERS];
+    uint32_t activations[LAYERS + 1]; /* the first one is the input */
+    uint32_t gradients[LAYERS + 1];
+} network_t;
+
+/* How a step differs from the usual one. */
+typedef struct variation {
+    uint32_t kernel_left_out; /* of the forward pass, from 1 */
+    uint32_t kernels_swapped; /* names of this forward kernel and the next, from 1 */
+    uint32_t layer_count;     /* 0: all */
+    bool keeps_activations;   /* they are released after the step */
+    bool reads_in_between;    /* on the host */
+} variation_t;
+
+static dao_executor_t *executor;
+static program_t program;
+static network_t network;
+static uint64_t kernel_ns;
+
+static dao_executor_stats_t stats_now(void)
+{
+    dao_executor_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_executor_stats_get(executor, &stats), DAO_OK);
+    return stats;
+}
+
+static dao_status_t work_in_virtual_time(const dao_launch_t *launch, void *user)
+{
+    (void)user;
+    return dao_sim_stream_work(launch->stream->backend, kernel_ns);
+}
+
+/* ---- a network ---- */
+
+static uint32_t tensor(size_t size_bytes)
+{
+    uint32_t number = program_tensor(&program, size_bytes);
+    CU_ASSERT_NOT_EQUAL_FATAL(number, UINT32_MAX);
+    return number;
+}
+
+static dao_status_t build_network(void)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        network.weights[i] = tensor((i % 3 + 2) * UNIT + 100);
+    }
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        network.activations[i] = tensor((i % 2 + 2) * UNIT);
+        network.gradients[i] = tensor((i % 2 + 2) * UNIT);
+        program_drop(&program, network.activations[i]);
+        program_drop(&program, network.gradients[i]);
+    }
+    for (uint32_t i = 0; i < LAYERS && status == DAO_OK; i++) {
+        status = program_write(&program, network.weights[i]);
+    }
+    return status;
+}
+
+static dao_status_t push(const char *name, uint32_t read, uint32_t also_read, uint32_t write,
+                         dao_access_t access)
+{
+    program_kernel_t kernel = {.name = name,
+                               .operand_count = 3,
+                               .tensors = {read, also_read, write},
+                               .accesses = {DAO_ACCESS_READ, DAO_ACCESS_READ, access},
+                               .workspace_bytes = UNIT};
+    return program_push(&program, &kernel);
+}
+
+static dao_status_t forward(const variation_t *variation, uint32_t layer)
+{
+    const char *name = layer + 1 == variation->kernels_swapped ? "other" : "forward";
+    return push(name, network.activations[layer], network.weights[layer], network.activations[layer + 1],
+                layer + 1 == variation->kernel_left_out ? DAO_ACCESS_READ_WRITE : DAO_ACCESS_WRITE);
+}
+
+static bool renew(uint32_t number)
+{
+    return program.tensors[number].handle != NULL || program_renew(&program, number);
+}
+
+/* A training step, and a mark behind it. The first error ends it; everything is released even so. */
+static dao_status_t run_network(const variation_t *variation)
+{
+    uint32_t layers = variation->layer_count != 0 ? variation->layer_count : LAYERS;
+    bool is_there = renew(network.activations[0]);
+    dao_status_t status = is_there ? program_write(&program, network.activations[0]) : DAO_ERR_NO_HOST_MEMORY;
+    for (uint32_t i = 0; status == DAO_OK && i < layers; i++) {
+        status = renew(network.activations[i + 1]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+        if (status == DAO_OK && i + 1 == variation->kernel_left_out) {
+            program_kernel_t fill = {.name = "fill",
+                                     .operand_count = 1,
+                                     .tensors = {network.activations[i + 1]},
+                                     .accesses = {DAO_ACCESS_WRITE}};
+            status = program_push(&program, &fill);
+        }
+        status = status == DAO_OK ? forward(variation, i) : status;
+    }
+    if (status == DAO_OK && variation->reads_in_between) {
+        status = dao_executor_sync(executor);
+        status = status == DAO_OK ? program_read(&program, network.activations[1]) : status;
+    }
+    for (uint32_t i = layers; status == DAO_OK && i-- > 0;) {
+        status = renew(network.gradients[i]) ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
+        status = status == DAO_OK ? push("backward", network.activations[i + 1], network.weights[i],
+                                         network.gradients[i], DAO_ACCESS_WRITE)
+                                  : status;
+        status = status == DAO_OK ? push("update", network.gradients[i], network.activations[i],
+                                         network.weights[i], DAO_ACCESS_READ_WRITE)
+                                  : status;
+        program_drop(&program, network.gradients[i]);
+        if (!variation->keeps_activations) {
+            program_drop(&program, network.activations[i + 1]);
+        }
+    }
+    dao_status_t mark_status = dao_executor_mark(executor);
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        program_drop(&program, network.activations[i]);
+        program_drop(&program, network.gradients[i]);
+    }
+    dao_status_t sync_status = dao_executor_sync(executor);
+    status = status != DAO_OK ? status : mark_status;
+    return status != DAO_OK ? status : sync_status;
+}
+
+static const variation_t usual;
+
+static void run_well(const variation_t *variation)
+{
+    dao_status_t status = run_network(variation);
+    if (status != DAO_OK) {
+        (void)printf("    %s: %s\n", dao_status_name(status), dao_last_message());
+    }
+    CU_ASSERT_EQUAL(status, DAO_OK);
+}
+
+/* ---- executors ---- */
+
+static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, bool is_still,
+                     const dao_executor_config_t *config)
+{
+    dao_config_t settings = {.cpu = *cpu};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, ops), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(is_still ? dao_executor_create_still(config, &executor)
+                                   : dao_executor_create(config, &executor),
+                          DAO_OK);
+    program_init(&program, executor);
+    kernel_ns = KERNEL_NS;
+    if (ops == &dao_sim_bytes_backend_ops) {
+        program.work = work_in_virtual_time;
+    }
+    CU_ASSERT_EQUAL(build_network(), DAO_OK);
+}
+
+static void begin_on_half_duplex(const dao_executor_config_t *config)
+{
+    begin_on(&(dao_cpu_config_t){.device_count = 1,
+                                 .device_bytes = 8 * MIB,
+                                 .h2d_bytes_per_second = LINK_BYTES_PER_S,
+                                 .d2h_bytes_per_second = LINK_BYTES_PER_S,
+                                 .half_duplex = true},
+             &dao_sim_bytes_backend_ops, true, config);
+}
+
+static void begin(const dao_backend_ops_t *ops, bool is_still, const dao_executor_config_t *config)
+{
+    dao_cpu_config_t cpu = {.device_count = 1,
+                            .device_bytes = 8 * MIB,
+                            .h2d_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0,
+                            .d2h_bytes_per_second = is_still ? LINK_BYTES_PER_S : 0};
+    begin_on(&cpu, ops, is_still, config);
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(stats_now().live_tensor_count, 0);
+    CU_ASSERT_EQUAL(stats_now().device_used_bytes, 0); /* a plan that was followed holds nothing for nobody */
+    CU_ASSERT_EQUAL(stats_now().host_used_bytes, 0);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* Less than everything, more than any kernel: activations, weights and gradients of a few layers. */
+static const dao_executor_config_t tight = {
+    .capacity_bytes = 22 * UNIT, .policy = DAO_POLICY_BELADY, .check = true};
+
+/* The same with little host memory and a file behind it. */
+static dao_executor_config_t tight_with_file(size_t host_bytes)
+{
+    dao_executor_config_t config = tight;
+    config.host_bytes = host_bytes;
+    config.file = (dao_file_config_t){.directory = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp",
+                                      .in_bytes_per_second = LINK_BYTES_PER_S / 2,
+                                      .out_bytes_per_second = LINK_BYTES_PER_S / 3};
+    return config;
+}
+
+/* Runs steps until `count` more of them have followed a plan. */
+static void run_until_planned(const variation_t *variation, uint64_t count)
+{
+    uint64_t wanted = stats_now().plan_hit_count + count;
+    for (int i = 0; i < PATIENCE && stats_now().plan_hit_count < wanted; i++) {
+        run_well(variation);
+    }
+    CU_ASSERT_TRUE(stats_now().plan_hit_count >= wanted);
+}
+
+/* ---- tests ---- */
+
+static uint64_t run_in_virtual_time(dao_executor_config_t config, bool without_plans,
+                                    dao_executor_stats_t *out_stats)
+{
+    config.without_plans = without_plans;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    uint64_t taken_ns = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+    *out_stats = stats_now();
+    end();
+    return taken_ns;
+}
+
+static void a_step_that_repeats_is_planned_and_followed(void)
+{
+    dao_executor_stats_t stats, again, online;
+    uint64_t planned_ns = run_in_virtual_time(tight, false, &stats);
+    uint64_t online_ns = run_in_virtual_time(tight, true, &online);
+    CU_ASSERT_EQUAL(stats.plan_count, 1);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
+    CU_ASSERT_EQUAL(stats.deviation_count, 0);
+    CU_ASSERT_EQUAL(stats.replan_count, 0);
+    CU_ASSERT_EQUAL(stats.save_count, 0);
+    CU_ASSERT_TRUE(stats.measured_step_count >= 2);
+    CU_ASSERT_TRUE(stats.bound_ns > 0);
+    CU_ASSERT_EQUAL(online.plan_count, 0);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
+    CU_ASSERT_TRUE(planned_ns <= online_ns);
+    CU_ASSERT_EQUAL(run_in_virtual_time(tight, false, &again), planned_ns); /* to the nanosecond */
+    CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+/* Where only one direction copies at a time, the plan is one for that, and no slower than what the executor does by itself. */
+static void a_shared_link_is_learnt(void)
+{
+    uint64_t taken_ns[2];
+    for (int i = 0; i < 2; i++) {
+        dao_executor_config_t config = tight;
+        config.without_plans = i == 1;
+        begin_on_half_duplex(&config);
+        for (int step = 0; step < STEPS; step++) {
+            run_well(&usual);
+        }
+        if (i == 0) {
+            const dao_swap_tier_t *link = &executor->engine.adopt->link;
+            CU_ASSERT_TRUE(link->in_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+            CU_ASSERT_TRUE(link->out_bytes_per_second > LINK_BYTES_PER_S / 10 * 9);
+            CU_ASSERT_TRUE(link->shared_bytes_per_second > LINK_BYTES_PER_S / 10 * 9 &&
+                           link->shared_bytes_per_second < LINK_BYTES_PER_S / 10 * 11);
+        }
+        uint64_t begin_ns = dao_sim_now_ns(executor->runtime->device);
+        for (int step = 0; step < STEPS; step++) {
+            run_well(&usual);
+        }
+        taken_ns[i] = (dao_sim_now_ns(executor->runtime->device) - begin_ns) / STEPS;
+        end();
+    }
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", taken_ns[0], taken_ns[1]);
+    CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
+}
+
+/* The meter's figures as those of a step in which each copy had one of the other direction beside it and took twice as long. */
+static void crowd(dao_adopt_t *adopt)
+{
+    dao_meter_t *meter = &adopt->engine->meter;
+    const dao_stream_role_t directions[] = {DAO_STREAM_ROLE_H2D, DAO_STREAM_ROLE_D2H};
+    for (int i = 0; i < 2; i++) {
+        dao_meter_link_t *link = &meter->links[directions[i]];
+        CU_ASSERT_TRUE_FATAL(link->count > 0);
+        link->ns *= 2;
+        link->bytes_ns *= 2;
+        meter->is_crowded[directions[i]] = true;
+    }
+    meter->lost_share = -1;
+    meter->state = DAO_METER_DONE;
+    adopt->measured = adopt->shapes[0];
+    adopt->measured_course = adopt->shapes[0]->course;
+}
+
+/* What copies of both directions lose to each other is not taken for the link's speed alone, too. */
+static void a_step_without_copies_alone_changes_no_plan(void)
+{
+    begin_on_half_duplex(&tight);
+    for (int step = 0; step < STEPS; step++) {
+        run_well(&usual);
+    }
+    dao_adopt_t *adopt = executor->engine.adopt;
+    const dao_swap_tier_t known = adopt->link;
+    CU_ASSERT_TRUE(adopt->lost_share > 0 && known.shared_bytes_per_second > 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(adopt->shapes[0]->course);
+    CU_ASSERT_EQUAL_FATAL(adopt->engine->meter.state, DAO_METER_IDLE);
+    crowd(adopt);
+    dao_adopt_look(adopt);
+    CU_ASSERT_EQUAL(adopt->link.in_bytes_per_second, known.in_bytes_per_second);
+    CU_ASSERT_EQUAL(adopt->link.out_bytes_per_second, known.out_bytes_per_second);
+    CU_ASSERT_EQUAL(adopt->link.shared_bytes_per_second, known.shared_bytes_per_second);
+    CU_ASSERT_PTR_NULL(adopt->at_desk);
+    CU_ASSERT_PTR_NULL(adopt->shapes[0]->new_course);
+    end();
+}
+
+/* Some tensors of the plan go to the host, some on to the file. */
+static void a_plan_with_a_file_is_followed(void)
+{
+    dao_executor_stats_t stats, again, online;
+    dao_executor_config_t config = tight_with_file(12 * UNIT);
+    uint64_t planned_ns = run_in_virtual_time(config, false, &stats);
+    uint64_t online_ns = run_in_virtual_time(config, true, &online);
+    CU_ASSERT_EQUAL(stats.plan_count, 1);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 2 * STEPS - 4);
+    CU_ASSERT_EQUAL(stats.deviation_count, 0);
+    CU_ASSERT_TRUE(stats.file_out_bytes > 0 && stats.file_in_bytes > 0);
+    CU_ASSERT_TRUE(stats.peak_host_used_bytes <= config.host_bytes);
+    (void)printf("    step: %" PRIu64 " ns planned, %" PRIu64 " ns online\n", planned_ns, online_ns);
+    CU_ASSERT_TRUE(planned_ns <= online_ns);
+    CU_ASSERT_EQUAL(run_in_virtual_time(config, false, &again), planned_ns);
+    CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
+}
+
+/* What reads of a step take is what the plan reckons with: the latency of each piece once, not in the speed and again for each
+   tensor. */
+static void times_of_the_file_are_learnt(void)
+{
+    enum { LATENCY_NS = 20000 };
+    dao_executor_config_t config = tight_with_file(12 * UNIT);
+    config.file.latency_ns = LATENCY_NS;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    run_until_planned(&usual, STEPS);
+    const dao_lane_t *lane = &executor->engine.timeline.lanes[DAO_LANE_FILE_IN];
+    const dao_swap_tier_t *file = &executor->engine.adopt->file;
+    dao_executor_stats_t before = stats_now();
+    double operations = -(double)lane->issued;
+    run_until_planned(&usual, STEPS);
+    operations += (double)lane->issued;
+    double bytes = (double)(stats_now().file_in_bytes - before.file_in_bytes);
+    double tensors = (double)(stats_now().file_fetch_count - before.file_fetch_count);
+    double taken_ns = operations * LATENCY_NS + bytes * 1e9 / (double)config.file.in_bytes_per_second;
+    double planned_ns = tensors * (double)file->latency_ns + bytes * 1e9 / (double)file->in_bytes_per_second;
+    CU_ASSERT_TRUE(tensors > 0);
+    CU_ASSERT_DOUBLE_EQUAL(planned_ns / taken_ns, 1, 0.05);
+    end();
+}
+
+/* From a host that holds no tensor to one that holds all, and a device that just holds each kernel. */
+static void plans_with_a_file_hold_at_all_limits(void)
+{
+    uint64_t with_file = 0;
+    for (size_t device_units = 12; device_units <= 30; device_units += 6) {
+        for (size_t host_units = 0; host_units <= 48; host_units = 2 * host_units + 1) {
+            dao_executor_config_t config = tight_with_file(host_units * UNIT + 1);
+            config.capacity_bytes = device_units * UNIT;
+            begin(&dao_sim_bytes_backend_ops, true, &config);
+            for (int i = 0; i < STEPS; i++) {
+                run_well(&usual);
+            }
+            uint64_t before = stats_now().file_in_bytes;
+            run_well(&usual);
+            CU_ASSERT_TRUE(stats_now().plan_hit_count >= STEPS / 2);
+            CU_ASSERT_TRUE(stats_now().peak_host_used_bytes <= config.host_bytes);
+            with_file += stats_now().file_in_bytes > before ? 1 : 0;
+            end();
+        }
+    }
+    CU_ASSERT_TRUE(with_file >= 8);
+}
+
+/* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than fit. */
+static uint64_t count_fetches(bool without_plans)
+{
+    enum { WEIGHTS = 4, TURNS = 4 };
+    dao_executor_config_t config = tight;
+    uint32_t weights[WEIGHTS];
+    uint64_t before = 0;
+    config.capacity_bytes = (WEIGHTS - 1) * UNIT;
+    config.queue_kernels = 1;
+    config.without_plans = without_plans;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        weights[i] = tensor(UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, weights[i]), DAO_OK);
+    }
+    for (int step = 0; step < 2; step++) {
+        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        before = stats_now().fetch_count;
+        for (uint32_t i = 0; i < TURNS * WEIGHTS; i++) {
+            program_kernel_t kernel = {.name = "read",
+                                       .operand_count = 1,
+                                       .tensors = {weights[i % WEIGHTS]},
+                                       .accesses = {DAO_ACCESS_READ}};
+            CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    }
+    uint64_t count = stats_now().fetch_count - before;
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 0);
+    end();
+    return count;
+}
+
+static void the_step_before_tells_what_comes(void)
+{
+    uint64_t known = count_fetches(false);
+    uint64_t unknown = count_fetches(true);
+    (void)printf("    %" PRIu64 " copies in, %" PRIu64 " without knowing\n", known, unknown);
+    CU_ASSERT_TRUE(2 * known <= unknown + 2);
+}
+
+/* Two outputs are written in turn, and both are kept. While the next steps are queued already, what one holds is going to be
+   overwritten, so that the plan gives it up with its place. */
+static void outputs_that_take_turns_are_given_up(void)
+{
+    enum { WEIGHTS = 6, OUTPUTS = 2, STEPS_QUEUED = 4 };
+    dao_executor_config_t config = tight;
+    uint32_t weights[WEIGHTS], outputs[OUTPUTS];
+    config.capacity_bytes = (WEIGHTS - 1) * UNIT;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        weights[i] = tensor(UNIT);
+        CU_ASSERT_EQUAL(program_write(&program, weights[i]), DAO_OK);
+    }
+    for (uint32_t i = 0; i < OUTPUTS; i++) {
+        outputs[i] = tensor(UNIT);
+    }
+    for (int step = 0; step < 4 * STEPS; step++) {
+        CU_ASSERT_EQUAL(dao_executor_mark(executor), DAO_OK);
+        for (uint32_t i = 0; i < WEIGHTS; i++) {
+            program_kernel_t kernel = {
+                .name = "turn",
+                .operand_count = 2,
+                .tensors = {weights[i], outputs[step % OUTPUTS]},
+                .accesses = {DAO_ACCESS_READ, i == 0 ? DAO_ACCESS_WRITE : DAO_ACCESS_READ_WRITE}};
+            CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        }
+        if (step % STEPS_QUEUED == STEPS_QUEUED - 1) {
+            CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        }
+    }
+    CU_ASSERT_TRUE(stats_now().plan_hit_count > STEPS);
+    CU_ASSERT_EQUAL(program_read(&program, outputs[0]), DAO_OK);
+    CU_ASSERT_EQUAL(program_read(&program, outputs[1]), DAO_OK);
+    end();
+}
+
+static void what_fits_is_not_planned(void)
+{
+    dao_executor_config_t config = tight;
+    config.capacity_bytes = 4 * MIB;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().eviction_count, 0);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 0);
+    CU_ASSERT_EQUAL(stats_now().plan_hit_count, 0);
+    end();
+}
+
+static const variation_t others[] = {
+    {.kernel_left_out = 3},     {.kernels_swapped = 2},
+    {.layer_count = 4},         {.keeps_activations = true},
+    {.reads_in_between = true}, {.kernels_swapped = LAYERS, .reads_in_between = true},
+};
+
+enum { OTHER_COUNT = sizeof(others) / sizeof(others[0]) };
+
+/* What is queued does not tell yet that the step will be another one. */
+static void a_step_that_becomes_another_one_loses_nothing(void)
+{
+    dao_executor_config_t config = tight;
+    config.queue_kernels = 2;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    run_until_planned(&usual, 2);
+    for (int i = 0; i < OTHER_COUNT; i++) {
+        run_well(&others[i]);
+        CU_ASSERT_EQUAL(program.mismatch_count, 0);
+        run_until_planned(&usual, 2); /* it comes back */
+    }
+    CU_ASSERT_TRUE(stats_now().deviation_count >= 3);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    run_until_planned(&others[0], 2); /* and the other one is learnt */
+    CU_ASSERT_TRUE(stats_now().plan_count >= 2);
+    end();
+}
+
+static void a_step_with_a_file_may_become_another_one(void)
+{
+    dao_executor_config_t config = tight_with_file(8 * UNIT);
+    config.queue_kernels = 2;
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (int i = 0; i < OTHER_COUNT; i++) {
+        run_until_planned(&usual, 2);
+        run_well(&others[i]);
+        CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    }
+    CU_ASSERT_TRUE(stats_now().deviation_count >= 3);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    end();
+}
+
+static void steps_that_alternate_keep_a_plan_each(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    for (int i = 0; i < 3 * STEPS; i++) {
+        run_well(i % 3 == 0 ? &usual : i % 3 == 1 ? &others[2] : &others[1]);
+    }
+    dao_executor_stats_t stats = stats_now();
+    CU_ASSERT_EQUAL(stats.plan_count, 3);
+    CU_ASSERT_TRUE(stats.plan_hit_count >= 3 * (STEPS - 4));
+    CU_ASSERT_TRUE(stats.deviation_count <= 4);
+    end();
+}
+
+static void more_shapes_than_are_kept(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    for (uint32_t i = 0; i < 4 * 12; i++) {
+        variation_t variation = {.kernels_swapped = i % 12 < 6 ? i % 6 + 1 : 0,
+                                 .kernel_left_out = i % 12 < 6 ? 0 : i % 6 + 1};
+        run_well(&variation);
+    }
+    CU_ASSERT_TRUE(stats_now().plan_count <= 8);
+    run_until_planned(&usual, 2);
+    end();
+}
+
+static void other_times_are_planned_anew(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_until_planned(&usual, 2);
+    CU_ASSERT_EQUAL(stats_now().replan_count, 0);
+    kernel_ns = 3 * KERNEL_NS;
+    for (int i = 0; i < 3 * STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().replan_count, 1);
+    CU_ASSERT_EQUAL(stats_now().plan_count, 1);
+    CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
+    end();
+}
+
+/* The only shape, of which the executor believes that its link was half as fast as it is: the next measurement has it planned
+   anew. */
+static void mistake_link(void)
+{
+    executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_second /= 2;
+}
+
+static void run_until_planned_anew(uint64_t count)
+{
+    for (int i = 0; i < PATIENCE && stats_now().replan_count < count; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().replan_count, count);
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual); /* it is followed, measured and compared */
+    }
+}
+
+static void a_new_plan_stays_if_it_is_no_slower(void)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_until_planned(&usual, STEPS);
+    mistake_link();
+    run_until_planned_anew(1);
+    CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 0);
+    dao_shape_t *shape = executor->engine.adopt->shapes[0];
+    shape->step_ns = 1; /* as if the plan that is followed took no time */
+    const dao_course_t *course = shape->course;
+    dao_course_t *other = NULL;
+    dao_desk_job_t *job = dao_desk_job_create(&shape->log, executor->engine.meter.kernel_ns);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    job->problem.capacity_bytes = executor->engine.config.arena_bytes;
+    job->problem.host.in_bytes_per_second = LINK_BYTES_PER_S;
+    job->problem.host.out_bytes_per_second = LINK_BYTES_PER_S;
+    CU_ASSERT_EQUAL_FATAL(dao_course_create(&job->problem, NULL, NULL, &other), DAO_OK);
+    dao_desk_job_destroy(job);
+    shape->new_course = other;
+    shape->next_measure = shape->seen_count + 2;
+    for (int i = 0; i < STEPS; i++) {
+        run_well(&usual);
+    }
+    CU_ASSERT_EQUAL(stats_now().plan_dropped_count, 1);
+    CU_ASSERT_PTR_EQUAL(shape->course, course);
+    CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
+    end();
+}
+
+/* ---- random edits ---- */
+
+static uint64_t state;
+
+static uint64_t below(uint64_t limit)
+{
+    return dao_test_random(&state) % limit;
+}
+
+static variation_t random_variation(void)
+{
+    variation_t variation = usual;
+    if (below(3) == 0) {
+        variation.kernel_left_out = (uint32_t)below(LAYERS + 1);
+        variation.kernels_swapped = (uint32_t)below(LAYERS + 1);
+        variation.layer_count = below(2) == 0 ? 0 : 2 + (uint32_t)below(LAYERS - 1);
+        variation.keeps_activations = below(3) == 0;
+        variation.reads_in_between = below(3) == 0;
+    }
+    return variation;
+}
+
+static void run_random_steps(const dao_backend_ops_t *ops, bool is_still, int step_count)
+{
+    dao_executor_config_t config = below(2) == 0 ? tight : tight_with_file(1 + (size_t)below(40) * UNIT);
+    config.capacity_bytes = (12 + (size_t)below(24)) * UNIT;
+    config.queue_kernels = 1 + (uint32_t)below(40);
+    begin(ops, is_still, &config);
+    for (int i = 0; i < step_count; i++) {
+        variation_t variation = random_variation();
+        run_well(&variation);
+        if (below(8) == 0) {
+            CU_ASSERT_EQUAL(program_write(&program, network.weights[below(LAYERS)]), DAO_OK);
+        }
+    }
+    end();
+}
+
+static void random_edits_in_virtual_time(void)
+{
+    uint64_t seed = dao_test_seed("random edits", 400);
+    for (uint64_t i = 0; i < VIRTUAL_SEEDS; i++) {
+        state = seed + i;
+        run_random_steps(&dao_sim_bytes_backend_ops, true, 30);
+        if (program.mismatch_count != 0) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void random_edits_on_threads(void)
+{
+    uint64_t seed = dao_test_seed("random edits on threads", 500);
+    for (uint64_t i = 0; i < THREAD_SEEDS; i++) {
+        fault_config_t delays = {
+            .seed = seed + i, .delay_ns_max = i % 2 == 0 ? 0 : 20000, .not_ready_max = 2};
+        state = seed + i;
+        run_random_steps(fault_backend_wrap(dao_backend_ops(), &delays), false, 40);
+        CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+        if (program.mismatch_count != 0) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void plans_come_from_a_thread_meanwhile(void)
+{
+    fault_config_t delays = {.seed = 7, .delay_ns_max = 20000, .not_ready_max = 2};
+    begin(fault_backend_wrap(dao_backend_ops(), &delays), false, &tight);
+    run_until_planned(&usual, 3);
+    run_well(&others[0]);
+    run_until_planned(&usual, 2);
+    end();
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+/* ---- what fails ---- */
+
+/* A refused call fails a step or not; behind the sync that says so all goes on. */
+static void refused_calls_lose_nothing(void)
+{
+    static const fault_call_t calls[] = {FAULT_CALL_COPY, FAULT_CALL_STREAM_WAIT_EVENT,
+                                         FAULT_CALL_EVENT_RECORD, FAULT_CALL_HOST_FUNC,
+                                         FAULT_CALL_PINNED_ALLOC};
+    fault_config_t faults = {.seed = 1};
+    begin(fault_backend_wrap(&dao_sim_bytes_backend_ops, &faults), true, &tight);
+    run_until_planned(&usual, 2);
+    for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
+        for (uint64_t n = 0; n < 40; n += FAIL_EVERY) {
+            fault_backend_arm(calls[c], n, n % 2 == 0);
+            dao_status_t status = run_network(&usual);
+            (void)fault_backend_disarm();
+            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
+            status = dao_executor_sync(executor); /* what the step has left unsaid */
+            CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
+            CU_ASSERT_EQUAL(program.mismatch_count, 0);
+        }
+    }
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    run_until_planned(&usual, 2);
+    end();
+}
+
+/* The step before which the plan is made, with the n-th allocation failing; then steps that are followed, and one that
+   deviates. */
+static bool plan_with_failure(uint64_t n)
+{
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    run_well(&usual);
+    run_well(&usual);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+    dao_status_t mark_status = dao_executor_mark(executor);
+    dao_status_t status = run_network(&usual);
+    dao_status_t next_status = run_network(&others[1]);
+    bool has_failed = dao_fault_disarm() > 0;
+    CU_ASSERT_TRUE(has_failed || (mark_status == DAO_OK && status == DAO_OK && next_status == DAO_OK));
+    status = dao_executor_sync(executor); /* what is left unsaid */
+    CU_ASSERT_NOT_EQUAL(status, DAO_ERR_DEVICE_LOST);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    run_until_planned(&usual, 2);
+    end();
+    return has_failed;
+}
+
+static void a_plan_that_cannot_be_made_harms_nothing(void)
+{
+    uint64_t n = 0;
+    while (plan_with_failure(n)) {
+        n += n < 40 ? (FAIL_EVERY + 2) / 3 : n * FAIL_EVERY / 48;
+    }
+    (void)printf("    %" PRIu64 " allocations\n", n);
+}
+
+#if defined(DAO_FAULTS)
+/* Operations of the file fail or come back short for some steps: a step may be refused, nothing is lost, and behind the sync
+   that says so plans are followed again. */
+static void a_bad_disk_loses_nothing(void)
+{
+    static const dao_fault_t points[] = {DAO_FAULT_FILE_WRITE, DAO_FAULT_FILE_READ, DAO_FAULT_FILE_SHORT};
+    enum { BAD_STEPS = 3 };
+    dao_executor_config_t config = tight_with_file(8 * UNIT);
+    begin(&dao_sim_bytes_backend_ops, true, &config);
+    for (size_t p = 0; p < sizeof(points) / sizeof(points[0]); p++) {
+        for (uint64_t n = 0; n < 20; n += FAIL_EVERY) {
+            run_until_planned(&usual, 1);
+            dao_fault_arm(points[p], n, n % 2 == 0);
+            for (int i = 0; i < BAD_STEPS; i++) {
+                dao_status_t status = run_network(&usual);
+                CU_ASSERT_TRUE(status == DAO_OK || points[p] != DAO_FAULT_FILE_SHORT);
+                CU_ASSERT_NOT_EQUAL(status, DAO_ERR_CORRUPT);
+            }
+            CU_ASSERT_TRUE(dao_fault_disarm() > 0);
+            CU_ASSERT_NOT_EQUAL(dao_executor_sync(executor), DAO_ERR_DEVICE_LOST);
+            CU_ASSERT_EQUAL(program.mismatch_count, 0);
+            CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+        }
+    }
+    run_until_planned(&usual, 2);
+    end();
+}
+#endif
+
+static CU_TestInfo tests[] = {
+    {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
+    {"times of the file are learnt", times_of_the_file_are_learnt},
+    {"a shared link is learnt", a_shared_link_is_learnt},
+    {"a step without copies alone changes no plan", a_step_without_copies_alone_changes_no_plan},
+    {"a plan with a file is followed", a_plan_with_a_file_is_followed},
+    {"plans with a file hold at all limits", plans_with_a_file_hold_at_all_limits},
+    {"the step before tells what comes", the_step_before_tells_what_comes},
+    {"outputs that take turns are given up", outputs_that_take_turns_are_given_up},
+    {"what fits is not planned", what_fits_is_not_planned},
+    {"a step that becomes another one loses nothing", a_step_that_becomes_another_one_loses_nothing},
+    {"a step with a file may become another one", a_step_with_a_file_may_become_another_one},
+    {"steps that alternate keep a plan each", steps_that_alternate_keep_a_plan_each},
+    {"more shapes than are kept", more_shapes_than_are_kept},
+    {"other times are planned anew", other_times_are_planned_anew},
+    {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
+    {"random edits in virtual time", random_edits_in_virtual_time},
+    {"random edits on threads", random_edits_on_threads},
+    {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
+    {"refused calls lose nothing", refused_calls_lose_nothing},
+    {"a plan that cannot be made harms nothing", a_plan_that_cannot_be_made_harms_nothing},
+#if defined(DAO_FAULTS)
+    {"a bad disk loses nothing", a_bad_disk_loses_nothing},
+#endif
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"plans of executors", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,228 @@
+/* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every operand of every
+   kernel holds the version that a sequential program would have given it. */
+#include "runtime/core/runtime_internal.h"
+#include "tests/support/backends/fault_backend.h"
+#include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
+#include "tests/support/suite.h"
+
+#include <dao/dao.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRAM_COUNT  TEST_ROUNDS(24)
+#define KERNEL_COUNT   150
+#define TENSOR_COUNT   20
+#define SIZE_MAX_UNITS 40 /* of 256 bytes */
+
+static uint64_t state;
+static program_t program;
+static bool is_written[PROGRAM_TENSOR_COUNT_MAX]; /* as of what was pushed */
+static size_t capacity_bytes;
+
+static uint64_t below(uint64_t limit)
+{
+    return dao_test_random(&state) % limit;
+}
+
+static size_t part_bytes(size_t size_bytes)
+{
+    return (size_bytes + 255) / 256 * 256;
+}
+
+/* A random tensor that has a handle. */
+static uint32_t any_tensor(void)
+{
+    for (;;) {
+        uint32_t tensor = (uint32_t)below(program.tensor_count);
+        if (program.tensors[tensor].handle != NULL) {
+            return tensor;
+        }
+    }
+}
+
+/* Builds a kernel that fits the arena and reads only what was written. */
+static program_kernel_t random_kernel(void)
+{
+    program_kernel_t kernel = {.name = "random"};
+    size_t need = 0;
+    if (below(4) == 0) {
+        kernel.workspace_bytes = 1 + (size_t)below(SIZE_MAX_UNITS * 256);
+        need = part_bytes(kernel.workspace_bytes);
+    }
+    uint64_t wanted = 1 + below(PROGRAM_OPERAND_COUNT_MAX);
+    for (uint64_t i = 0; i < wanted; i++) {
+        uint32_t tensor = any_tensor();
+        bool is_named = false;
+        for (uint32_t k = 0; k < kernel.operand_count; k++) {
+            is_named = is_named || kernel.tensors[k] == tensor;
+        }
+        size_t bytes = part_bytes(program.tensors[tensor].size_bytes);
+        if (is_named || need + bytes > capacity_bytes) {
+            continue;
+        }
+        need += bytes;
+        kernel.tensors[kernel.operand_count] = tensor;
+        kernel.accesses[kernel.operand_count] =
+            is_written[tensor] ? (dao_access_t)below(3) : DAO_ACCESS_WRITE;
+        kernel.operand_count++;
+    }
+    return kernel;
+}
+
+static void note_written(const program_kernel_t *kernel)
+{
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        is_written[kernel->tensors[i]] = true;
+    }
+}
+
+/* Drops a tensor and makes another one, as long as there is room for numbers. */
+static void replace_tensor(void)
+{
+    if (program.tensor_count < PROGRAM_TENSOR_COUNT_MAX) {
+        uint32_t tensor = program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256));
+        CU_ASSERT_NOT_EQUAL_FATAL(tensor, UINT32_MAX);
+        is_written[tensor] = false;
+        program_drop(&program, any_tensor());
+    }
+}
+
+/* A step of a few kernels, run twice. Kernels of a step read what the step itself has written, or what was there before. */
+static void run_random_step(void)
+{
+    dao_step_t *step = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_step_create(program.executor, &step), DAO_OK);
+    uint64_t count = 1 + below(12);
+    for (uint64_t i = 0; i < count; i++) {
+        program_kernel_t kernel = random_kernel();
+        CU_ASSERT_EQUAL(program_step_push(&program, step, &kernel), DAO_OK);
+        note_written(&kernel);
+    }
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_run(step), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK);
+    dao_step_destroy(step);
+}
+
+static void take_random_action(void)
+{
+    uint64_t choice = below(100);
+    uint32_t tensor = any_tensor();
+    if (choice < 4) {
+        replace_tensor();
+    } else if (choice < 7) {
+        run_random_step();
+    } else if (choice < 10 && is_written[tensor]) {
+        CU_ASSERT_EQUAL(program_read(&program, tensor), DAO_OK);
+    } else if (choice < 13) {
+        CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK); /* so that versions may be read here */
+        CU_ASSERT_EQUAL(program_write(&program, tensor), DAO_OK);
+        is_written[tensor] = true;
+    } else {
+        program_kernel_t kernel = random_kernel();
+        CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
+        note_written(&kernel);
+    }
+}
+
+static double by_id(const dao_victim_t *victim, void *user)
+{
+    (void)user;
+    return (double)(victim->id * 7919 % 13);
+}
+
+/* How a program's executor is made, beside its seed. */
+typedef struct variant {
+    bool with_delays;
+    bool with_file; /* pinned memory for a few tensors at most, sometimes for none, and a file behind it */
+} variant_t;
+
+static void run_program(uint64_t seed, const variant_t *variant)
+{
+    bool with_delays = variant->with_delays;
+    state = seed;
+    fault_config_t faults = {
+        .seed = seed, .delay_ns_max = with_delays ? 40000 : 0, .not_ready_max = with_delays ? 3 : 0};
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(dao_backend_ops(), &faults)), DAO_OK);
+    capacity_bytes = 256 * (SIZE_MAX_UNITS + (size_t)below(SIZE_MAX_UNITS * TENSOR_COUNT / 3));
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = capacity_bytes,
+        .queue_kernels = 1 + (uint32_t)below(64),
+        .policy = (dao_policy_t)below(DAO_POLICY_USER + 1),
+        .score = by_id,
+        .ahead_ns = below(3) == 0 ? 1 + below(100000) : 0,
+        .check = true,
+    };
+    if (variant->with_file) {
+        executor_config.host_bytes = 256 * (1 + (size_t)below(SIZE_MAX_UNITS * 4));
+        executor_config.file = (dao_file_config_t){.directory = "/tmp",
+                                                   .engine = (dao_file_engine_t)below(3),
+                                                   .latency_ns = with_delays ? below(20000) : 0};
+    }
+    dao_executor_t *executor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    program_init(&program, executor);
+    memset(is_written, 0, sizeof(is_written));
+    for (int i = 0; i < TENSOR_COUNT; i++) {
+        CU_ASSERT_NOT_EQUAL_FATAL(program_tensor(&program, 1 + (size_t)below(SIZE_MAX_UNITS * 256)),
+                                  UINT32_MAX);
+    }
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        take_random_action();
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+}
+
+static void run_programs(const char *name, uint64_t fallback, const variant_t *variant)
+{
+    uint64_t seed = dao_test_seed(name, fallback);
+    for (uint64_t i = 0; i < PROGRAM_COUNT; i++) {
+        unsigned failures = CU_get_number_of_failures();
+        run_program(seed + i, variant);
+        if (CU_get_number_of_failures() != failures) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+}
+
+static void every_read_sees_the_version_before_it(void)
+{
+    run_programs("random programs", 1000, &(variant_t){.with_delays = false});
+}
+
+static void delays_change_nothing(void)
+{
+    run_programs("random programs with delays", 2000, &(variant_t){.with_delays = true});
+}
+
+static void a_file_behind_the_host_changes_nothing(void)
+{
+    run_programs("random programs with a file", 3000, &(variant_t){.with_file = true});
+    run_programs("random programs with a file and delays", 4000,
+                 &(variant_t){.with_delays = true, .with_file = true});
+}
+
+static CU_TestInfo tests[] = {
+    {"every read sees the version before it", every_read_sees_the_version_before_it},
+    {"delays change nothing", delays_change_nothing},
+    {"a file behind the host changes nothing", a_file_behind_the_host_changes_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"random programs", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,252 @@
+/* The limit of all host memory: the host's place and all pinned places together. */
+#define _POSIX_C_SOURCE 200809L
+#include <dao/place_config.h>
+#include <dao/pressure.h>
+
+#include "base/threads/sync.h"
+#include "tests/support/blocks.h"
+
+#include <stdlib.h>
+
+#define THREADS 4
+#define ROUNDS  60
+
+static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+static const dao_place_t pinned = {DAO_PLACE_KIND_PINNED, 0};
+static const dao_place_t other_pinned = {DAO_PLACE_KIND_PINNED, 1};
+
+static dao_host_stats_t host_now(void)
+{
+    dao_host_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_host_stats_get(&stats), DAO_OK);
+    CU_ASSERT_TRUE(stats.limit_bytes == 0 || stats.reserved_bytes <= stats.limit_bytes);
+
+    return stats;
+}
+
+/* The budget is the sum of what the places hold. */
+static void check_host(void)
+{
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1}};
+    uint64_t reserved_bytes = 0;
+    for (int i = 0; i < 3; i++) {
+        dao_stats_t stats = {0};
+        CU_ASSERT_EQUAL(dao_stats_get(places[i], &stats), DAO_OK);
+        reserved_bytes += stats.reserved_bytes;
+    }
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, reserved_bytes);
+}
+
+static void start_limited(void)
+{
+    start_with(8 * MIB, false);
+}
+
+static void host_places_share_one_limit(void)
+{
+    CU_ASSERT_EQUAL(host_now().limit_bytes, 8 * MIB);
+    void *on_host = take(host, 3 * MIB);
+    void *on_pinned = take(pinned, 3 * MIB);
+    check_host();
+    take_and_fail(other_pinned, 3 * MIB, DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("pinned:1: 3145728 bytes asked for"));
+    CU_ASSERT_TRUE(
+        says("all host memory together may be 8388608 bytes, of which the host and the pinned places hold "));
+    CU_ASSERT_PTR_NULL(strstr(dao_last_message(), "in pieces"));
+    take_and_fail(other_pinned, 9 * MIB, DAO_ERR_LIMIT);
+    take_and_fail(host, 9 * MIB, DAO_ERR_LIMIT);
+    check_host();
+    give(host, on_host);
+    give(pinned, on_pinned);
+}
+
+static void cached_memory_of_one_host_place_makes_room_at_another(void)
+{
+    give(host, take(host, 7 * MIB)); /* stays cached */
+    CU_ASSERT_TRUE(host_now().reserved_bytes >= 7 * MIB);
+    void *on_pinned = take(pinned, 7 * MIB);
+    CU_ASSERT_EQUAL(failed_count(pinned), 0);
+    check_host();
+    give(pinned, on_pinned);
+    void *small = take(host, 100); /* the pinned cache gives way */
+    void *on_other = take(other_pinned, 7 * MIB);
+    check_host();
+    give(host, small);
+    give(other_pinned, on_other);
+}
+
+static void small_host_blocks_count_to_the_last_byte(void)
+{
+    static void *blocks[4096];
+    int count = 0;
+    CU_ASSERT_EQUAL(dao_host_limit_set(1 * MIB + 63), DAO_OK);
+    while (count < 4096 && (blocks[count] = dao_alloc(host, 1024)) != NULL) {
+        count++;
+    }
+    CU_ASSERT_EQUAL(count, 1024);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, 1 * MIB);
+    while (count > 0) {
+        give(host, blocks[--count]);
+    }
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, 0);
+}
+
+static void a_lower_host_limit_trims_and_never_cuts_live_blocks(void)
+{
+    void *on_host = take(host, 2 * MIB);
+    give(pinned, take(pinned, 3 * MIB)); /* stays cached */
+    CU_ASSERT_EQUAL(dao_host_limit_set(1 * MIB), DAO_ERR_LIMIT);
+    CU_ASSERT_TRUE(says("which is more than the new limit of 1048576"));
+    CU_ASSERT_EQUAL(host_now().limit_bytes, 8 * MIB);
+    CU_ASSERT_EQUAL(dao_host_limit_set(2 * MIB), DAO_OK);
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, 2 * MIB);
+    CU_ASSERT_EQUAL(dao_host_limit_set(0), DAO_OK);
+    void *more = take(pinned, 20 * MIB);
+    CU_ASSERT_EQUAL(dao_host_stats_get(NULL), DAO_ERR_INVALID);
+    give(host, on_host);
+    give(pinned, more);
+}
+
+static void *fill_host(void *user)
+{
+    uint64_t state = *(const uint64_t *)user;
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1}};
+    for (int i = 0; i < ROUNDS; i++) {
+        dao_place_t place = places[dao_test_random(&state) % 3];
+        size_t size_bytes = (size_t)(dao_test_random(&state) % (2 * MIB)) + 1;
+        void *block = dao_alloc(place, dao_test_random(&state) % 2 == 0 ? size_bytes : size_bytes / 1000 + 1);
+        dao_thread_yield();
+        CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
+    }
+    return NULL;
+}
+
+static void threads_never_exceed_the_host_limit(void)
+{
+    uint64_t seeds[THREADS];
+    dao_thread_t threads[THREADS];
+    uint64_t state = dao_test_seed("threads never exceed the host limit", 3);
+    for (int i = 0; i < THREADS; i++) {
+        seeds[i] = dao_test_random(&state);
+        CU_ASSERT_EQUAL_FATAL(dao_thread_start(&threads[i], "fill", fill_host, &seeds[i]), DAO_OK);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    check_host();
+    CU_ASSERT_TRUE(host_now().peak_reserved_bytes > 0);
+    CU_ASSERT_TRUE(host_now().peak_reserved_bytes <= 8 * MIB);
+}
+
+static size_t free_pinned(dao_place_t place, size_t needed_bytes, void *user)
+{
+    (void)place;
+    (void)needed_bytes;
+    give(pinned, user);
+    return 1;
+}
+
+static void a_callback_can_free_at_another_host_place(void)
+{
+    uint64_t id = 0;
+    CU_ASSERT_EQUAL(dao_pressure_callback_add(host, free_pinned, take(pinned, 6 * MIB), &id), DAO_OK);
+    void *block = take(host, 6 * MIB); /* what was freed lies in the pinned cache, which is trimmed then */
+    CU_ASSERT_EQUAL(dao_used(pinned), 0);
+    give(host, block);
+}
+
+/* Allocates and frees at all host places, with a full budget most of the time. */
+static void churn(uint64_t *state)
+{
+    static const dao_place_t places[] = {
+        {DAO_PLACE_KIND_CPU, 0}, {DAO_PLACE_KIND_PINNED, 0}, {DAO_PLACE_KIND_PINNED, 1}};
+    void *blocks[12] = {0};
+    uint64_t served_count = 0;
+    for (int i = 0; i < 300; i++) {
+        size_t index = (size_t)(dao_test_random(state) % 12);
+        dao_place_t place = places[index % 3];
+        give(place, blocks[index]);
+        blocks[index] = dao_alloc(place, (size_t)(dao_test_random(state) % (3 * MIB)) + 1);
+        served_count += blocks[index] != NULL;
+        CU_ASSERT_TRUE(blocks[index] != NULL || dao_last_status() == DAO_ERR_LIMIT);
+        check_host();
+    }
+    CU_ASSERT_TRUE(served_count > 100);
+    for (size_t index = 0; index < 12; index++) {
+        give(places[index % 3], blocks[index]);
+    }
+}
+
+static void every_strategy_keeps_to_the_host_limit(void)
+{
+    uint64_t state = dao_test_seed("every strategy keeps to the host limit", 5);
+    for (int strategy = DAO_STRATEGY_GOOD_FIT; strategy <= DAO_STRATEGY_SYSTEM; strategy++) {
+        stop();
+        start_limited();
+        dao_place_config_t config = {.strategy = (dao_strategy_t)strategy};
+        CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+        CU_ASSERT_EQUAL(dao_place_configure(pinned, &config), DAO_OK);
+        CU_ASSERT_EQUAL(dao_place_configure(other_pinned, &config), DAO_OK);
+        churn(&state);
+        CU_ASSERT_TRUE(host_now().peak_reserved_bytes <= 8 * MIB);
+        CU_ASSERT_EQUAL(dao_host_limit_set(1), DAO_OK); /* nothing is live: all is given back */
+        CU_ASSERT_EQUAL(host_now().reserved_bytes, 0);
+    }
+}
+
+static void what_a_place_begins_with_counts(void)
+{
+    stop();
+    start_limited();
+    dao_place_config_t config = {.initial_bytes = 9 * MIB};
+    CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+    CU_ASSERT_PTR_NULL(dao_alloc(host, 1));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(host_now().peak_reserved_bytes, 0);
+    config.initial_bytes = 6 * MIB;
+    CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_OK);
+    give(host, take(host, 1 * MIB));
+    CU_ASSERT_EQUAL(host_now().reserved_bytes, 6 * MIB);
+}
+
+static void the_environment_can_limit_host_memory(void)
+{
+    stop();
+    CU_ASSERT_EQUAL(setenv("DAO_HOST_LIMIT", "3MiB", 1), 0);
+    start_with(0, false);
+    CU_ASSERT_EQUAL(host_now().limit_bytes, 3 * MIB);
+    stop();
+    start_limited();
+    CU_ASSERT_EQUAL(host_now().limit_bytes, 8 * MIB); /* the config's comes first */
+    stop();
+    CU_ASSERT_EQUAL(setenv("DAO_HOST_LIMIT", "much", 1), 0);
+    CU_ASSERT_EQUAL(dao_init(NULL), DAO_ERR_INVALID);
+    CU_ASSERT_TRUE(says("DAO_HOST_LIMIT"));
+    CU_ASSERT_EQUAL(unsetenv("DAO_HOST_LIMIT"), 0);
+    start_with(0, false);
+    CU_ASSERT_EQUAL(host_now().limit_bytes, 0);
+}
+
+static CU_TestInfo tests[] = {
+    {"host places share one limit", host_places_share_one_limit},
+    {"cached memory of one host place makes room at another",
+     cached_memory_of_one_host_place_makes_room_at_another},
+    {"small host blocks count to the last byte", small_host_blocks_count_to_the_last_byte},
+    {"a lower host limit trims and never cuts live blocks",
+     a_lower_host_limit_trims_and_never_cuts_live_blocks},
+    {"a callback can free at another host place", a_callback_can_free_at_another_host_place},
+    {"threads never exceed the host limit", threads_never_exceed_the_host_limit},
+    {"every strategy keeps to the host limit", every_strategy_keeps_to_the_host_limit},
+    {"what a place begins with counts", what_a_place_begins_with_counts},
+    {"the environment can limit host memory", the_environment_can_limit_host_memory},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+    CU_SuiteInfo suites[] = {{"host limit", NULL, NULL, start_limited, stop, tests}, CU_SUITE_INFO_NULL};
+    return dao_suite_run(suites);
+}

@@ -1,0 +1,431 @@
+/* A desk a device: its stream, for what the host writes and reads, and scratch. */
+#include "tests/support/backends/device_bytes.h"
+
+#include "base/report/fault.h"
+#include "base/threads/sync.h"
+#include "runtime/core/runtime_internal.h"
+#include "tests/support/backends/fault_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A piece of scratch, unless more is asked for. */
+#define SCRATCH_BYTES ((size_t)64 << 10)
+
+/* What a device begins with, since a driver may not give pinned memory while a stream is held up: some large pieces, and
+   more that are found before them. */
+#define SCRATCH_BYTES_LARGE ((size_t)2 << 20)
+#define SCRATCH_COUNT_LARGE 2
+#define SCRATCH_COUNT       8
+
+/* Alignment of an operand in it. */
+#define OPERAND_ALIGNMENT_BYTES ((size_t)64)
+
+typedef struct scratch {
+    struct scratch *next;
+    unsigned char *bytes;
+    size_t size_bytes;
+    _Atomic bool is_busy; /* cleared by the stream's last piece of work with it */
+} scratch_t;
+
+typedef struct desk {
+    struct desk *next;
+    int32_t index; /* of the place */
+    dao_backend_device_t *device;
+    bool is_direct; /* the host touches the device's memory: there is nothing else */
+    dao_backend_stream_t *stream;
+    scratch_t *scratch; /* guarded by the lock */
+} desk_t;
+
+static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+static desk_t *desks; /* guarded by the lock; the latest first: handles may outlive a start of the library */
+
+/* A launched kernel. */
+typedef struct work {
+    device_kernel_t function;
+    void *user;
+    scratch_t *scratch; /* NULL: it has none */
+    bool is_written_back;
+    unsigned char *bytes[DEVICE_OPERAND_COUNT_MAX];
+} work_t;
+
+static void must(dao_status_t status, const char *what)
+{
+    if (status != DAO_OK) {
+        (void)fprintf(stderr, "a test's own %s failed: %s: %s\n", what, dao_status_name(status),
+                      dao_last_message());
+        abort();
+    }
+}
+
+/* What a test does itself is no part of what it makes fail. */
+static void spare(bool is_spared)
+{
+    fault_backend_spare(is_spared);
+    dao_fault_spare(is_spared);
+}
+
+static void *must_alloc(size_t size_bytes)
+{
+    void *memory = calloc(1, size_bytes);
+    if (memory == NULL) {
+        abort(); /* the test machine is full */
+    }
+    return memory;
+}
+
+/* ---- desks ---- */
+
+/* The program's table: below any that fails on purpose, which shares its devices. */
+static const dao_backend_ops_t *ops(void)
+{
+    return dao_backend_ops();
+}
+
+/* The desk of a device, or the latest one of a place's index; NULL: there is none. */
+static desk_t *desk_find(const dao_backend_device_t *device, int32_t index)
+{
+    dao_mutex_lock(&lock);
+    desk_t *desk = desks;
+    while (desk != NULL && (device != NULL ? desk->device != device : desk->index != index)) {
+        desk = desk->next;
+    }
+    dao_mutex_unlock(&lock);
+    return desk;
+}
+
+/* Adds a desk unless another thread has added that of the same device, and gives the one that is there. */
+static desk_t *desk_add(desk_t *desk)
+{
+    dao_mutex_lock(&lock);
+    desk_t *there = desks;
+    while (there != NULL && there->device != desk->device) {
+        there = there->next;
+    }
+    if (there == NULL) {
+        desk->next = desks;
+        desks = desk;
+    }
+    dao_mutex_unlock(&lock);
+    return there != NULL ? there : desk;
+}
+
+static void desk_destroy(desk_t *desk)
+{
+    if (!desk->is_direct) {
+        ops()->stream_destroy(desk->stream);
+    }
+    scratch_t *next = NULL;
+    for (scratch_t *scratch = desk->scratch; scratch != NULL; scratch = next) {
+        next = scratch->next;
+        (void)ops()->pinned_free(desk->device, scratch->bytes, scratch->size_bytes); /* or it is lost */
+        free(scratch);
+    }
+    free(desk);
+}
+
+void device_bytes_end(dao_backend_device_t *device)
+{
+    dao_mutex_lock(&lock);
+    desk_t **link = &desks;
+    while (*link != NULL && (*link)->device != device) {
+        link = &(*link)->next;
+    }
+    desk_t *desk = *link;
+    if (desk != NULL) {
+        *link = desk->next;
+    }
+    dao_mutex_unlock(&lock);
+    if (desk != NULL) {
+        desk_destroy(desk);
+    }
+}
+
+static scratch_t *scratch_create(dao_backend_device_t *device, size_t size_bytes)
+{
+    scratch_t *scratch = must_alloc(sizeof(*scratch));
+    scratch->size_bytes = SCRATCH_BYTES;
+    while (scratch->size_bytes < size_bytes) {
+        scratch->size_bytes *= 2;
+    }
+    void *bytes;
+    spare(true);
+    must(ops()->pinned_alloc(device, scratch->size_bytes, &bytes), "scratch");
+    spare(false);
+    scratch->bytes = bytes;
+    return scratch;
+}
+
+static desk_t *desk_of(const dao_runtime_t *runtime)
+{
+    desk_t *there = desk_find(runtime->device, 0);
+    if (there != NULL && there->index == runtime->device_index &&
+        there->is_direct == runtime->info.host_accessible) {
+        return there;
+    }
+    if (there != NULL) {
+        device_bytes_end(runtime->device); /* of a backend that does not say when its devices are closed */
+    }
+    desk_t *desk = must_alloc(sizeof(*desk));
+    *desk = (desk_t){.index = runtime->device_index,
+                     .device = runtime->device,
+                     .is_direct = runtime->info.host_accessible};
+    if (!desk->is_direct) {
+        spare(true);
+        must(ops()->stream_create(desk->device, &desk->stream), "stream");
+        spare(false);
+        for (int i = 0; i < SCRATCH_COUNT; i++) {
+            scratch_t *scratch =
+                scratch_create(desk->device, i < SCRATCH_COUNT_LARGE ? SCRATCH_BYTES_LARGE : SCRATCH_BYTES);
+            scratch->next = desk->scratch;
+            desk->scratch = scratch;
+        }
+    }
+    there = desk_add(desk);
+    if (there != desk) {
+        desk_destroy(desk);
+    }
+    return there;
+}
+
+void device_bytes_open(dao_place_t place)
+{
+    if (place.kind == DAO_PLACE_KIND_DEVICE) {
+        dao_runtime_t *runtime;
+        must(dao_runtime_acquire(place.index, &runtime), "device");
+        (void)desk_of(runtime);
+        dao_runtime_release(runtime);
+    }
+}
+
+/* ---- scratch ---- */
+
+static scratch_t *scratch_find(desk_t *desk, size_t size_bytes)
+{
+    dao_mutex_lock(&lock);
+    scratch_t *scratch = desk->scratch;
+    while (scratch != NULL && (scratch->size_bytes < size_bytes || atomic_load(&scratch->is_busy))) {
+        scratch = scratch->next;
+    }
+    if (scratch != NULL) {
+        atomic_store(&scratch->is_busy, true);
+    }
+    dao_mutex_unlock(&lock);
+    return scratch;
+}
+
+static scratch_t *scratch_take(desk_t *desk, size_t size_bytes)
+{
+    scratch_t *scratch = scratch_find(desk, size_bytes);
+    if (scratch != NULL) {
+        return scratch;
+    }
+    scratch = scratch_create(desk->device, size_bytes);
+    atomic_init(&scratch->is_busy, true);
+    dao_mutex_lock(&lock);
+    scratch->next = desk->scratch;
+    desk->scratch = scratch;
+    dao_mutex_unlock(&lock);
+    return scratch;
+}
+
+static void scratch_give(void *user)
+{
+    atomic_store(&((scratch_t *)user)->is_busy, false);
+}
+
+/* ---- kernels ---- */
+
+static bool is_copied(const device_operand_t *operand)
+{
+    return operand->place.kind == DAO_PLACE_KIND_DEVICE && operand->size_bytes > 0;
+}
+
+/* Says where the function finds each operand: where it is, or in scratch. */
+static void lay_out(desk_t *desk, const device_operand_t *operands, uint32_t count, work_t *work)
+{
+    size_t offsets[DEVICE_OPERAND_COUNT_MAX];
+    size_t size_bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_scratch = !desk->is_direct && is_copied(&operands[i]);
+        offsets[i] = size_bytes;
+        size_bytes += is_scratch ? (operands[i].size_bytes + OPERAND_ALIGNMENT_BYTES - 1) /
+                                       OPERAND_ALIGNMENT_BYTES * OPERAND_ALIGNMENT_BYTES
+                                 : 0;
+        work->is_written_back =
+            work->is_written_back || (is_scratch && operands[i].access != DAO_ACCESS_READ);
+    }
+    work->scratch = size_bytes > 0 ? scratch_take(desk, size_bytes) : NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_scratch = work->scratch != NULL && is_copied(&operands[i]);
+        work->bytes[i] = is_scratch ? work->scratch->bytes + offsets[i] : operands[i].address;
+    }
+}
+
+static void run_work(void *user)
+{
+    work_t *work = user;
+    work->function(work->bytes, work->user);
+    if (work->scratch != NULL && !work->is_written_back) {
+        scratch_give(work->scratch);
+    }
+    free(work);
+}
+
+/* Queues copies of the operands to where the function finds them, or back. */
+static dao_status_t queue_copies(const dao_stream_t *stream, const device_operand_t *operands, uint32_t count,
+                                 unsigned char *const *bytes, bool is_back)
+{
+    dao_status_t status = DAO_OK;
+    spare(true);
+    for (uint32_t i = 0; i < count && status == DAO_OK; i++) {
+        dao_access_t other_way = is_back ? DAO_ACCESS_READ : DAO_ACCESS_WRITE;
+        bool is_needed = is_copied(&operands[i]) && operands[i].access != other_way;
+        if (is_needed && is_back) {
+            status = stream->runtime->ops->copy(stream->backend, DAO_COPY_KIND_H2D, operands[i].address,
+                                                bytes[i], operands[i].size_bytes);
+        } else if (is_needed) {
+            status = stream->runtime->ops->copy(stream->backend, DAO_COPY_KIND_D2H, bytes[i],
+                                                operands[i].address, operands[i].size_bytes);
+        }
+    }
+    spare(false);
+    return dao_runtime_told(stream->runtime, status);
+}
+
+/* Lets go of scratch behind all that is queued; on a lost device it stays taken. */
+static void queue_give(const dao_stream_t *stream, scratch_t *scratch)
+{
+    spare(true);
+    dao_status_t status = stream->runtime->ops->host_func(stream->backend, scratch_give, scratch);
+    spare(false);
+    must(status == DAO_ERR_DEVICE_LOST ? DAO_OK : status, "host function");
+}
+
+dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operands, uint32_t operand_count,
+                           device_kernel_t function, void *user)
+{
+    unsigned char *bytes[DEVICE_OPERAND_COUNT_MAX]; /* once it is queued, the work is the stream's */
+    if (operand_count > DEVICE_OPERAND_COUNT_MAX) {
+        abort();
+    }
+    work_t *work = must_alloc(sizeof(*work));
+    *work = (work_t){.function = function, .user = user};
+    lay_out(desk_of(stream->runtime), operands, operand_count, work);
+    memcpy(bytes, work->bytes, sizeof(bytes));
+    scratch_t *scratch = work->scratch;
+    bool is_written_back = work->is_written_back;
+    dao_status_t status =
+        scratch != NULL ? queue_copies(stream, operands, operand_count, bytes, false) : DAO_OK;
+    if (status == DAO_OK) {
+        status = dao_stream_host_func(stream, run_work, work);
+    }
+    if (status != DAO_OK) {
+        free(work);
+        if (scratch != NULL) {
+            queue_give(stream, scratch);
+        }
+        return status;
+    }
+    if (is_written_back) {
+        status = queue_copies(stream, operands, operand_count, bytes, true);
+        must(status == DAO_ERR_DEVICE_LOST ? DAO_OK : status, "copy"); /* a loss is told by the next call */
+        queue_give(stream, scratch);
+    }
+    return DAO_OK;
+}
+
+/* ---- gates ---- */
+
+static device_hold_t device_hold;
+
+void device_hold_set(device_hold_t hold)
+{
+    device_hold = hold;
+}
+
+dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate)
+{
+    desk_t *desk = desk_of(stream->runtime);
+    if (desk->is_direct || device_hold == NULL) {
+        return dao_stream_host_func(stream, dao_gate_wait, gate);
+    }
+    dao_status_t status = dao_stream_host_func(stream, dao_gate_reach, gate);
+    if (status == DAO_OK) {
+        scratch_t *scratch = scratch_take(desk, sizeof(uint32_t));
+        uint32_t *word = (uint32_t *)(void *)scratch->bytes;
+        dao_gate_share(gate, (_Atomic uint32_t *)word);
+        if (!device_hold(dao_stream_device(stream), dao_stream_native(stream), word)) {
+            must(dao_stream_host_func(stream, dao_gate_wait, gate), "gate");
+        }
+        queue_give(stream, scratch);
+    }
+    return status;
+}
+
+/* ---- what a test does itself ---- */
+
+/* The desk by which bytes of a place are reached; NULL: the host touches them. */
+static const desk_t *desk_for(dao_place_t place)
+{
+    if (place.kind != DAO_PLACE_KIND_DEVICE) {
+        return NULL;
+    }
+    const desk_t *desk = desk_find(NULL, place.index);
+    if (desk == NULL) {
+        device_bytes_open(place);
+        desk = desk_find(NULL, place.index);
+    }
+    return desk->is_direct ? NULL : desk;
+}
+
+static void wait_for(const desk_t *desk, dao_status_t status)
+{
+    must(status, "copy");
+    must(ops()->stream_synchronize(desk->stream), "copy");
+}
+
+void device_read(dao_place_t place, const void *address, void *bytes, size_t size_bytes)
+{
+    const desk_t *desk = desk_for(place);
+    if (desk == NULL) {
+        memcpy(bytes, address, size_bytes);
+    } else {
+        wait_for(desk, ops()->copy(desk->stream, DAO_COPY_KIND_D2H, bytes, address, size_bytes));
+    }
+}
+
+void device_fill(dao_place_t place, void *address, unsigned char value, size_t size_bytes)
+{
+    const desk_t *desk = desk_for(place);
+    if (desk == NULL) {
+        memset(address, value, size_bytes);
+    } else {
+        wait_for(desk, ops()->fill(desk->stream, address, value, size_bytes));
+    }
+}
+
+unsigned char device_byte(dao_place_t place, const void *address)
+{
+    unsigned char byte;
+    device_read(place, address, &byte, 1);
+    return byte;
+}
+
+bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_bytes)
+{
+    return size_bytes == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, size_bytes - 1) == 0);
+}
+
+bool device_holds(dao_place_t place, const void *address, unsigned char value, size_t size_bytes)
+{
+    if (size_bytes == 0 || desk_for(place) == NULL) {
+        return bytes_are_all(address, value, size_bytes);
+    }
+    unsigned char *bytes = must_alloc(size_bytes);
+    device_read(place, address, bytes, size_bytes);
+    bool is_right = bytes_are_all(bytes, value, size_bytes);
+    free(bytes);
+    return is_right;
+}

@@ -1,0 +1,75 @@
+#include "tests/support/models/swap_steps.h"
+
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+#define ALL_BYTES ((uint64_t)1 << 40)
+
+static void begin(swap_step_box_t *box, uint32_t tensor_count, uint32_t kernel_count)
+{
+    memset(box, 0, sizeof(*box));
+    box->problem = (dao_swap_problem_t){.tensors = box->tensors,
+                                        .tensor_count = tensor_count,
+                                        .kernels = box->kernels,
+                                        .kernel_count = kernel_count,
+                                        .capacity_bytes = ALL_BYTES,
+                                        .alignment_bytes = 1};
+    for (uint32_t k = 0; k < kernel_count; k++) {
+        box->kernels[k].uses = box->uses[k];
+    }
+}
+
+static void use(swap_step_box_t *box, uint32_t kernel, uint32_t tensor, dao_access_t access)
+{
+    box->uses[kernel][box->kernels[kernel].use_count++] = (dao_swap_use_t){tensor, access};
+}
+
+void swap_step_random(swap_step_box_t *box, const swap_step_range_t *range, uint64_t *random)
+{
+    uint32_t tensors = 1 + (uint32_t)(dao_test_random(random) % range->tensor_max);
+    uint32_t kernels = 1 + (uint32_t)(dao_test_random(random) % range->kernel_max);
+    begin(box, tensors, kernels);
+    for (uint32_t i = 0; i < tensors; i++) {
+        box->tensors[i].size_bytes = 1 + dao_test_random(random) % range->size_max;
+        box->tensors[i].is_persistent = dao_test_random(random) % 3 == 0;
+    }
+    for (uint32_t k = 0; k < kernels; k++) {
+        uint64_t count = dao_test_random(random) % (SWAP_STEP_USE_MAX + 1);
+        box->kernels[k].time_ns = dao_test_random(random) % (range->time_max + 1);
+        if (range->workspace_max != 0 && dao_test_random(random) % 4 == 0) {
+            box->kernels[k].workspace_bytes = dao_test_random(random) % (range->workspace_max + 1);
+        }
+        for (uint64_t i = 0; i < count; i++) { /* near tensors more often: steps have stretches */
+            uint32_t tensor = (uint32_t)(dao_test_random(random) % tensors);
+            tensor =
+                dao_test_random(random) % 2 == 0 ? tensor : (k * tensors / kernels + tensor % 3) % tensors;
+            use(box, k, tensor, (dao_access_t)(dao_test_random(random) % 3));
+        }
+    }
+}
+
+void swap_step_chain(swap_step_box_t *box, uint32_t layer_count, uint64_t size_bytes, uint64_t time_ns)
+{
+    begin(box, layer_count, 2 * layer_count);
+    for (uint32_t i = 0; i < layer_count; i++) {
+        box->tensors[i].size_bytes = size_bytes;
+        box->kernels[i].time_ns = time_ns;
+        box->kernels[2 * layer_count - 1 - i].time_ns = time_ns;
+        use(box, i, i, DAO_ACCESS_WRITE);
+        if (i > 0) {
+            use(box, i, i - 1, DAO_ACCESS_READ);
+        }
+        use(box, 2 * layer_count - 1 - i, i, DAO_ACCESS_READ);
+    }
+}
+
+void swap_step_stream(swap_step_box_t *box, uint32_t kernel_count, uint64_t size_bytes, uint64_t time_ns)
+{
+    begin(box, kernel_count, kernel_count);
+    for (uint32_t k = 0; k < kernel_count; k++) {
+        box->tensors[k] = (dao_swap_tensor_t){size_bytes, true};
+        box->kernels[k].time_ns = time_ns;
+        use(box, k, k, DAO_ACCESS_READ);
+    }
+}

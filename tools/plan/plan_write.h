@@ -1,0 +1,42 @@
+/* Plans as files. */
+#ifndef DAO_TOOLS_PLAN_WRITE_H
+#define DAO_TOOLS_PLAN_WRITE_H
+
+#include "tools/plan/plan_contest.h"
+
+#include <stdio.h>
+
+/**
+ * Writes a plan as CSV: `id,lower,upper,size`, `alignment` and `gaps` if there are any, `pool` if one is used or asked for
+ * besides the first, `offset`, which is empty for a buffer that is not placed. read_lifetimes.h reads it back with every offset
+ * fixed; MiniMalloc's tools read it, too.
+ *
+ * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_INVALID if an id has a comma, which such a file cannot
+ *         hold.
+ *
+ * Threads: any. Waits: for the file. Cost: O(buffers).
+ */
+DAO_NODISCARD dao_status_t dao_plan_write(const char *path, const dao_plan_input_t *input,
+                                          const dao_plan_t *plan);
+
+/**
+ * Draws a plan as SVG: time to the right, offsets upwards, a rectangle a buffer, dark if it lives long; pools lie above each other,
+ * each as high as it is used. Of very many buffers
+ * the largest are drawn one by one; the others are grey, the darker the more of a place they use.
+ *
+ * @param title  What is drawn, a line of text.
+ * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_UNSUPPORTED for lives by several clocks;
+ *         DAO_ERR_NO_HOST_MEMORY.
+ *
+ * Threads: any. Waits: for the file. Cost: O(buffers).
+ */
+DAO_NODISCARD dao_status_t dao_plan_draw(const char *path, const char *title, const dao_plan_input_t *input,
+                                         const dao_plan_t *plan);
+
+/* Opens a file for writing, or says why not and gives NULL. */
+FILE *dao_plan_file_open(const char *path);
+
+/* Closes it. `status` if that is not DAO_OK; DAO_ERR_IO if something did not arrive. */
+DAO_NODISCARD dao_status_t dao_plan_file_close(FILE *file, const char *path, dao_status_t status);
+
+#endif

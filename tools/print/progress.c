@@ -1,0 +1,69 @@
+/* One thread that looks at three atomics and prints. */
+#define _GNU_SOURCE
+#include "tools/print/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+
+static const uint64_t silence_ns = 1000 * MS;
+static const uint64_t look_ns = 10 * MS;
+static const uint64_t terminal_ns = 200 * MS;
+static const uint64_t line_ns = 2000 * MS;
+
+static void print(dao_progress_t *progress, bool is_terminal)
+{
+    (void)fprintf(stderr, "%s%s: %" PRIu64 " / %" PRIu64 "%s", is_terminal ? "\r" : "",
+                  atomic_load(&progress->phase), atomic_load(&progress->done_count),
+                  atomic_load(&progress->total_count), is_terminal ? "\033[K" : "\n");
+    (void)fflush(stderr);
+}
+
+static void *tell(void *user)
+{
+    dao_progress_t *progress = user;
+    bool is_terminal = isatty(STDERR_FILENO) == 1;
+    bool has_printed = false;
+    uint64_t next_ns = dao_clock_ns() + silence_ns;
+    while (!atomic_load(&progress->is_stopping)) {
+        uint64_t now_ns = dao_clock_ns();
+        if (now_ns >= next_ns) {
+            print(progress, is_terminal);
+            has_printed = true;
+            next_ns = now_ns + (is_terminal ? terminal_ns : line_ns);
+        }
+        dao_sleep_until(now_ns + look_ns);
+    }
+    if (has_printed && is_terminal) {
+        (void)fputs("\r\033[K", stderr);
+    }
+    return NULL;
+}
+
+void dao_progress_start(dao_progress_t *progress, bool is_wanted)
+{
+    atomic_init(&progress->phase, "starting");
+    atomic_init(&progress->done_count, 0);
+    atomic_init(&progress->total_count, 0);
+    atomic_init(&progress->is_stopping, false);
+    progress->is_running =
+        is_wanted && dao_thread_start(&progress->thread, "dao-progress", tell, progress) == DAO_OK;
+}
+
+void dao_progress_phase(dao_progress_t *progress, const char *phase, uint64_t total_count)
+{
+    atomic_store(&progress->phase, phase);
+    atomic_store(&progress->done_count, 0);
+    atomic_store(&progress->total_count, total_count);
+}
+
+void dao_progress_stop(dao_progress_t *progress)
+{
+    if (progress->is_running) {
+        atomic_store(&progress->is_stopping, true);
+        dao_thread_join(&progress->thread);
+    }
+    progress->is_running = false;
+}

@@ -1,0 +1,27 @@
+/* Reading a step trace from whatever holds it. */
+#ifndef DAO_TOOLS_READ_STEP_H
+#define DAO_TOOLS_READ_STEP_H
+
+#include "tools/model/step_trace.h"
+
+/* What may stand for TRACE on the command line, for the help of commands. */
+#define DAO_READ_STEP_HELP                                                                                   \
+    "TRACE is a folder with MODEL.io_info.json and its companions, or that file; or a file FILE.tr, or "     \
+    "FILE.jsonl."
+
+/* Tells whether this is a folder, or called as the file of a step is. */
+bool dao_is_step(const char *path);
+
+/**
+ * Reads a trace by the name of its file: `.tr` (read_tr.h), `.jsonl` (read_g10.h), both also with `.gz` behind it, else
+ * the four JSON files of read_json_step.h.
+ *
+ * @param batch      NULL: the only one there is. DAO_ERR_INVALID for a form that has no batches.
+ * @param out_trace  Packed. Written only on DAO_OK; the caller owns it, until dao_step_trace_finish().
+ * @return What the reader answers.
+ *
+ * Threads: any. Waits: for the files. Cost: memory in proportion to the files.
+ */
+DAO_NODISCARD dao_status_t dao_read_step(const char *path, const char *batch, dao_step_trace_t *out_trace);
+
+#endif

@@ -1,0 +1,72 @@
+/* A step as kernels that touch tensors: the form of files that say only who reads and writes what, in order, and which
+   tensors are carried from step to step. Readers fill a list; it is then turned into a step trace:
+
+       file says                                    the trace has
+       carried, whatever touches it                 alive before the step and after it
+       not carried, and touched by nobody           nothing
+       first touched by a read                      alive before the step, released after its last touch
+       first touched by a write                     produced there, released after its last touch
+       written again without being read, not        released after its last touch before; the new content is a tensor of
+       carried                                      its own, whose id ends in "+1", "+2", ...                          */
+#ifndef DAO_TOOLS_TOUCH_LIST_H
+#define DAO_TOOLS_TOUCH_LIST_H
+
+#include "tools/model/step_trace.h"
+
+/* Longest name of a tensor or a kernel; longer ones are cut. */
+#define DAO_TOUCH_NAME_MAX 64
+
+typedef struct dao_touch {
+    uint32_t tensor;
+    bool reads;
+    bool writes; /* one of both at least */
+} dao_touch_t;
+
+typedef struct dao_touch_tensor {
+    size_t name_offset;
+    uint64_t size_bytes;
+    bool is_carried;
+    uint32_t last_kernel;  /* that touches it; DAO_TRACE_NONE: none does */
+    uint32_t trace_tensor; /* its current content in the trace */
+    uint32_t version;      /* contents that it has had */
+} dao_touch_tensor_t;
+
+typedef struct dao_touch_kernel {
+    size_t name_offset;
+    uint64_t cost_ns;
+    uint64_t workspace_bytes;
+    dao_trace_range_t touches;
+} dao_touch_kernel_t;
+
+typedef struct dao_touch_list {
+    dao_touch_tensor_t *tensors;
+    size_t tensor_count, tensor_capacity;
+    dao_touch_kernel_t *kernels;
+    size_t kernel_count, kernel_capacity;
+    dao_touch_t *touches;
+    size_t touch_count, touch_capacity;
+    char *names;
+    size_t name_bytes, name_capacity;
+} dao_touch_list_t;
+
+void dao_touch_list_init(dao_touch_list_t *list);
+void dao_touch_list_finish(dao_touch_list_t *list);
+
+/* All of these answer DAO_ERR_NO_HOST_MEMORY, or DAO_ERR_PARSE with a message for what cannot be. */
+
+/* Adds a tensor; the caller sees to it that names are unique. */
+DAO_NODISCARD dao_status_t dao_touch_list_add_tensor(dao_touch_list_t *list, const char *name,
+                                                     uint64_t size_bytes, bool is_carried);
+
+/* Begins the next kernel; touches that follow are its own. */
+DAO_NODISCARD dao_status_t dao_touch_list_add_kernel(dao_touch_list_t *list, const char *name,
+                                                     uint64_t cost_ns, uint64_t workspace_bytes);
+
+/* Adds a touch of the current kernel, which has not touched the tensor yet. */
+DAO_NODISCARD dao_status_t dao_touch_list_add_touch(dao_touch_list_t *list, uint32_t tensor, bool reads,
+                                                    bool writes);
+
+/* Turns the list into a packed trace. `out_trace` is written only on DAO_OK; the caller owns it. DAO_ERR_OVERFLOW too. */
+DAO_NODISCARD dao_status_t dao_touch_list_build(dao_touch_list_t *list, dao_step_trace_t *out_trace);
+
+#endif

@@ -1,0 +1,185 @@
+/* A line is read whole, then cut where its separators stand.
+
+       text      a , b 1 , c \0         fields[0..2] point into it, each closed by a zero where its comma was  */
+#include "tools/read/text/csv_reader.h"
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 256 };
+
+dao_status_t dao_csv_open(dao_csv_reader_t *reader, const char *path, char separator)
+{
+    *reader = (dao_csv_reader_t){.separator = separator};
+    dao_status_t status = dao_json_source_open(&reader->source, path);
+    if (status != DAO_OK) {
+        return status;
+    }
+    reader->text = dao_host_calloc(DAO_CSV_LINE_BYTES_MAX + 1, 1);
+    if (reader->text == NULL) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no memory to read it",
+                           dao_json_source_name(&reader->source));
+        dao_json_source_close(&reader->source);
+    }
+    return status;
+}
+
+void dao_csv_close(dao_csv_reader_t *reader)
+{
+    dao_json_source_close(&reader->source);
+    dao_host_free(reader->text);
+    reader->text = NULL;
+}
+
+/* The column of a byte of the line, in characters from 1. */
+static uint64_t column_of(const dao_csv_reader_t *reader, const char *at)
+{
+    uint64_t column = 1;
+    for (const char *c = reader->text; c < at; c++) {
+        column += ((unsigned char)*c & 0xc0) != 0x80; /* not the inside of a UTF-8 character */
+    }
+    return column;
+}
+
+DAO_PRINTF(3, 0)
+static dao_status_t error_at(const dao_csv_reader_t *reader, const char *at, const char *format,
+                             va_list arguments)
+{
+    char message[MESSAGE_BYTES];
+    (void)vsnprintf(message, sizeof(message), format, arguments);
+    return dao_error(DAO_ERR_PARSE, "%s:%" PRIu64 ":%" PRIu64 ": %s", dao_json_source_name(&reader->source),
+                     reader->line, column_of(reader, at), message);
+}
+
+dao_status_t dao_csv_error_at(const dao_csv_reader_t *reader, const char *at, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    dao_status_t status = error_at(reader, at, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+dao_status_t dao_csv_error(const dao_csv_reader_t *reader, size_t field, const char *format, ...)
+{
+    va_list arguments;
+    const char *at = field < reader->field_count ? reader->fields[field] : reader->text + reader->text_length;
+    va_start(arguments, format);
+    dao_status_t status = error_at(reader, at, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* Reads a line without its end into text. */
+static dao_status_t read_line(dao_csv_reader_t *reader, bool *out_more)
+{
+    size_t length = 0;
+    int byte = 0;
+    reader->line = reader->source.line;
+    for (;;) {
+        dao_status_t status = dao_json_source_peek(&reader->source, &byte);
+        if (status != DAO_OK) {
+            return status;
+        }
+        if (byte != DAO_JSON_SOURCE_END) {
+            dao_json_source_take(&reader->source);
+        }
+        if (byte == DAO_JSON_SOURCE_END || byte == '\n') {
+            break;
+        }
+        if (byte == '\0' || length == DAO_CSV_LINE_BYTES_MAX) {
+            return dao_csv_error_at(reader, reader->text + length, "%s",
+                                    byte == '\0' ? "a byte of the line is zero" : "the line is too long");
+        }
+        reader->text[length++] = (char)byte;
+    }
+    *out_more = byte != DAO_JSON_SOURCE_END || length > 0;
+    length -= length > 0 && reader->text[length - 1] == '\r' ? 1 : 0;
+    reader->text[length] = '\0';
+    reader->text_length = length;
+    return DAO_OK;
+}
+
+static dao_status_t add_field(dao_csv_reader_t *reader, char *at)
+{
+    if (reader->field_count == DAO_CSV_FIELD_COUNT_MAX) {
+        return dao_csv_error_at(reader, at, "the line has more than %d fields", DAO_CSV_FIELD_COUNT_MAX);
+    }
+    reader->fields[reader->field_count++] = at;
+    return DAO_OK;
+}
+
+static dao_status_t split_at_commas(dao_csv_reader_t *reader)
+{
+    dao_status_t status = add_field(reader, reader->text);
+    for (char *comma = reader->text; status == DAO_OK && (comma = strchr(comma, ',')) != NULL; comma++) {
+        *comma = '\0';
+        status = add_field(reader, comma + 1);
+    }
+    return status;
+}
+
+static dao_status_t split_at_blanks(dao_csv_reader_t *reader)
+{
+    static const char blanks[] = " \t";
+    dao_status_t status = DAO_OK;
+    char *at = reader->text;
+    while (status == DAO_OK && *(at += strspn(at, blanks)) != '\0') {
+        status = add_field(reader, at);
+        at += strcspn(at, blanks);
+        if (*at != '\0') {
+            *at++ = '\0';
+        }
+    }
+    return status;
+}
+
+dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more)
+{
+    dao_status_t status;
+    do {
+        reader->field_count = 0;
+        status = read_line(reader, out_more);
+    } while (status == DAO_OK && *out_more && reader->separator == 0 && reader->text[0] == '#');
+    if (status != DAO_OK) {
+        return status;
+    }
+    if (reader->separator == 0) {
+        reader->separator = strchr(reader->text, ',') != NULL ? ',' : ' ';
+    }
+    return reader->separator == ',' ? split_at_commas(reader) : split_at_blanks(reader);
+}
+
+dao_status_t dao_csv_digits(const dao_csv_reader_t *reader, const char **at, const char *what,
+                            uint64_t *out_value)
+{
+    const char *begin = *at;
+    uint64_t value = 0;
+    for (; **at >= '0' && **at <= '9'; (*at)++) {
+        uint64_t digit = (uint64_t)(**at - '0');
+        if (value > (UINT64_MAX - digit) / 10) {
+            return dao_csv_error_at(reader, begin, "%s does not fit 64 bits", what);
+        }
+        value = value * 10 + digit;
+    }
+    if (*at == begin) {
+        return dao_csv_error_at(reader, begin, "%s is no number", what);
+    }
+    *out_value = value;
+    return DAO_OK;
+}
+
+dao_status_t dao_csv_u64(const dao_csv_reader_t *reader, size_t field, const char *what, uint64_t *out_value)
+{
+    const char *at = reader->fields[field];
+    dao_status_t status = dao_csv_digits(reader, &at, what, out_value);
+    if (status == DAO_OK && *at != '\0') {
+        return dao_csv_error_at(reader, reader->fields[field], "%s is no number", what);
+    }
+    return status;
+}

@@ -1,0 +1,25 @@
+/* Growing arrays of the tool. */
+#ifndef DAO_TOOLS_GROW_H
+#define DAO_TOOLS_GROW_H
+
+#include "base/memory/host.h"
+#include "base/report/error.h"
+
+/* Makes room for an item behind the first `count` of an array that has room for `*capacity`. Gives the array, which may
+   have moved, or NULL with an error: then nothing changed. */
+static inline void *dao_tool_grow(void *array, size_t *capacity, size_t count, size_t item_bytes)
+{
+    if (count < *capacity) {
+        return array;
+    }
+    size_t wanted = *capacity == 0 ? 16 : *capacity * 2;
+    void *grown = dao_host_realloc(array, wanted, item_bytes);
+    if (grown == NULL) {
+        (void)dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for %zu items of %zu bytes", wanted, item_bytes);
+        return NULL;
+    }
+    *capacity = wanted;
+    return grown;
+}
+
+#endif

@@ -1,0 +1,602 @@
+/* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
+#include "tools/options/capacity.h"
+#include "tools/options/options.h"
+#include "tools/print/report.h"
+#include "tools/read/step/read_step.h"
+#include "tools/run/run_plan.h"
+#include "tools/run/run_step.h"
+
+#include "base/memory/host.h"
+#include "base/numbers/math.h"
+#include "base/numbers/units.h"
+#include "base/report/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    const char *capacity;
+    const char *policy;
+    const char *link_in;
+    const char *link_out;
+    const char *time_scale;
+    const char *host;
+    const char *file;
+    const char *file_limit;
+    const char *file_in;
+    const char *file_out;
+    const char *file_engine;
+    const char *mode;
+    const char *scheme;
+    const char *batch;
+    bool is_verified;
+    bool is_json;
+} settings_t;
+
+static const dao_option_t options[] = {
+    {"capacity", "SIZE", offsetof(settings_t, capacity),
+     "device memory: 50% of the peak (default), 37.5%, 180MiB"},
+    {"policy", "NAME", offsetof(settings_t, policy),
+     "who leaves when room is needed: belady (default), lru, ...; all"},
+    {"link-in", "RATE", offsetof(settings_t, link_in),
+     "speed of copies to the device, 12GB/s; cpu backend only"},
+    {"link-out", "RATE", offsetof(settings_t, link_out), "speed of copies to the host"},
+    {"time-scale", "X", offsetof(settings_t, time_scale),
+     "operators take at least X times their recorded time; 0"},
+    {"host", "SIZE", offsetof(settings_t, host),
+     "most pinned host memory to move tensors to; default no limit"},
+    {"file", "DIR", offsetof(settings_t, file),
+     "where tensors go on to when --host is reached: a file without a name in this directory"},
+    {"file-limit", "SIZE", offsetof(settings_t, file_limit), "most bytes in it; default what is free there"},
+    {"file-in", "RATE", offsetof(settings_t, file_in), "reads from it are held back to this speed"},
+    {"file-out", "RATE", offsetof(settings_t, file_out), "writes to it are held back to this speed"},
+    {"file-engine", "NAME", offsetof(settings_t, file_engine),
+     "auto (default): io_uring where the kernel offers it; uring; threads"},
+    {"mode", "MODE", offsetof(settings_t, mode),
+     "step (default): all is known before; queue: pushed one by one"},
+    {"scheme", "NAME", offsetof(settings_t, scheme),
+     "online (default): the executor decides; learn: it plans by itself; plan: a plan is replayed"},
+    {"verify", NULL, offsetof(settings_t, is_verified),
+     "read everything back, and check the executor at every operator"},
+    {"batch", "B", offsetof(settings_t, batch), "which batch size, if the trace's folder has several"},
+    {"json", NULL, offsetof(settings_t, is_json), "print one JSON object"},
+    {NULL, NULL, 0, NULL},
+};
+
+static dao_status_t parse_scale(const char *text, double *out_scale)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool is_plain = strspn(text, "0123456789.") == strlen(text);
+    if (!is_plain || end == text || *end != '\0' || value > 1000) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no number from 0 to 1000, such as 1 or 0.25", text);
+    }
+    *out_scale = value;
+    return DAO_OK;
+}
+
+static dao_status_t parse_mode(const char *text, dao_run_mode_t *out_mode)
+{
+    if (strcmp(text, "step") != 0 && strcmp(text, "queue") != 0) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no mode: there are step and queue", text);
+    }
+    *out_mode = text[0] == 's' ? DAO_RUN_MODE_STEP : DAO_RUN_MODE_QUEUE;
+    return DAO_OK;
+}
+
+static dao_status_t parse_policy(const char *text, dao_policy_t *out_policy)
+{
+    dao_status_t status = dao_policy_parse(text, out_policy);
+    if (status == DAO_OK && *out_policy != DAO_POLICY_USER) {
+        return DAO_OK;
+    }
+    return dao_error(DAO_ERR_INVALID,
+                     "\"%.40s\" %s: there are lru, belady, weighted_lru, weighted_belady, window, size, all",
+                     text,
+                     status != DAO_OK ? "is no policy"
+                                      : "needs a function that rates tensors, which only a program can give");
+}
+
+static bool is_planned(const settings_t *settings)
+{
+    return settings->scheme != NULL && strcmp(settings->scheme, "plan") == 0;
+}
+
+static bool is_learning(const settings_t *settings)
+{
+    return settings->scheme != NULL && strcmp(settings->scheme, "learn") == 0;
+}
+
+/* With a plan nobody decides who leaves, and every step is verified. */
+static bool check_scheme(const settings_t *settings, int *out_exit)
+{
+    if (settings->scheme != NULL && !is_planned(settings) && !is_learning(settings) &&
+        strcmp(settings->scheme, "online") != 0) {
+        *out_exit = dao_usage_error(
+            "run", "--scheme: \"%.40s\" is no scheme: there are online, learn and plan", settings->scheme);
+        return false;
+    }
+    if (is_learning(settings) && settings->mode != NULL) {
+        *out_exit = dao_usage_error("run", "--mode is not for steps that are learnt");
+        return false;
+    }
+    if (is_planned(settings) &&
+        (settings->policy != NULL || settings->mode != NULL || settings->is_verified)) {
+        *out_exit = dao_usage_error("run", "--policy, --mode and --verify are not for a planned step");
+        return false;
+    }
+    return true;
+}
+
+static bool parse_file(const settings_t *settings, dao_file_config_t *file, int *out_exit)
+{
+    file->directory = settings->file;
+    if (file->directory == NULL && (settings->file_limit != NULL || settings->file_in != NULL ||
+                                    settings->file_out != NULL || settings->file_engine != NULL)) {
+        *out_exit =
+            dao_usage_error("run", "--file-limit, --file-in, --file-out and --file-engine need --file");
+        return false;
+    }
+    if (file->directory != NULL && settings->host == NULL) {
+        *out_exit = dao_usage_error("run", "--file needs --host: the file takes what that leaves over");
+        return false;
+    }
+    return !(
+        (settings->file_limit != NULL &&
+         dao_option_is_bad("run", "file-limit", dao_option_bytes(settings->file_limit, &file->limit_bytes),
+                           out_exit)) ||
+        (settings->file_in != NULL &&
+         dao_option_is_bad("run", "file-in", dao_option_rate(settings->file_in, &file->in_bytes_per_second),
+                           out_exit)) ||
+        (settings->file_out != NULL &&
+         dao_option_is_bad("run", "file-out",
+                           dao_option_rate(settings->file_out, &file->out_bytes_per_second), out_exit)) ||
+        (settings->file_engine != NULL &&
+         dao_option_is_bad("run", "file-engine", dao_file_engine_parse(settings->file_engine, &file->engine),
+                           out_exit)));
+}
+
+/* Everything but the capacity, which needs the trace. */
+static bool parse_settings(const settings_t *settings, dao_run_config_t *config, int *out_exit)
+{
+    config->policy = DAO_POLICY_BELADY;
+    config->is_read_back = settings->is_verified;
+    config->is_walked = settings->is_verified;
+    config->is_warmed_up = true;
+    config->mode = is_learning(settings) ? DAO_RUN_MODE_LEARN : DAO_RUN_MODE_STEP;
+    config->shows_progress = true;
+    const char *policy = settings->policy;
+    if (!parse_file(settings, &config->file, out_exit)) {
+        return false;
+    }
+    return !(
+        (policy != NULL && strcmp(policy, "all") != 0 &&
+         dao_option_is_bad("run", "policy", parse_policy(policy, &config->policy), out_exit)) ||
+        (settings->link_in != NULL &&
+         dao_option_is_bad("run", "link-in",
+                           dao_option_rate(settings->link_in, &config->link_in_bytes_per_second),
+                           out_exit)) ||
+        (settings->link_out != NULL &&
+         dao_option_is_bad("run", "link-out",
+                           dao_option_rate(settings->link_out, &config->link_out_bytes_per_second),
+                           out_exit)) ||
+        (settings->time_scale != NULL &&
+         dao_option_is_bad("run", "time-scale", parse_scale(settings->time_scale, &config->time_scale),
+                           out_exit)) ||
+        (settings->host != NULL &&
+         dao_option_is_bad("run", "host", dao_option_bytes(settings->host, &config->host_bytes), out_exit)) ||
+        (settings->mode != NULL &&
+         dao_option_is_bad("run", "mode", parse_mode(settings->mode, &config->mode), out_exit)));
+}
+
+static const char *mode_text(dao_run_mode_t mode)
+{
+    return mode == DAO_RUN_MODE_STEP ? "step" : mode == DAO_RUN_MODE_QUEUE ? "queue" : "learn";
+}
+
+static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
+                         const dao_step_figures_t *figures)
+{
+    char capacity[DAO_REPORT_SIZE_BYTES];
+    dao_report_text(report, "model", "model", trace->model);
+    dao_report_text(report, "batch", "batch", trace->batch);
+    dao_report_count(report, "operators", "operators", trace->operator_count);
+    dao_report_count(report, "tensors", "tensors", trace->tensor_count);
+    dao_report_bytes(report, "peak_bytes", "peak", figures->peak_bytes);
+    dao_report_bytes(report, "capacity_bytes", NULL, config->capacity_bytes);
+    double percent =
+        figures->peak_bytes == 0 ? 0 : 100.0 * (double)config->capacity_bytes / (double)figures->peak_bytes;
+    dao_report_ratio(report, "capacity_percent", NULL, percent);
+    if (!report->is_json) {
+        dao_report_row("capacity", "%s, %.1f%% of the peak",
+                       dao_report_size(config->capacity_bytes, capacity), percent);
+    }
+    dao_report_bytes(report, "smallest_capacity_bytes", "smallest capacity", figures->largest_work_bytes);
+    dao_report_text(report, "mode", "mode", mode_text(config->mode));
+}
+
+/* ---- a planned step ---- */
+
+/* The file as it was measured, and what goes there and comes back. */
+static void report_planned_file(dao_report_t *report, const dao_run_plan_result_t *result)
+{
+    char in[DAO_UNITS_TEXT_BYTES];
+    char out[DAO_UNITS_TEXT_BYTES];
+    if (!report->is_json) {
+        dao_report_row("file, measured", "%s in, %s out",
+                       dao_units_format_rate(result->file.in_bytes_per_second, in),
+                       dao_units_format_rate(result->file.out_bytes_per_second, out));
+    }
+    dao_report_bytes(report, "file_in_bytes_per_second", NULL, result->file.in_bytes_per_second);
+    dao_report_bytes(report, "file_out_bytes_per_second", NULL, result->file.out_bytes_per_second);
+    dao_report_bytes(report, "file_bytes_in", "  from the file", result->file_in_bytes);
+    dao_report_bytes(report, "file_bytes_out", "  to the file", result->file_out_bytes);
+    dao_report_ms(report, "file_copy_ms", "  a copy, besides bytes", result->file_copy_ns);
+}
+
+static void report_plan(dao_report_t *report, const dao_run_plan_result_t *result)
+{
+    char in[DAO_UNITS_TEXT_BYTES];
+    char out[DAO_UNITS_TEXT_BYTES];
+    char part[DAO_UNITS_TEXT_BYTES];
+    dao_report_text(report, "scheme", "scheme", "plan");
+    dao_report_bytes(report, "link_in_bytes_per_second", NULL, result->link.in_bytes_per_second);
+    dao_report_bytes(report, "link_out_bytes_per_second", NULL, result->link.out_bytes_per_second);
+    if (!report->is_json) {
+        dao_report_row("link, measured", "%s in, %s out",
+                       dao_units_format_rate(result->link.in_bytes_per_second, in),
+                       dao_units_format_rate(result->link.out_bytes_per_second, out));
+        dao_report_row("tensors move", "%s",
+                       result->part_bytes == 0 ? "whole" : dao_units_format_bytes(result->part_bytes, part));
+    }
+    dao_report_bytes(report, "part_bytes", NULL, result->part_bytes);
+    dao_report_bytes(report, "bytes_in", "bytes to the device", result->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes to the host", result->out_bytes);
+    if (result->file.in_bytes_per_second != 0) {
+        report_planned_file(report, result);
+    }
+    dao_report_count(report, "steps", "steps", result->step_count);
+    dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
+    dao_report_count(report, "mismatches", "mismatches", result->mismatch_count);
+    dao_report_ms(report, "plan_ms", "planning", result->plan_ns);
+    dao_report_ms(report, "compute_ms", "kernels", result->compute_ns);
+    dao_report_ms(report, "dispatch_ms", "kernel to kernel", result->dispatch_ns);
+    dao_report_ms(report, "copy_ms", "copy, besides bytes", result->copy_ns);
+    dao_report_ms(report, "bound_ms", "bound", result->bound.step_ns);
+    dao_report_ms(report, "forecast_ms", "forecast", result->forecast_ns);
+    dao_report_ms(report, "replayed_ms", "replayed", result->replayed_ns);
+    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    dao_report_ratio(report, "ratio", "step / bound",
+                     (double)result->step_ns / (double)result->bound.step_ns);
+    dao_report_ratio(report, "forecast_ratio", "step / forecast",
+                     (double)result->step_ns / (double)result->forecast_ns);
+    dao_report_ratio(report, "replayed_ratio", "step / replayed",
+                     (double)result->step_ns / (double)result->replayed_ns);
+}
+
+static int run_planned(const dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
+{
+    dao_run_plan_config_t planned = {.capacity_bytes = config->capacity_bytes,
+                                     .link_in_bytes_per_second = config->link_in_bytes_per_second,
+                                     .link_out_bytes_per_second = config->link_out_bytes_per_second,
+                                     .host_bytes = config->host_bytes,
+                                     .file = config->file,
+                                     .time_scale = config->time_scale,
+                                     .shows_progress = true};
+    dao_run_plan_result_t result;
+    if (dao_run_plan(&planned, trace, &result) != DAO_OK) {
+        return dao_failure("run");
+    }
+    dao_report_t report;
+    dao_report_begin(&report, is_json);
+    report_trace(&report, trace, config, &result.figures);
+    report_plan(&report, &result);
+    int exit_code = dao_report_end(&report);
+    if (result.mismatch_count > 0) {
+        (void)fprintf(stderr, "dao run: plan: content was wrong: %s\n", result.first_mismatch);
+        return DAO_EXIT_FAILED;
+    }
+    return exit_code;
+}
+
+static double ratio_of(const dao_run_result_t *result)
+{
+    return result->unlimited_ns == 0 ? 0 : (double)result->step_ns / (double)result->unlimited_ns;
+}
+
+static void report_times(dao_report_t *report, const dao_run_result_t *result)
+{
+    dao_report_ms(report, "step_ms", "step time", result->step_ns);
+    if (result->unlimited_ns == 0) {
+        dao_report_unknown(report, "unlimited_ms", "unlimited memory", "more than this device has");
+        return;
+    }
+    dao_report_ms(report, "unlimited_ms", "unlimited memory", result->unlimited_ns);
+    dao_report_ratio(report, "slowdown", "ratio", ratio_of(result));
+}
+
+/* What went to the file and came from it. */
+static void report_file(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "spills", "written to the file", stats->spill_count);
+    dao_report_count(report, "file_fetches", "read from the file", stats->file_fetch_count);
+    dao_report_bytes(report, "file_bytes_out", "bytes to the file", stats->file_out_bytes);
+    dao_report_bytes(report, "file_bytes_in", "bytes from the file", stats->file_in_bytes);
+    dao_report_bytes(report, "peak_file_bytes", "peak in the file", stats->peak_file_used_bytes);
+}
+
+/* What the executor has learnt, and what it lost against the bound in the steps that it measured. */
+static void report_learnt(dao_report_t *report, const dao_executor_stats_t *stats)
+{
+    dao_report_count(report, "plans", "plans", stats->plan_count);
+    dao_report_count(report, "plan_hits", "  steps that followed one", stats->plan_hit_count);
+    dao_report_count(report, "deviations", "  steps that left theirs", stats->deviation_count);
+    dao_report_count(report, "replans", "  made anew", stats->replan_count);
+    dao_report_count(report, "plans_dropped", "  given up as slower", stats->plan_dropped_count);
+    dao_report_count(report, "saves", "  contents saved besides", stats->save_count);
+    dao_report_count(report, "measured_steps", "steps measured", stats->measured_step_count);
+    dao_report_ms(report, "stall_in_ms", "  waited for data", stats->stall_in_ns);
+    dao_report_ms(report, "stall_out_ms", "  waited for room", stats->stall_out_ns);
+    dao_report_ms(report, "stall_host_ms", "  waited for the host", stats->stall_host_ns);
+    dao_report_ms(report, "bound_ms", "  bound of those planned", stats->bound_ns);
+    dao_report_ms(report, "lost_ms", "  lost against it", stats->lost_ns);
+    dao_report_ms(report, "forecast_ms", "  forecast of those planned", stats->forecast_ns);
+}
+
+static void report_result(dao_report_t *report, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
+{
+    const dao_executor_stats_t *stats = &result->stats;
+    dao_report_text(report, "policy", "policy", dao_policy_name(config->policy));
+    dao_report_count(report, "evictions", "evictions", stats->eviction_count);
+    dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
+    dao_report_count(report, "fetches", "fetches", stats->fetch_count);
+    dao_report_bytes(report, "bytes_in", "bytes to the device", stats->in_bytes);
+    dao_report_bytes(report, "bytes_out", "bytes to the host", stats->out_bytes);
+    dao_report_bytes(report, "peak_device_bytes", "peak on the device", stats->peak_device_used_bytes);
+    dao_report_bytes(report, "peak_host_bytes", "peak on the host", stats->peak_host_used_bytes);
+    if (config->file.directory != NULL) {
+        report_file(report, stats);
+    }
+    if (config->mode == DAO_RUN_MODE_LEARN) {
+        report_learnt(report, stats);
+    }
+    dao_report_count(report, "compactions", stats->compaction_count > 0 ? "compactions" : NULL,
+                     stats->compaction_count);
+    dao_report_count(report, "throttles", NULL, stats->throttle_count);
+    dao_report_count(report, "reads_verified", "reads verified", result->verified_count);
+    dao_report_count(report, "temporaries_verified", "temporaries verified", result->temporary_count);
+    dao_report_count(report, "mismatches", "mismatches",
+                     result->mismatch_count + result->unlimited_mismatch_count);
+    report_times(report, result);
+}
+
+/* Says what was wrong; gives whether anything was. */
+static bool complain_of_mismatches(const dao_run_config_t *config, const dao_run_result_t *result)
+{
+    uint64_t count = result->mismatch_count + result->unlimited_mismatch_count;
+    if (count > 0) {
+        (void)fprintf(stderr, "dao run: policy %s: content was wrong: %s\n", dao_policy_name(config->policy),
+                      result->first_mismatch);
+    }
+    return count > 0;
+}
+
+static int run_one(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                   const dao_step_figures_t *figures, bool is_json)
+{
+    dao_run_result_t result;
+    if (dao_run_step(config, trace, &result) != DAO_OK) {
+        return dao_failure("run");
+    }
+    dao_report_t report;
+    dao_report_begin(&report, is_json);
+    report_trace(&report, trace, config, figures);
+    report_result(&report, config, &result);
+    int exit_code = dao_report_end(&report);
+    return complain_of_mismatches(config, &result) ? DAO_EXIT_FAILED : exit_code;
+}
+
+static void print_policy_head(const dao_report_t *report)
+{
+    if (!report->is_json) {
+        (void)printf("\n%-18s %10s %14s %14s %12s %8s %11s\n", "policy", "evictions", "MiB in", "MiB out",
+                     "step ms", "ratio", "mismatches");
+    }
+}
+
+static void print_policy_row(const dao_run_config_t *config, const dao_run_result_t *result)
+{
+    const dao_executor_stats_t *stats = &result->stats;
+    (void)printf("%-18s %10llu %14.1f %14.1f %12.3f %8.3f %11llu\n", dao_policy_name(config->policy),
+                 (unsigned long long)stats->eviction_count, (double)stats->in_bytes / 1048576,
+                 (double)stats->out_bytes / 1048576, (double)result->step_ns / 1e6, ratio_of(result),
+                 (unsigned long long)(result->mismatch_count + result->unlimited_mismatch_count));
+    dao_output_flush();
+}
+
+/* A row for people or an item of the list, and over the first one what all have in common: a run that is refused has
+   printed nothing. */
+static void report_policy(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
+                          const dao_run_result_t *result)
+{
+    if (config->policy == 0) {
+        report_trace(report, trace, config, &result->figures);
+        print_policy_head(report);
+    }
+    if (!report->is_json) {
+        print_policy_row(config, result);
+        return;
+    }
+    dao_report_t item;
+    dao_report_begin(&item, true);
+    report_result(&item, config, result);
+    dao_report_item(report, "runs", &item);
+}
+
+/* One after the other under every policy; the run with unlimited memory is made once. */
+static int run_all(dao_run_config_t *config, const dao_step_trace_t *trace, bool is_json)
+{
+    dao_report_t report;
+    uint64_t unlimited_ns = 0;
+    bool has_mismatch = false, is_alone = config->is_without_comparison;
+    dao_report_begin(&report, is_json);
+    for (int policy = 0; policy < DAO_POLICY_USER; policy++) {
+        dao_run_result_t result;
+        config->policy = (dao_policy_t)policy;
+        config->is_without_comparison = is_alone || policy > 0;
+        if (dao_run_step(config, trace, &result) != DAO_OK) {
+            report.is_json = false; /* half an object is none */
+            (void)dao_report_end(&report);
+            return dao_failure("run");
+        }
+        unlimited_ns = policy == 0 ? result.unlimited_ns : unlimited_ns;
+        result.unlimited_ns = unlimited_ns;
+        report_policy(&report, trace, config, &result);
+        has_mismatch = complain_of_mismatches(config, &result) || has_mismatch;
+    }
+    int exit_code = dao_report_end(&report);
+    return has_mismatch ? DAO_EXIT_FAILED : exit_code;
+}
+
+/* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
+static dao_status_t parse_capacity(const char *text, const dao_step_figures_t *figures, uint64_t *out_bytes)
+{
+    dao_status_t status = dao_capacity_parse(text, figures->peak_bytes, out_bytes);
+    if (status == DAO_OK && strchr(text, '%') != NULL && *out_bytes >= figures->peak_bytes &&
+        *out_bytes < figures->largest_work_bytes) {
+        *out_bytes = figures->largest_work_bytes;
+    }
+    return status;
+}
+
+static uint64_t sum_saturated(uint64_t left_bytes, uint64_t right_bytes)
+{
+    return left_bytes > UINT64_MAX - right_bytes ? UINT64_MAX : left_bytes + right_bytes;
+}
+
+/* Bytes in memory at most, the device's and the host's: all that is alive; with a file what it leaves over, and a tensor on its way
+   there. */
+static uint64_t most_bytes_in_memory(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                                     const dao_step_figures_t *figures)
+{
+    uint64_t most_bytes = sum_saturated(config->capacity_bytes, config->host_bytes), largest_bytes = 0;
+    for (size_t i = 0; i < trace->tensor_count; i++) {
+        largest_bytes = dao_larger(largest_bytes, trace->tensors[i].size_bytes);
+    }
+    most_bytes = sum_saturated(most_bytes, largest_bytes);
+    return config->file.directory != NULL && most_bytes < figures->peak_bytes ? most_bytes
+                                                                              : figures->peak_bytes;
+}
+
+/* The memory of the machine, with that of its device where it has some of its own. */
+static dao_status_t find_memory(bool is_virtual, uint64_t *out_bytes)
+{
+    dao_device_info_t info = {.total_bytes = 0};
+    dao_status_t status = is_virtual ? DAO_OK : dao_device_query(0, &info);
+    if (status == DAO_OK && !is_virtual) {
+        status = dao_finalize(); /* the run starts it with settings of its own */
+    }
+    *out_bytes = dao_host_total_bytes() + info.total_bytes;
+    return status;
+}
+
+/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. A step
+   that needs its file for that has no run with unlimited memory beside it. */
+static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_t *trace,
+                                 const dao_step_figures_t *figures)
+{
+    bool is_virtual = strcmp(dao_backend_name(), "cpu") == 0;
+    uint64_t most_bytes = most_bytes_in_memory(config, trace, figures), total_bytes = 0;
+    if (figures->peak_bytes <= dao_host_total_bytes()) {
+        return DAO_OK;
+    }
+    dao_status_t status = find_memory(is_virtual, &total_bytes);
+    config->is_without_comparison = figures->peak_bytes > total_bytes;
+    if (status != DAO_OK || most_bytes <= total_bytes) {
+        return status;
+    }
+    char most[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
+    return dao_error(
+        DAO_ERR_NO_HOST_MEMORY,
+        "the step needs %s of memory, wherever they are, and this machine's memory, %s, is %s; %s",
+        dao_report_size(most_bytes, most),
+        is_virtual ? "which virtual devices are made of" : "the device's included",
+        dao_report_size(total_bytes, total),
+        config->file.directory != NULL ? "give less --capacity and --host, and the rest goes to the file"
+                                       : "\"dao simulate\" runs it in virtual time");
+}
+
+static int run_trace(const settings_t *settings, dao_run_config_t *config, const dao_step_trace_t *trace)
+{
+    dao_step_figures_t figures;
+    int exit_code;
+    if (dao_step_trace_figures(trace, &figures) != DAO_OK) {
+        return dao_failure("run");
+    }
+    const char *capacity = settings->capacity != NULL ? settings->capacity : "50%";
+    if (dao_option_is_bad("run", "capacity", parse_capacity(capacity, &figures, &config->capacity_bytes),
+                          &exit_code)) {
+        return exit_code;
+    }
+    if (check_memory(config, trace, &figures) != DAO_OK) {
+        return dao_failure("run");
+    }
+    if (is_planned(settings)) {
+        return run_planned(config, trace, settings->is_json);
+    }
+    if (settings->policy != NULL && strcmp(settings->policy, "all") == 0) {
+        return run_all(config, trace, settings->is_json);
+    }
+    return run_one(config, trace, &figures, settings->is_json);
+}
+
+static int run_run(const dao_command_t *command, int argc, char **argv)
+{
+    settings_t settings = {0};
+    dao_run_config_t config = {0};
+    const char *arguments[DAO_ARGUMENT_COUNT_MAX];
+    int exit_code;
+    uint64_t unused;
+    if (!dao_options_parse(command, argc, argv, &settings, arguments, &exit_code) ||
+        !check_scheme(&settings, &exit_code) || !parse_settings(&settings, &config, &exit_code)) {
+        return exit_code;
+    }
+    if (settings.capacity != NULL &&
+        dao_option_is_bad("run", "capacity", dao_capacity_parse(settings.capacity, 1, &unused), &exit_code)) {
+        return exit_code; /* before a large trace is read */
+    }
+    dao_step_trace_t trace;
+    if (dao_read_step(arguments[0], settings.batch, &trace) != DAO_OK) {
+        return dao_failure(command->name);
+    }
+    exit_code = run_trace(&settings, &config, &trace);
+    dao_step_trace_finish(&trace);
+    return exit_code;
+}
+
+const dao_command_t dao_command_run = {
+    .name = "run",
+    .arguments = "TRACE",
+    .summary = "execute a recorded step for real in limited device memory",
+    .details =
+        "Every operator of TRACE becomes a kernel that checks each byte it reads and writes new ones, so a "
+        "tensor\n"
+        "that was lost, stale or misplaced is seen: then the exit code is 1. The step runs again with "
+        "unlimited\n"
+        "memory to compare.\n" DAO_READ_STEP_HELP "\n\n"
+        "Evictions, bytes, reads and times are those of one step, after one to warm up. What was alive "
+        "before\n"
+        "the step, such as weights, begins on the host: fetches and bytes to the device include its first "
+        "use,\n"
+        "in both runs, so both times do. Preparing and checking at the end are outside the times; kernels "
+        "that\n"
+        "check and write every byte are inside. Mismatches are wrong 8-byte words in all that was run.\n"
+        "With --scheme learn steps are run in a row; evictions, bytes and the step time are means of the "
+        "last five.",
+    .options = options,
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .run = run_run,
+};

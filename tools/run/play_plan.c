@@ -1,0 +1,138 @@
+#include "tools/run/play_plan.h"
+
+#include "base/numbers/math.h"
+#include "base/report/error.h"
+#include "runtime/executor/tiers/file_tier.h"
+
+#include <dao/dao.h>
+
+static uint64_t at_least_one(uint64_t size_bytes)
+{
+    return size_bytes > 0 ? size_bytes : 1;
+}
+
+/* The largest part that goes through staging before the first step. */
+static uint64_t most_staged_bytes(const dao_swap_schedule_t *schedule)
+{
+    uint64_t most_bytes = 1;
+    for (uint32_t i = 0; i < schedule->resident_count; i++) {
+        most_bytes = dao_larger(most_bytes, schedule->residents[i].size_bytes);
+    }
+    for (uint32_t i = 0; i < schedule->copy_count[DAO_SWAP_LANE_FILE_IN]; i++) {
+        most_bytes = dao_larger(most_bytes, schedule->copies[DAO_SWAP_LANE_FILE_IN][i].size_bytes);
+    }
+    return most_bytes;
+}
+
+/* Memory of the device and of the host. */
+static dao_status_t take_memory(dao_player_t *player, const dao_swap_schedule_t *schedule)
+{
+    player->arena = dao_alloc(dao_device_place(0), at_least_one(schedule->arena_bytes));
+    if (player->arena != NULL) {
+        player->host = dao_alloc(dao_pinned_place(0), at_least_one(schedule->host_bytes));
+    }
+    if (player->host != NULL) {
+        player->staging = dao_alloc(dao_pinned_place(0), most_staged_bytes(schedule));
+    }
+    return player->staging != NULL ? DAO_OK : dao_last_status();
+}
+
+/* The file, its pieces, its lanes. */
+static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *config)
+{
+    size_t piece_bytes = dao_file_tier_piece_bytes(config->schedule->arena_bytes);
+    dao_status_t status = DAO_OK;
+    for (int i = 0; status == DAO_OK && i < DAO_FILE_DIRECTION_COUNT; i++) {
+        status = dao_stream_create(0, &player->file_streams[i]);
+        if (status == DAO_OK) {
+            dao_timeline_add_lane(&player->timeline, dao_file_tier_staging_lane((dao_file_direction_t)i),
+                                  player->file_streams[i]->backend);
+            player->pieces[i] = dao_alloc(dao_pinned_place(0), piece_bytes);
+            status = player->pieces[i] != NULL ? DAO_OK : dao_last_status();
+        }
+    }
+    const dao_replay_file_config_t file = {.ops = player->runtime->ops,
+                                           .schedule = config->schedule,
+                                           .tier = &config->problem->file,
+                                           .file = config->file,
+                                           .device_address = player->arena,
+                                           .pieces = {player->pieces[0], player->pieces[1]},
+                                           .piece_bytes = piece_bytes};
+    return status == DAO_OK ? dao_replay_file_init(&player->file, &file) : status;
+}
+
+dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config)
+{
+    dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    bool has_file = dao_replay_file_is_needed(config->schedule);
+    *player = (dao_player_t){.runtime = NULL};
+    dao_status_t status = dao_runtime_acquire(0, &player->runtime);
+    for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
+        status = dao_stream_create(0, &player->streams[i]);
+        streams[i] = status == DAO_OK ? player->streams[i]->backend : NULL;
+    }
+    status = status == DAO_OK ? take_memory(player, config->schedule) : status;
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_timeline_init(&player->timeline, player->runtime->ops, player->runtime->device, streams);
+    player->has_timeline = true;
+    status = has_file ? make_file(player, config) : DAO_OK;
+    dao_replay_config_t replay = {.timeline = &player->timeline,
+                                  .problem = config->problem,
+                                  .schedule = config->schedule,
+                                  .device_address = player->arena,
+                                  .host_address = player->host,
+                                  .file = has_file ? &player->file : NULL,
+                                  .launch = config->launch,
+                                  .watch = config->watch,
+                                  .user = config->user};
+    return status == DAO_OK ? dao_replay_init(&player->replay, &replay) : status;
+}
+
+dao_status_t dao_player_wait(dao_player_t *player)
+{
+    dao_status_t status = player->has_timeline ? dao_timeline_wait_all(&player->timeline) : DAO_OK;
+    return status == DAO_OK ? dao_replay_file_status(&player->file) : status;
+}
+
+void dao_player_finish(dao_player_t *player)
+{
+    if (player->has_timeline) {
+        dao_status_t status = dao_timeline_wait_all(&player->timeline);
+        (void)status; /* what it could say has been said */
+        dao_replay_finish(&player->replay);
+        dao_timeline_finish(&player->timeline);
+    }
+    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+        dao_stream_destroy(player->streams[i]);
+    }
+    for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
+        dao_stream_destroy(player->file_streams[i]);
+        if (player->pieces[i] != NULL) {
+            (void)dao_free(dao_pinned_place(0), player->pieces[i]); /* ours, as what follows */
+        }
+    }
+    dao_replay_file_finish(&player->file);
+    if (player->staging != NULL) {
+        (void)dao_free(dao_pinned_place(0), player->staging);
+    }
+    if (player->host != NULL) {
+        (void)dao_free(dao_pinned_place(0), player->host);
+    }
+    if (player->arena != NULL) {
+        (void)dao_free(dao_device_place(0), player->arena);
+    }
+    if (player->runtime != NULL) {
+        dao_runtime_release(player->runtime);
+    }
+}
+
+uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_lane_t lane)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < schedule->copy_count[lane]; i++) {
+        bytes += schedule->copies[lane][i].size_bytes;
+    }
+    return bytes;
+}

@@ -1,0 +1,42 @@
+/* What a plan needs to be replayed on the device of a started library: streams, an arena, pinned memory. */
+#ifndef DAO_TOOLS_PLAY_PLAN_H
+#define DAO_TOOLS_PLAY_PLAN_H
+
+#include "runtime/core/runtime_internal.h"
+#include "runtime/executor/replay.h"
+
+typedef struct dao_player {
+    dao_runtime_t *runtime;
+    dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
+    void *arena, *host, *staging;
+    void *pieces[DAO_FILE_DIRECTION_COUNT]; /* through which bytes go to the file, and come from it */
+    dao_replay_file_t file;                 /* all zero where the plan has none */
+    bool has_timeline;
+    dao_timeline_t timeline;
+    dao_replay_t replay;
+} dao_player_t;
+
+/* Everything is borrowed and outlives the player. */
+typedef struct dao_player_config {
+    const dao_swap_problem_t *problem;
+    const dao_swap_schedule_t *schedule;
+    dao_file_config_t file; /* where the plan's file is made, and what holds it back */
+    dao_replay_launch_t launch;
+    dao_replay_watch_t watch; /* NULL: nobody looks at copies */
+    void *user;               /* of both */
+} dao_player_config_t;
+
+/* What is made is given up by dao_player_finish(), after a failure too. */
+DAO_NODISCARD dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config);
+
+/* Waits for what is queued. An error of the work, also of the file. */
+DAO_NODISCARD dao_status_t dao_player_wait(dao_player_t *player);
+
+/* Waits for what is queued. */
+void dao_player_finish(dao_player_t *player);
+
+/* Bytes that the copies of a lane move in a step. */
+uint64_t dao_player_lane_bytes(const dao_swap_schedule_t *schedule, dao_swap_lane_t lane);
+
+#endif

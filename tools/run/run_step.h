@@ -1,0 +1,69 @@
+/* Running a step for real: every operator is a kernel that checks what it reads and writes new content. */
+#ifndef DAO_TOOLS_RUN_STEP_H
+#define DAO_TOOLS_RUN_STEP_H
+
+#include "backends/backend.h"
+#include "tools/model/step_trace.h"
+
+typedef enum dao_run_mode {
+    DAO_RUN_MODE_STEP = 0,  /* the step is registered first: every later access is known */
+    DAO_RUN_MODE_QUEUE = 1, /* kernels are pushed one by one: the queue is all that is known */
+    DAO_RUN_MODE_LEARN =
+        2, /* the same, step after step with marks between: the executor plans them by itself */
+} dao_run_mode_t;
+
+/* Steps of DAO_RUN_MODE_LEARN: until the executor has a plan, at least; one that takes tensors to where the plan has them; and
+   those that are measured. */
+enum { DAO_RUN_LEARN_STEPS = 3, DAO_RUN_ENTER_STEPS = 1, DAO_RUN_FOLLOW_STEPS = 5 };
+
+/* All zero but capacity_bytes means defaults. */
+typedef struct dao_run_config {
+    uint64_t capacity_bytes; /* of device memory; at least the trace's largest operator */
+    dao_policy_t policy;
+    uint64_t host_bytes;                /* most pinned memory; 0: no limit */
+    dao_file_config_t file;             /* what is beyond that; all zero: nothing */
+    uint64_t link_in_bytes_per_second;  /* host to device, cpu backend only; 0: as fast as it goes */
+    uint64_t link_out_bytes_per_second; /* device to host */
+    double time_scale;                  /* an operator takes at least its recorded cost times this */
+    dao_run_mode_t mode;
+    bool is_read_back; /* everything that is alive after the step is read and looked at */
+    bool is_walked;    /* the executor checks all of its structures after every kernel: slow */
+    bool is_staged;    /* contents go through pinned memory, as on a device that the host cannot touch */
+    bool is_without_comparison; /* no second run with unlimited memory */
+    bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
+    bool shows_progress;
+    const dao_backend_ops_t *ops; /* NULL: the backend of this build */
+} dao_run_config_t;
+
+/* Bytes that hold the text about the first mismatch. */
+enum { DAO_RUN_MISMATCH_BYTES = 224 };
+
+typedef struct dao_run_result {
+    dao_step_figures_t figures;
+    uint64_t capacity_bytes;
+    dao_executor_stats_t
+        stats; /* counters of the step alone, or the mean of steps; peaks and levels at its end; of plans
+                                   and stalls: of all that was run */
+    uint64_t verified_count;                     /* tensors read, and found right or not */
+    uint64_t temporary_count;                    /* temporaries looked at again before they went */
+    uint64_t mismatch_count;                     /* 8-byte words that were not as they had to be */
+    char first_mismatch[DAO_RUN_MISMATCH_BYTES]; /* "" or what it was, in either run */
+    uint64_t step_ns;
+    uint64_t unlimited_ns; /* 0: not measured, or the device is too small for it */
+    uint64_t unlimited_mismatch_count;
+} dao_run_result_t;
+
+/**
+ * Runs a step on its own library context, and again with unlimited memory. The library must not be started.
+ *
+ * @param trace       A packed trace.
+ * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.
+ * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message names; what the
+ *         executor answers.
+ *
+ * Threads: one. Waits: for the whole run.
+ */
+DAO_NODISCARD dao_status_t dao_run_step(const dao_run_config_t *config, const dao_step_trace_t *trace,
+                                        dao_run_result_t *out_result);
+
+#endif

@@ -1,0 +1,150 @@
+#include "tools/simulate/scheme.h"
+
+#include "base/report/error.h"
+#include "base/threads/sync.h"
+#include "planning/swap/step/swap_tier.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_simulate_config_t config = {.policy = policy,
+                                    .on_demand = on_demand,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels,
+                                    .ahead_ns = input->ahead_ns,
+                                    .trace = input->trace};
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
+/* The executor as it is by default, looking ahead. */
+static dao_status_t run_online(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                               dao_scheme_run_t *out_run)
+{
+    return simulate((dao_policy_t)scheme->choice, false, input, out_run);
+}
+
+/* The same, told where steps end: it plans them by itself. */
+static dao_status_t run_learn(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                              dao_scheme_run_t *out_run)
+{
+    dao_simulate_config_t config = {.policy = (dao_policy_t)scheme->choice,
+                                    .learns = true,
+                                    .step_count = input->step_count,
+                                    .window_kernels = input->window_kernels,
+                                    .ahead_ns = input->ahead_ns,
+                                    .trace = input->trace};
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    return dao_simulate(input->problem, &config, &out_run->simulation);
+}
+
+/* The executor fetches what a kernel needs when that is next. */
+static dao_status_t run_on_demand(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                  dao_scheme_run_t *out_run)
+{
+    return simulate((dao_policy_t)scheme->choice, true, input, out_run);
+}
+
+/* The whole step is planned and the plan replayed. */
+static dao_status_t run_plan(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_swap_plan_config_t config = {.grain = (dao_swap_grain_t)scheme->choice};
+    dao_swap_plan_t *plan = NULL;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    uint64_t begin_ns = dao_clock_ns();
+    dao_status_t status = dao_swap_plan_make(input->problem, &config, &plan);
+    out_run->plan_ns = dao_clock_ns() - begin_ns;
+    if (status == DAO_OK) {
+        status = dao_simulate_plan(input->problem, dao_swap_plan_schedule(plan), input->step_count,
+                                   &out_run->simulation);
+    }
+    dao_swap_plan_destroy(plan);
+    return status;
+}
+
+static dao_status_t maps_config(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                                dao_swap_maps_config_t *out_config)
+{
+    const dao_swap_tier_t *host = &input->problem->host;
+    if (host->limit_bytes != 0) {
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "maps that move by rule take what host memory they need: leave --host out");
+    }
+    *out_config = (dao_swap_maps_config_t){
+        .mode = (dao_swap_maps_mode_t)scheme->choice,
+        .threshold = input->threshold,
+        .in_bytes_per_second = host->in_bytes_per_second,
+        .out_bytes_per_second = dao_swap_out_speed(host),
+        .latency_ns = host->latency_ns,
+        .capacity_bytes = input->moves_all ? UINT64_MAX : input->problem->capacity_bytes,
+    };
+    return input->threshold == DAO_TRACE_NONE
+               ? dao_swap_maps_find_threshold(input->trace, &out_config->threshold)
+               : DAO_OK;
+}
+
+/* Feature maps go and come by rule. */
+static dao_status_t run_maps(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                             dao_scheme_run_t *out_run)
+{
+    dao_swap_maps_config_t config;
+    dao_swap_maps_result_t result;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
+    dao_status_t status = maps_config(scheme, input, &config);
+    if (status == DAO_OK) {
+        status = dao_swap_maps(input->trace, &config, &out_run->simulation, &result);
+    }
+    if (status != DAO_OK) {
+        dao_simulation_finish(&out_run->simulation);
+        return status;
+    }
+    out_run->capacity_bytes = input->moves_all ? result.peak_bytes : out_run->capacity_bytes;
+    return DAO_OK;
+}
+
+/* The same by the published scripts, in the memory of their pool. */
+static dao_status_t run_script(const dao_scheme_t *scheme, const dao_scheme_input_t *input,
+                               dao_scheme_run_t *out_run)
+{
+    dao_swap_maps_config_t config;
+    dao_swap_maps_result_t result;
+    *out_run = (dao_scheme_run_t){.capacity_bytes = 0};
+    dao_status_t status = maps_config(scheme, input, &config);
+    if (status == DAO_OK) {
+        status = dao_swap_maps_by_script(input->trace, &config, &result);
+    }
+    if (status == DAO_OK) {
+        out_run->capacity_bytes = result.pool_bytes;
+        out_run->simulation = (dao_simulation_t){.first_step_ns = result.step_ns,
+                                                 .step_ns = result.step_ns,
+                                                 .compute_ns = result.compute_ns,
+                                                 .in_bytes = result.in_bytes,
+                                                 .out_bytes = result.out_bytes};
+    }
+    return status;
+}
+
+const dao_scheme_t dao_schemes[] = {
+#define SCHEME_ROW(name, meaning, choice, run) {name, choice, run},
+    DAO_SCHEME_LIST(SCHEME_ROW)
+#undef SCHEME_ROW
+        {NULL, 0, NULL},
+};
+
+dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme)
+{
+    char names[256] = "";
+    for (const dao_scheme_t *scheme = dao_schemes; scheme->name != NULL; scheme++) {
+        if (strcmp(scheme->name, name) == 0) {
+            *out_scheme = scheme;
+            return DAO_OK;
+        }
+        size_t length = strlen(names);
+        (void)snprintf(names + length, sizeof(names) - length, "%s%s", length == 0 ? "" : ", ", scheme->name);
+    }
+    return dao_error(DAO_ERR_INVALID, "\"%.40s\" is no scheme: there are %s", name, names);
+}

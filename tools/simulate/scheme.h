@@ -1,0 +1,62 @@
+/* Ways to run a step in limited memory, under the names that the command line has for them. */
+#ifndef DAO_TOOLS_SCHEME_H
+#define DAO_TOOLS_SCHEME_H
+
+#include "tools/simulate/swap_maps.h"
+
+/* What a scheme is asked to run. */
+typedef struct dao_scheme_input {
+    const dao_swap_problem_t *problem; /* with its capacity and link */
+    const dao_step_trace_t *trace;     /* that it was made of */
+    uint32_t threshold;                /* last operator of the forward pass; DAO_TRACE_NONE: to be found */
+    bool moves_all; /* schemes that move feature maps: all of them, whatever the capacity */
+    uint32_t step_count;
+    uint32_t window_kernels; /* 0: the scheme's own */
+    uint64_t ahead_ns;       /* 0: the executor's own */
+} dao_scheme_input_t;
+
+/* What it takes. */
+typedef struct dao_scheme_run {
+    uint64_t capacity_bytes; /* that it was given, or that it reaches if it takes none */
+    uint64_t plan_ns;        /* of the host, to plan before the first step; 0: it decides as it goes */
+    dao_simulation_t simulation;
+} dao_scheme_run_t;
+
+typedef struct dao_scheme {
+    const char *name;
+    int choice; /* a dao_policy_t, a dao_swap_maps_mode_t or a dao_swap_grain_t */
+    dao_status_t (*run)(const struct dao_scheme *scheme, const dao_scheme_input_t *input,
+                        dao_scheme_run_t *out_run);
+} dao_scheme_t;
+
+/* Name, meaning, choice, and the function that runs it. */
+#define DAO_SCHEME_LIST(X)                                                                                   \
+    X("plan", "the step is planned as a whole; the plan is replayed", DAO_SWAP_GRAIN_BEST, run_plan)         \
+    X("plan-whole", "the same with tensors that move whole", DAO_SWAP_GRAIN_WHOLE, run_plan)                 \
+    X("learn", "the executor, which learns the step, plans it and follows the plan", DAO_POLICY_BELADY,      \
+      run_learn)                                                                                             \
+    X("online", "the executor at its best without a plan", DAO_POLICY_BELADY, run_online)                    \
+    X("lru", "on demand; least recently used first", DAO_POLICY_LRU, run_on_demand)                          \
+    X("belady", "on demand; furthest next use first", DAO_POLICY_BELADY, run_on_demand)                      \
+    X("weighted_lru", "on demand; window of greatest mean age", DAO_POLICY_WEIGHTED_LRU, run_on_demand)      \
+    X("weighted_belady", "on demand; window of greatest mean distance", DAO_POLICY_WEIGHTED_BELADY,          \
+      run_on_demand)                                                                                         \
+    X("window", "on demand; window with the least bytes to move over distance", DAO_POLICY_WINDOW,           \
+      run_on_demand)                                                                                         \
+    X("size", "on demand; largest first", DAO_POLICY_SIZE, run_on_demand)                                    \
+    X("sync", "feature maps; everything waits for their copies", DAO_SWAP_MAPS_SYNC, run_maps)               \
+    X("half-sync", "feature maps; copies beside the neighbouring operator", DAO_SWAP_MAPS_HALF_SYNC,         \
+      run_maps)                                                                                              \
+    X("async", "feature maps; copies queue up and are called for at the last moment", DAO_SWAP_MAPS_ASYNC,   \
+      run_maps)                                                                                              \
+    X("script-sync", "sync as HeuristicAllocator's script does it", DAO_SWAP_MAPS_SYNC, run_script)          \
+    X("script-half-sync", "half-sync as that script does it", DAO_SWAP_MAPS_HALF_SYNC, run_script)           \
+    X("script-async", "async as that script does it", DAO_SWAP_MAPS_ASYNC, run_script)
+
+/* All schemes; a name of NULL closes the table. */
+extern const dao_scheme_t dao_schemes[];
+
+/* DAO_ERR_INVALID with a message that lists all names. */
+DAO_NODISCARD dao_status_t dao_scheme_find(const char *name, const dao_scheme_t **out_scheme);
+
+#endif
