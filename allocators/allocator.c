@@ -1,5 +1,6 @@
-/* What stands beside the tables of allocators: which groups one in front of another can offer, who goes on where the shortest
-   ways end, and who calls them off. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands beside the tables of allocators: which groups one in front of another can offer, who goes on
+   where the shortest ways end, and who calls them off. */
 #include "allocators/allocator.h"
 
 #include "allocators/detours.h"

@@ -1,6 +1,7 @@
-/* What every allocator of addresses offers: device memory (caching.c), pinned memory (pinned.c), host memory (host.c).
-   Each is thread-safe and is handed what it allocates from, so that layers stack and fakes fit. The contract suite in
-   tests/contract/ runs on all of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every allocator of addresses offers: device memory (caching.c), pinned memory (pinned.c), host memory
+   (host.c). Each is thread-safe and is handed what it allocates from, so that layers stack and fakes fit. The
+   contract suite in tests/contract/ runs on all of them. */
 #ifndef DAO_ALLOCATORS_ALLOCATOR_H
 #define DAO_ALLOCATORS_ALLOCATOR_H
 
@@ -21,8 +22,8 @@ typedef struct dao_block_request {
     uint32_t
         lease; /* the lease it is allocated under, of lease_begin; 0: none. One in front of another hands it on */
     bool wants_unheld; /* nothing that other streams hold: `stream` cannot be made to wait for them */
-    /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the block may be in the
-       way of places. */
+    /* What is idle in windows, too, before the place comes to have more than windows_from_bytes: there the
+       block may be in the way of places. */
     bool takes_windows;
     uint64_t windows_from_bytes;
     /* It lies where it takes the fewest free pages, in windows, too, whatever is planned there. */
@@ -61,8 +62,8 @@ typedef struct dao_block_lease_stats {
     uint64_t live_count; /* live blocks */
 } dao_block_lease_stats_t;
 
-/* A place of fewer pages is small: DAO_WINDOW_EDGE_PAGES are a twentieth of it or more. So many may be used in part by no block's
-   fault, where what lives begins and where it ends. */
+/* A place of fewer pages is small: DAO_WINDOW_EDGE_PAGES are a twentieth of it or more. So many may be used
+   in part by no block's fault, where what lives begins and where it ends. */
 #define DAO_WINDOW_SMALL_PAGES 40u
 #define DAO_WINDOW_EDGE_PAGES  2u
 
@@ -95,31 +96,32 @@ typedef void (*dao_block_visit_t)(const dao_block_t *block, void *user);
 typedef struct dao_allocator_ops {
     const char *name; /* "caching", "pinned", "host" */
 
-    /* DAO_ERR_OVERFLOW, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, with a
-       message that gives request, used, reserved and largest hole. A failure changes nothing but failed_count. */
+    /* DAO_ERR_OVERFLOW, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, with a message that
+       gives request, used, reserved and largest hole. A failure changes nothing but failed_count. */
     dao_status_t (*alloc)(dao_allocator_t *allocator, const dao_block_request_t *request,
                           dao_block_grant_t *out_grant);
 
-    /* Optional: as alloc, from what is reserved and free, and where that has no place from a segment that is no larger than the
-       block needs, if that is at most growth_bytes. Else DAO_ERR_LIMIT, which counts as no failure; what the upstream has
-       said may be the thread's latest error. Blocks have at most DAO_RANGE_CAPACITY_MAX bytes. */
+    /* Optional: as alloc, from what is reserved and free, and where that has no place from a segment that is
+       no larger than the block needs, if that is at most growth_bytes. Else DAO_ERR_LIMIT, which counts as no
+       failure; what the upstream has said may be the thread's latest error. Blocks have at most
+       DAO_RANGE_CAPACITY_MAX bytes. */
     dao_status_t (*alloc_within)(dao_allocator_t *allocator, const dao_block_request_t *request,
                                  uint64_t growth_bytes, dao_block_grant_t *out_grant);
 
-    /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be asked, which knows
-       more ways, or the size is 0, it ends with dao_allocator_alloc_otherwise() of the outermost allocator. That is no
-       failure: it is not counted as one, and nothing is changed before. */
+    /* The shortest way to a block, for a request that has a size alone: its address. Where alloc is to be
+       asked, which knows more ways, or the size is 0, it ends with dao_allocator_alloc_otherwise() of the
+       outermost allocator. That is no failure: it is not counted as one, and nothing is changed before. */
     void *(*alloc_plain)(dao_allocator_t *allocator, size_t size_bytes);
 
-    /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE
-       (the address is the start of a range that is free now, or the address of the latest frees). Never needs memory.
-       `hold` says which streams may still use the block; NULL is none. Streams that were marked on the block are added
-       to it. An allocator without streams (ops->stream_mark is NULL) takes NULL or an empty one: ordered.c in front of it
-       takes all. */
+    /* Distinct errors, never touching the address: DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER,
+       DAO_ERR_DOUBLE_FREE (the address is the start of a range that is free now, or the address of the latest
+       frees). Never needs memory. `hold` says which streams may still use the block; NULL is none. Streams
+       that were marked on the block are added to it. An allocator without streams (ops->stream_mark is NULL)
+       takes NULL or an empty one: ordered.c in front of it takes all. */
     dao_status_t (*free)(dao_allocator_t *allocator, void *address, dao_hold_t *hold);
 
-    /* The shortest way to free a block that nobody uses. Where free is to be asked, or detours.h says so, nothing is freed,
-       and it ends with dao_allocator_free_otherwise() of the outermost allocator. */
+    /* The shortest way to free a block that nobody uses. Where free is to be asked, or detours.h says so,
+       nothing is freed, and it ends with dao_allocator_free_otherwise() of the outermost allocator. */
     dao_status_t (*free_plain)(dao_allocator_t *allocator, void *address);
 
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
@@ -143,8 +145,9 @@ typedef struct dao_allocator_ops {
     void (*stats_reset_peaks)(dao_allocator_t *allocator);
     void (*walk)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user); /* live blocks */
 
-    /* Sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in order of address,
-       without a gap, so that they fill it. What the alignment of a block has cost in front of it is shown as a free block. */
+    /* Sees all that is reserved, at one moment: segment by segment, the free and the live blocks of each in
+       order of address, without a gap, so that they fill it. What the alignment of a block has cost in front
+       of it is shown as a free block. */
     void (*walk_all)(dao_allocator_t *allocator, dao_block_visit_t visit, void *user);
 
     /* Walks every structure and recounts every counter. */
@@ -153,41 +156,45 @@ typedef struct dao_allocator_ops {
     /* Gives everything back, live blocks too. */
     void (*destroy)(dao_allocator_t *allocator);
 
-    /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of frees, for callers
-       that must not take the lock, and carries them out: see pinned.h. */
+    /* Optional, both or neither; allocators of pinned memory have them. Puts a live block on a queue of
+       frees, for callers that must not take the lock, and carries them out: see pinned.h. */
     void (*free_deferred)(dao_allocator_t *allocator, void *address);
     void (*drain)(dao_allocator_t *allocator);
 
-    /* Optional, all or none: frees in two steps, for ordered.c. put_off ends a live block for its owner and for all counters,
-       and its place stays taken: walk_all shows it as pending, a second free is a double one. The answers of free; *out_block
-       is what the block was. carry_out frees such a place; after an error, as free has them, it stays put off. renew gives
-       such a block to a request that would get one just like it now: else DAO_ERR_LIMIT, which counts as no failure. */
+    /* Optional, all or none: frees in two steps, for ordered.c. put_off ends a live block for its owner and
+       for all counters, and its place stays taken: walk_all shows it as pending, a second free is a double
+       one. The answers of free; *out_block is what the block was. carry_out frees such a place; after an
+       error, as free has them, it stays put off. renew gives such a block to a request that would get one
+       just like it now: else DAO_ERR_LIMIT, which counts as no failure. */
     dao_status_t (*put_off)(dao_allocator_t *allocator, void *address, dao_block_t *out_block);
     dao_status_t (*carry_out)(dao_allocator_t *allocator, void *address);
     dao_status_t (*renew)(dao_allocator_t *allocator, void *address, const dao_block_request_t *request);
 
-    /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their memory until it
-       ends, freed or not, and are given to requests of the same lease alone: see paged_lease.c. Numbers begin with 1 and
-       are used again. begin: DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. After end nobody allocates under
-       it; its live blocks stay valid until they are freed. */
+    /* Optional, all or none: leases. Blocks that are allocated under one lie on addresses that keep their
+       memory until it ends, freed or not, and are given to requests of the same lease alone: see
+       paged_lease.c. Numbers begin with 1 and are used again. begin: DAO_ERR_TOO_MANY,
+       DAO_ERR_NO_HOST_MEMORY, the backend's answer. After end nobody allocates under it; its live blocks stay
+       valid until they are freed. */
     dao_status_t (*lease_begin)(dao_allocator_t *allocator, uint32_t *out_lease);
     void (*lease_end)(dao_allocator_t *allocator, uint32_t lease);
     void (*lease_stats)(dao_allocator_t *allocator, uint32_t lease, dao_block_lease_stats_t *out_stats);
 
-    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory only where
-       blocks live, and what is free in it goes where it is needed, as anywhere. window_begin: DAO_ERR_TOO_MANY,
-       DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address, address + size) of it, if that is free:
-       else DAO_ERR_LIMIT without a message, which counts as no failure. A block that lacks memory gets it only while at most
-       waste_limit_bytes of the place's memory lie idle beside blocks, where they cannot be moved away; where the place has more
-       than usual_bytes, none; and only if the place does not grow beyond usual_bytes for it: else DAO_ERR_BUSY, without a message as well.
-       So it is for a block that takes pages which nothing lives in, there or not, and the pages in use would come to more than
-       used_limit_bytes. Such a block is freed like any other. */
+    /* Optional, all or none: a window of addresses for blocks whose place the caller says. It takes memory
+       only where blocks live, and what is free in it goes where it is needed, as anywhere. window_begin:
+       DAO_ERR_TOO_MANY, DAO_ERR_NO_HOST_MEMORY, the backend's answer. alloc_at takes exactly [address,
+       address + size) of it, if that is free: else DAO_ERR_LIMIT without a message, which counts as no
+       failure. A block that lacks memory gets it only while at most waste_limit_bytes of the place's memory
+       lie idle beside blocks, where they cannot be moved away; where the place has more than usual_bytes,
+       none; and only if the place does not grow beyond usual_bytes for it: else DAO_ERR_BUSY, without a
+       message as well. So it is for a block that takes pages which nothing lives in, there or not, and the
+       pages in use would come to more than used_limit_bytes. Such a block is freed like any other. */
     dao_status_t (*window_begin)(dao_allocator_t *allocator, dao_window_t *out_window);
     dao_status_t (*alloc_at)(dao_allocator_t *allocator, const dao_window_t *window, void *address,
                              const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
-    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and counts no block: it is
-       idle memory then, which may go elsewhere as any other. The answers of alloc_at, the limit on waste aside. */
+    /* Goes with these: brings memory behind [offset, offset + size) of a window, if all of it is idle, and
+       counts no block: it is idle memory then, which may go elsewhere as any other. The answers of alloc_at,
+       the limit on waste aside. */
     dao_status_t (*window_back)(dao_allocator_t *allocator, const dao_window_t *window, size_t offset_bytes,
                                 size_t size_bytes);
 
@@ -198,8 +205,8 @@ typedef struct dao_allocator_ops {
 
 struct dao_ledger;
 
-/* What its owner does where an allocator's shortest ways end. It is called last of all, so that they have nothing to keep for
-   it and the usual path is one of jumps. */
+/* What its owner does where an allocator's shortest ways end. It is called last of all, so that they have
+   nothing to keep for it and the usual path is one of jumps. */
 typedef struct dao_otherwise {
     void *(*alloc)(void *user, size_t size_bytes);   /* NULL: answers NULL */
     dao_status_t (*free)(void *user, void *address); /* NULL: asks the member free */
@@ -235,8 +242,9 @@ static inline dao_status_t dao_allocator_free_otherwise(dao_allocator_t *allocat
                                    : allocator->ops->free(allocator, address, NULL);
 }
 
-/* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory is freed or given
-   back. A limit: of the place, or of the budget, which others have taken from since there was room. */
+/* Tells whether an answer of alloc, or of what memory comes from, may be another one for less, or once memory
+   is freed or given back. A limit: of the place, or of the budget, which others have taken from since there
+   was room. */
 static inline bool dao_allocator_is_short(dao_status_t status)
 {
     return status == DAO_ERR_NO_DEVICE_MEMORY || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_LIMIT;

@@ -1,10 +1,12 @@
-/* Reasons why dao_alloc() and dao_free() must not take their shortest way, counted by whoever has one: places that record
-   events, annotated blocks, threads that wait for memory, segment callbacks that run, frees that wait for a stream, threads
-   inside of leases, retained blocks, devices that have failed. One look at it stands for a look at each.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reasons why dao_alloc() and dao_free() must not take their shortest way, counted by whoever has one: places
+   that record events, annotated blocks, threads that wait for memory, segment callbacks that run, frees that
+   wait for a stream, threads inside of leases, retained blocks, devices that have failed. One look at it
+   stands for a look at each.
 
-   A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait for memory
-   counts itself first and takes all those locks then, to look once more: so either it finds what was freed, or whoever
-   frees later finds the count, and wakes it. */
+   A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait
+   for memory counts itself first and takes all those locks then, to look once more: so either it finds what
+   was freed, or whoever frees later finds the count, and wakes it. */
 #ifndef DAO_ALLOCATORS_DETOURS_H
 #define DAO_ALLOCATORS_DETOURS_H
 

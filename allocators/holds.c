@@ -1,19 +1,23 @@
-/* The table behind holds: what each stream of a device has freed, which events stand for it, and what has finished.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table behind holds: what each stream of a device has freed, which events stand for it, and what has
+   finished.
 
        epochs            1 . . . . . . . . . . . . . . . . . . . . . . . . . now
        frees of stream 1     3     6 7           13        18          24
        its events              [5]     [9]                     [21]               a ring, oldest first
        done_epoch = 2        freed_epoch = 24
 
-       a hold of stream 1 up to 6 waits for [9], up to 13 for [21], up to 24 for an event that is recorded then
+       a hold of stream 1 up to 6 waits for [9], up to 13 for [21], up to 24 for an event that is recorded
+       then
 
-   Why an event is enough: a program queues a block's work before it frees the block, a free draws its epoch before it is
-   seen, and an event's epoch is read before the event is recorded. So the work of all frees up to that epoch lies before it
-   in the stream. A hold's epoch is that of its latest part, which may be another stream's: a stream is waited for only up to
-   its own last free.
+   Why an event is enough: a program queues a block's work before it frees the block, a free draws its epoch
+   before it is seen, and an event's epoch is read before the event is recorded. So the work of all frees up
+   to that epoch lies before it in the stream. A hold's epoch is that of its latest part, which may be another
+   stream's: a stream is waited for only up to its own last free.
 
-   A stream alone needs no events: it takes its blocks back in its own order. Events are recorded from when a second stream
-   frees or waits until DAO_HOLD_ALONE_COUNT frees of one stream in a row. Whoever finds no event for a hold records one then.
+   A stream alone needs no events: it takes its blocks back in its own order. Events are recorded from when a
+   second stream frees or waits until DAO_HOLD_ALONE_COUNT frees of one stream in a row. Whoever finds no
+   event for a hold records one then.
 
    What holds between calls:
 
@@ -21,15 +25,16 @@
        done_epoch is DONE_ALL for numbers that no stream has, else at most the epoch of now
        every event is in one ring, or spare, or waited for by threads alone
 
-   A stream that is being captured (its work becomes a graph that runs later) is left alone: an event on it stands for no work
-   that was done, and asking for one would end the capture. What is freed on it is its own, in its order, and waits for nothing
-   else until the capture has ended; whoever asks then records the event. Other streams of the same capture wait for an event
-   within it, which no ring gets. A stream of a capture cannot wait for others: the host does that for it, also for what it waited
-   for before, since the graph may run on another stream. Frees of the capture's own streams from before it for which no event
-   was recorded are left to the program, which launches the graph behind these streams' work.
+   A stream that is being captured (its work becomes a graph that runs later) is left alone: an event on it
+   stands for no work that was done, and asking for one would end the capture. What is freed on it is its own,
+   in its order, and waits for nothing else until the capture has ended; whoever asks then records the event.
+   Other streams of the same capture wait for an event within it, which no ring gets. A stream of a capture
+   cannot wait for others: the host does that for it, also for what it waited for before, since the graph may
+   run on another stream. Frees of the capture's own streams from before it for which no event was recorded
+   are left to the program, which launches the graph behind these streams' work.
 
-   Events are counted: a ring holds one reference, and each thread that waits on the host. The lock is held over backend calls
-   that do not wait; waiting is done without it. */
+   Events are counted: a ring holds one reference, and each thread that waits on the host. The lock is held
+   over backend calls that do not wait; waiting is done without it. */
 #include "allocators/holds.h"
 
 #include "base/memory/host.h"
@@ -199,8 +204,8 @@ static dao_status_t fence_record_locked(dao_holds_t *holds, const line_t *line, 
     return DAO_OK;
 }
 
-/* Records an event for all frees of a stream so far. DAO_ERR_BUSY without a message: it is being captured. It is looked at behind
-   the event, too, since another thread may begin the capture. */
+/* Records an event for all frees of a stream so far. DAO_ERR_BUSY without a message: it is being captured. It
+   is looked at behind the event, too, since another thread may begin the capture. */
 static dao_status_t line_record_locked(dao_holds_t *holds, line_t *line)
 {
     fence_t *fence = NULL;
@@ -610,9 +615,9 @@ static dao_status_t wait_in_order_locked(dao_holds_t *holds, const dao_hold_t *h
     return status;
 }
 
-/* Makes a stream of a capture wait for another one's frees up to an epoch. The host waits, also where the stream itself waited
-   before its capture, since its graph may run on another one. But those of the same capture, which no event of the ring stands
-   for, are an edge of the graph. */
+/* Makes a stream of a capture wait for another one's frees up to an epoch. The host waits, also where the
+   stream itself waited before its capture, since its graph may run on another one. But those of the same
+   capture, which no event of the ring stands for, are an edge of the graph. */
 static dao_status_t line_wait_in_capture(dao_holds_t *holds, line_t *line, uint64_t epoch,
                                          const line_t *waiter, uint64_t capture)
 {

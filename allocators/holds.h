@@ -1,9 +1,11 @@
-/* Which streams may still use a piece of free memory, and until when. A hold is a value that free blocks carry: small,
-   copied when a block is cut, joined when two are merged, and it never needs memory. The table behind it knows each
-   stream's events and what is known to have finished.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which streams may still use a piece of free memory, and until when. A hold is a value that free blocks
+   carry: small, copied when a block is cut, joined when two are merged, and it never needs memory. The table
+   behind it knows each stream's events and what is known to have finished.
 
-   A device has one table; its streams are numbered 1 .. DAO_HOLD_STREAM_MAX. Every free in stream order draws an epoch, a
-   number that only grows. An event that was recorded on a stream at epoch e stands for all frees on that stream up to e. */
+   A device has one table; its streams are numbered 1 .. DAO_HOLD_STREAM_MAX. Every free in stream order draws
+   an epoch, a number that only grows. An event that was recorded on a stream at epoch e stands for all frees
+   on that stream up to e. */
 #ifndef DAO_ALLOCATORS_HOLDS_H
 #define DAO_ALLOCATORS_HOLDS_H
 
@@ -12,11 +14,12 @@
 /* Streams of one device that free in stream order, at the same time. */
 #define DAO_HOLD_STREAM_MAX 63u
 
-/* Events that are kept of a stream. A free whose event was given up for later ones is waited for by the oldest that is left:
-   that waits for more than is needed, never for less. */
+/* Events that are kept of a stream. A free whose event was given up for later ones is waited for by the
+   oldest that is left: that waits for more than is needed, never for less. */
 #define DAO_HOLD_EVENT_MAX 32u
 
-/* A stream that has freed so often while no other stream freed or waited is alone: its frees are recorded no longer. */
+/* A stream that has freed so often while no other stream freed or waited is alone: its frees are recorded no
+   longer. */
 #define DAO_HOLD_ALONE_COUNT 1024u
 
 /* All zero: nobody. */
@@ -43,8 +46,8 @@ static inline void dao_hold_join(dao_hold_t *hold, const dao_hold_t *other)
     hold->epoch = other->epoch > hold->epoch ? other->epoch : hold->epoch;
 }
 
-/* Tells whether an answer of dao_holds_wait() means that not all of the hold was waited for: this thread must not wait, or a
-   stream is being captured into a graph, which waiting would end. */
+/* Tells whether an answer of dao_holds_wait() means that not all of the hold was waited for: this thread must
+   not wait, or a stream is being captured into a graph, which waiting would end. */
 static inline bool dao_hold_must_wait_elsewhere(dao_status_t status)
 {
     return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
@@ -57,54 +60,56 @@ DAO_NODISCARD dao_status_t dao_holds_create(const dao_backend_ops_t *ops, dao_ba
                                             dao_holds_t **out_holds);
 void dao_holds_destroy(dao_holds_t *holds); /* NULL is allowed; nobody waits any more */
 
-/* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until it is removed.
-   DAO_ERR_TOO_MANY with a message: DAO_HOLD_STREAM_MAX streams have one. Threads: any. */
+/* Gives a stream a number: one that nobody has, perhaps one that somebody had. The stream is borrowed until
+   it is removed. DAO_ERR_TOO_MANY with a message: DAO_HOLD_STREAM_MAX streams have one. Threads: any. */
 DAO_NODISCARD dao_status_t dao_holds_stream_add(dao_holds_t *holds, dao_backend_stream_t *stream,
                                                 uint32_t *out_stream);
 
-/* Ends a number; the stream's work has finished, and nobody frees on it any more. Holds that name it are done as far as it
-   goes. Threads: any. */
+/* Ends a number; the stream's work has finished, and nobody frees on it any more. Holds that name it are done
+   as far as it goes. Threads: any. */
 void dao_holds_stream_remove(dao_holds_t *holds, uint32_t stream);
 
-/* Says that blocks which others free may be in use on `stream`, too: to be called before the first of them is marked with
-   it (dao_allocator_ops_t.stream_mark). Threads: any. Lock-free. */
+/* Says that blocks which others free may be in use on `stream`, too: to be called before the first of them is
+   marked with it (dao_allocator_ops_t.stream_mark). Threads: any. Lock-free. */
 void dao_holds_share(dao_holds_t *holds, uint32_t stream);
 
-/* Gives the hold of a block that is freed now, on `stream`. The block's work on it is queued. Threads: any. Lock-free, makes
-   no backend call. */
+/* Gives the hold of a block that is freed now, on `stream`. The block's work on it is queued. Threads: any.
+   Lock-free, makes no backend call. */
 dao_hold_t dao_holds_mark(dao_holds_t *holds, uint32_t stream);
 
-/* Records events behind a hold that has just been attached to a free block, on those of its streams for which waiting for
-   a later event would wait for too much: not on a stream that is alone. Called without a lock. An error is kept back: whoever
-   waits records again. */
+/* Records events behind a hold that has just been attached to a free block, on those of its streams for which
+   waiting for a later event would wait for too much: not on a stream that is alone. Called without a lock. An
+   error is kept back: whoever waits records again. */
 void dao_holds_record(dao_holds_t *holds, const dao_hold_t *hold);
 
 /* Tells whether all that a hold stands for is known to have finished. Threads: any. Loads only. */
 bool dao_holds_is_done(const dao_holds_t *holds, const dao_hold_t *hold);
 
-/* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no event gets one.
-   True if anything is newly known. An event that answers an error has finished: the error is for whoever synchronizes.
-   Leaves the thread's last error as it is. Does not wait. May be called under an allocator's lock. */
+/* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no
+   event gets one. True if anything is newly known. An event that answers an error has finished: the error is
+   for whoever synchronizes. Leaves the thread's last error as it is. Does not wait. May be called under an
+   allocator's lock. */
 bool dao_holds_poll(dao_holds_t *holds);
 
 /* Gives the epoch of now: frees so far have at most this one. Threads: any. Loads only. */
 uint64_t dao_holds_epoch(const dao_holds_t *holds);
 
-/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was that one. What is
-   known so needs no event. Threads: any. */
+/* Says that the host has waited for the work of a stream (0: of all streams), and began when the epoch was
+   that one. What is known so needs no event. Threads: any. */
 void dao_holds_finished(dao_holds_t *holds, uint32_t stream, uint64_t epoch);
 
 /* Gives the hold of all that was freed and is not known to have finished. Threads: any. Loads only. */
 dao_hold_t dao_holds_pending(const dao_holds_t *holds);
 
-/* Makes `stream` wait, on the device, for a hold; if it is being captured into a graph, and the hold is of others than the streams
-   of that capture, the host waits instead: what waits for a graph's first run would not wait for its second. Called without
-   a lock. The backend's answer: after an error the stream may wait for a part of it. DAO_ERR_BUSY: a stream of the hold is being
-   captured, and the waiting one is no part of that. */
+/* Makes `stream` wait, on the device, for a hold; if it is being captured into a graph, and the hold is of
+   others than the streams of that capture, the host waits instead: what waits for a graph's first run would
+   not wait for its second. Called without a lock. The backend's answer: after an error the stream may wait
+   for a part of it. DAO_ERR_BUSY: a stream of the hold is being captured, and the waiting one is no part of
+   that. */
 DAO_NODISCARD dao_status_t dao_holds_wait_on(dao_holds_t *holds, const dao_hold_t *hold, uint32_t stream);
 
-/* Waits on the host for a hold. Called without a lock. The first answer that dao_hold_must_wait_elsewhere() knows, else the
-   backend's first error: the work has ended then, too, and the hold is done. */
+/* Waits on the host for a hold. Called without a lock. The first answer that dao_hold_must_wait_elsewhere()
+   knows, else the backend's first error: the work has ended then, too, and the hold is done. */
 dao_status_t dao_holds_wait(dao_holds_t *holds, const dao_hold_t *hold);
 
 bool dao_holds_is_valid(dao_holds_t *holds);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checking a backend's table, once, as the context starts. */
 #include "backends/backend.h"
 

@@ -1,14 +1,16 @@
-/* The table that a backend fills. Everything above knows a backend only through it, so that tests can wrap it, delay it
-   and make its n-th call fail.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table that a backend fills. Everything above knows a backend only through it, so that tests can wrap
+   it, delay it and make its n-th call fail.
 
-   A backend translates: one vendor call, one mapped status. It keeps no cache, no policy, and no lock but for its own
-   bookkeeping. The core has checked the arguments: pointers are not NULL, sizes are at least 1, handles belong to the
-   device. Every call makes the device it needs current for itself and leaves the caller's current device as it was.
-   A call that fails leaves everything as it was, its out parameters included, and has called dao_error().
+   A backend translates: one vendor call, one mapped status. It keeps no cache, no policy, and no lock but for
+   its own bookkeeping. The core has checked the arguments: pointers are not NULL, sizes are at least 1,
+   handles belong to the device. Every call makes the device it needs current for itself and leaves the
+   caller's current device as it was. A call that fails leaves everything as it was, its out parameters
+   included, and has called dao_error().
 
-   Threads: any call from any thread, several at once on one stream or event too: a copy by dao_copy() and a program's own
-   work share a device's streams. Only a page handle is used by one thread at a time, and nothing is used while it is destroyed.
-   No call of this table is made from inside a host function. */
+   Threads: any call from any thread, several at once on one stream or event too: a copy by dao_copy() and a
+   program's own work share a device's streams. Only a page handle is used by one thread at a time, and
+   nothing is used while it is destroyed. No call of this table is made from inside a host function. */
 #ifndef DAO_BACKENDS_BACKEND_H
 #define DAO_BACKENDS_BACKEND_H
 
@@ -26,7 +28,8 @@ typedef struct dao_backend_pages dao_backend_pages_t;   /* physical memory witho
 typedef struct dao_backend_shared dao_backend_shared_t; /* memory that other processes can have, too */
 typedef struct dao_backend_pool dao_backend_pool_t;     /* device memory that the driver keeps for somebody */
 
-/* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those out. */
+/* What another process needs to have shared memory: the vendor's bytes, and a descriptor where it hands those
+   out. */
 typedef struct dao_backend_share {
     unsigned char bytes[64];
     int descriptor; /* DAO_NO_DESCRIPTOR (base/memory/shared.h): the bytes are all there is */
@@ -53,8 +56,8 @@ typedef struct dao_backend_ops {
     dao_status_t (*device_query)(dao_backend_device_t *device, dao_device_info_t *out_info);
     dao_status_t (*device_synchronize)(dao_backend_device_t *device);
 
-    /* Device memory, aligned to the device's alignment_bytes. Free may wait for the device; no work uses the memory.
-       DAO_ERR_NO_DEVICE_MEMORY when the device is full. */
+    /* Device memory, aligned to the device's alignment_bytes. Free may wait for the device; no work uses the
+       memory. DAO_ERR_NO_DEVICE_MEMORY when the device is full. */
     dao_status_t (*memory_alloc)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
     dao_status_t (*memory_free)(dao_backend_device_t *device, void *address, size_t size_bytes);
 
@@ -69,9 +72,10 @@ typedef struct dao_backend_ops {
     dao_status_t (*stream_wait_event)(dao_backend_stream_t *stream, dao_backend_event_t *event);
     void *(*stream_native)(dao_backend_stream_t *stream);
 
-    /* An event stands for the work before its latest record; never recorded counts as finished. Waiting for it binds to
-       that record, whatever is recorded later. Query answers DAO_OK or DAO_ERR_NOT_READY, or the work's error.
-       Elapsed is for events that were created with a time, which others do without: DAO_ERR_INVALID. */
+    /* An event stands for the work before its latest record; never recorded counts as finished. Waiting for
+       it binds to that record, whatever is recorded later. Query answers DAO_OK or DAO_ERR_NOT_READY, or the
+       work's error. Elapsed is for events that were created with a time, which others do without:
+       DAO_ERR_INVALID. */
     dao_status_t (*event_create)(dao_backend_device_t *device, bool has_time,
                                  dao_backend_event_t **out_event);
     void (*event_destroy)(dao_backend_event_t *event);
@@ -87,14 +91,15 @@ typedef struct dao_backend_ops {
     dao_status_t (*fill)(dao_backend_stream_t *stream, void *dst, uint8_t value, size_t size_bytes);
     dao_status_t (*host_func)(dao_backend_stream_t *stream, dao_host_func_t function, void *user);
 
-    /* Optional: copies between two devices, queued on a stream of either. NULL: the core goes through pinned memory. */
+    /* Optional: copies between two devices, queued on a stream of either. NULL: the core goes through pinned
+       memory. */
     dao_status_t (*copy_peer)(dao_backend_stream_t *stream, dao_backend_device_t *dst_device, void *dst,
                               dao_backend_device_t *src_device, const void *src, size_t size_bytes);
 
-    /* Optional, all seven or none: virtual memory. Sizes and addresses are multiples of the device's page_bytes.
-       A handle of pages is mapped as a whole, at one address at a time, and keeps its bytes while it is not mapped.
-       Unmap and destroy happen only when no work uses the pages; a lost device's pages are destroyed without an error.
-       DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
+    /* Optional, all seven or none: virtual memory. Sizes and addresses are multiples of the device's
+       page_bytes. A handle of pages is mapped as a whole, at one address at a time, and keeps its bytes while
+       it is not mapped. Unmap and destroy happen only when no work uses the pages; a lost device's pages are
+       destroyed without an error. DAO_ERR_NO_DEVICE_MEMORY from pages_create when full. */
     dao_status_t (*address_reserve)(dao_backend_device_t *device, size_t size_bytes, void **out_address);
     dao_status_t (*address_release)(dao_backend_device_t *device, void *address, size_t size_bytes);
     dao_status_t (*pages_create)(dao_backend_device_t *device, size_t size_bytes,
@@ -104,33 +109,34 @@ typedef struct dao_backend_ops {
     dao_status_t (*pages_unmap)(dao_backend_device_t *device, dao_backend_pages_t *pages, void *address);
     size_t (*pages_size)(const dao_backend_pages_t *pages);
 
-    /* Optional, beside the seven: pages_create and pages_map in one call, for page_count handles of page_bytes each, one
-       behind the other from `address`. All or nothing; after a failure out_pages means nothing. NULL: the core makes the
-       calls one by one. */
+    /* Optional, beside the seven: pages_create and pages_map in one call, for page_count handles of
+       page_bytes each, one behind the other from `address`. All or nothing; after a failure out_pages means
+       nothing. NULL: the core makes the calls one by one. */
     dao_status_t (*pages_create_mapped)(dao_backend_device_t *device, size_t page_bytes, size_t page_count,
                                         void *address, dao_backend_pages_t **out_pages);
 
-    /* Memory, pinned memory too, has addresses but no bytes: copies take their time and carry nothing, and nobody touches
-       an address. */
+    /* Memory, pinned memory too, has addresses but no bytes: copies take their time and carry nothing, and
+       nobody touches an address. */
     bool has_no_bytes;
 
-    /* DLPack's device types (dao/dlpack_abi.h) of device memory, of managed memory, which comes in as device memory, and of
-       pinned memory. 0: other libraries cannot use it. */
+    /* DLPack's device types (dao/dlpack_abi.h) of device memory, of managed memory, which comes in as device
+       memory, and of pinned memory. 0: other libraries cannot use it. */
     int32_t dlpack_device;
     int32_t dlpack_managed;
     int32_t dlpack_pinned;
 
-    /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its work, and leaves the
-       stream itself to its owner, who destroys it later. NULL: there is no such thing. */
+    /* Optional: a stream that others made, by the vendor's handle, as one of ours. Destroy waits for its
+       work, and leaves the stream itself to its owner, who destroys it later. NULL: there is no such thing.
+       */
     dao_status_t (*stream_adopt)(dao_backend_device_t *device, void *native,
                                  dao_backend_stream_t **out_stream);
     bool has_default_stream; /* a NULL handle is a stream, the vendor's default one */
 
-    /* Optional, all four or none: memory that other processes can have, too. Create: as memory_alloc. Export: *out_share's
-       descriptor is the caller's. Import: of what another process has exported and still has, `size_bytes` as it was created
-       there; the share's descriptor stays the caller's; DAO_ERR_INVALID for what is none, or is gone. Destroy: either one,
-       when no work uses it; a lost device's is destroyed without an error. Where shares have no descriptor, what was exported
-       is destroyed last. */
+    /* Optional, all four or none: memory that other processes can have, too. Create: as memory_alloc. Export:
+       *out_share's descriptor is the caller's. Import: of what another process has exported and still has,
+       `size_bytes` as it was created there; the share's descriptor stays the caller's; DAO_ERR_INVALID for
+       what is none, or is gone. Destroy: either one, when no work uses it; a lost device's is destroyed
+       without an error. Where shares have no descriptor, what was exported is destroyed last. */
     dao_status_t (*shared_create)(dao_backend_device_t *device, size_t size_bytes,
                                   dao_backend_shared_t **out_shared, void **out_address);
     dao_status_t (*shared_export)(dao_backend_device_t *device, dao_backend_shared_t *shared,
@@ -139,57 +145,62 @@ typedef struct dao_backend_ops {
                                   size_t size_bytes, dao_backend_shared_t **out_shared, void **out_address);
     dao_status_t (*shared_destroy)(dao_backend_device_t *device, dao_backend_shared_t *shared);
 
-    /* Optional, both or neither: a device that reaches another one's memory. Can: whether it is possible. Enable: from now on
-       the device's kernels, fills and copies within it reach all memory of the peer, also what it maps or allocates later;
-       once more changes nothing. The two are different devices. DAO_ERR_UNSUPPORTED where it is not possible. */
+    /* Optional, both or neither: a device that reaches another one's memory. Can: whether it is possible.
+       Enable: from now on the device's kernels, fills and copies within it reach all memory of the peer, also
+       what it maps or allocates later; once more changes nothing. The two are different devices.
+       DAO_ERR_UNSUPPORTED where it is not possible. */
     dao_status_t (*peer_can)(dao_backend_device_t *device, dao_backend_device_t *peer, bool *out_can);
     dao_status_t (*peer_enable)(dao_backend_device_t *device, dao_backend_device_t *peer);
 
-    /* Optional, all three or none: host memory of others' as memory that all devices copy from and to as with pinned memory,
-       and that kernels can touch. It overlaps nothing that is registered here. DAO_ERR_BUSY: others have registered a part
-       of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked; DAO_ERR_UNSUPPORTED: the device cannot do that. Unregister takes
-       the address that register took; no work uses the memory. */
+    /* Optional, all three or none: host memory of others' as memory that all devices copy from and to as with
+       pinned memory, and that kernels can touch. It overlaps nothing that is registered here. DAO_ERR_BUSY:
+       others have registered a part of it; DAO_ERR_NO_HOST_MEMORY: it cannot be locked; DAO_ERR_UNSUPPORTED:
+       the device cannot do that. Unregister takes the address that register took; no work uses the memory. */
     dao_status_t (*host_register)(dao_backend_device_t *device, void *address, size_t size_bytes);
     dao_status_t (*host_unregister)(dao_backend_device_t *device, void *address);
 
     /* Where the device's kernels find a byte of pinned or registered memory. DAO_ERR_UNSUPPORTED: nowhere. */
     dao_status_t (*host_device_address)(dao_backend_device_t *device, void *address, void **out_address);
 
-    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order, and none touches what
-       another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on this stream or with this driver,
-       none is queued; the core makes them one by one then, as it does with NULL. */
+    /* Optional: several copies of one kind, not within the host, by one call. They may run in any order, and
+       none touches what another one writes. After a failure some may be queued. DAO_ERR_UNSUPPORTED: not on
+       this stream or with this driver, none is queued; the core makes them one by one then, as it does with
+       NULL. */
     dao_status_t (*copy_batch)(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *const *dsts,
                                const void *const *srcs, const size_t *sizes_bytes, size_t count);
 
-    /* Optional, beside virtual memory's seven: pages_map for page_count handles of one size, one behind the other from `address`.
-       All or nothing. NULL: the core makes the calls one by one. */
+    /* Optional, beside virtual memory's seven: pages_map for page_count handles of one size, one behind the
+       other from `address`. All or nothing. NULL: the core makes the calls one by one. */
     dao_status_t (*pages_map_run)(dao_backend_device_t *device, dao_backend_pages_t *const *pages,
                                   size_t page_count, void *address);
 
-    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the device. NULL: time
-       is real. */
+    /* Optional: where time is virtual, holds a stream up for so long, for what takes time outside of the
+       device. NULL: time is real. */
     dao_status_t (*delay)(dao_backend_stream_t *stream, uint64_t duration_ns);
 
-    /* Optional, all four or none, and called where device_query says memory_pools: device memory that the driver hands out and
-       takes back in the order of a stream of the pool's own, so that neither waits for other work. Alloc: as memory_alloc, and
-       the memory can be used everywhere at once. Free: no work uses the memory. Destroy: all memory is given back. */
+    /* Optional, all four or none, and called where device_query says memory_pools: device memory that the
+       driver hands out and takes back in the order of a stream of the pool's own, so that neither waits for
+       other work. Alloc: as memory_alloc, and the memory can be used everywhere at once. Free: no work uses
+       the memory. Destroy: all memory is given back. */
     dao_status_t (*pool_create)(dao_backend_device_t *device, dao_backend_pool_t **out_pool);
     void (*pool_destroy)(dao_backend_device_t *device, dao_backend_pool_t *pool);
     dao_status_t (*pool_alloc)(dao_backend_device_t *device, dao_backend_pool_t *pool, size_t size_bytes,
                                void **out_address);
     dao_status_t (*pool_free)(dao_backend_device_t *device, dao_backend_pool_t *pool, void *address);
 
-    /* Optional: tells which capture a stream is a part of, whose work is written down then instead of being done, as a graph
-       that runs later: 0: none; streams of one capture have one number, which no other one gets. Does not wait, and does the
-       capture no harm; nor does recording an event on such a stream, which a stream of the same capture can wait for. Asking
-       or waiting for that event, for the stream or for its device does: it ends the capture. NULL: there are no captures. */
+    /* Optional: tells which capture a stream is a part of, whose work is written down then instead of being
+       done, as a graph that runs later: 0: none; streams of one capture have one number, which no other one
+       gets. Does not wait, and does the capture no harm; nor does recording an event on such a stream, which
+       a stream of the same capture can wait for. Asking or waiting for that event, for the stream or for its
+       device does: it ends the capture. NULL: there are no captures. */
     dao_status_t (*stream_capture)(dao_backend_stream_t *stream, uint64_t *out_capture);
 } dao_backend_ops_t;
 
 /* The number of a capture that cannot be told from others. */
 #define DAO_CAPTURE_UNKNOWN UINT64_MAX
 
-/* Gives the capture that a stream is a part of; 0: none, or the driver does not say, which its next call tells. */
+/* Gives the capture that a stream is a part of; 0: none, or the driver does not say, which its next call
+   tells. */
 static inline uint64_t dao_backend_stream_capture(const dao_backend_ops_t *ops, dao_backend_stream_t *stream)
 {
     uint64_t capture = 0;

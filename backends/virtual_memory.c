@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks are lists: tests and simulations have few, and the core's allocators are in front of them. */
 #include "backends/virtual_memory.h"
 

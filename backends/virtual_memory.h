@@ -1,9 +1,11 @@
-/* Memory of virtual devices, those in real time (cpu/) and those in virtual time (sim/): address space of the process, counted
-   against a capacity.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of virtual devices, those in real time (cpu/) and those in virtual time (sim/): address space of the
+   process, counted against a capacity.
 
        used_bytes == sum of the blocks + what the owner took otherwise <= capacity_bytes
 
-   What is given back is unmapped at once, so that any use after free faults. Nobody but the two backends knows it. */
+   What is given back is unmapped at once, so that any use after free faults. Nobody but the two backends
+   knows it. */
 #ifndef DAO_BACKENDS_VIRTUAL_MEMORY_H
 #define DAO_BACKENDS_VIRTUAL_MEMORY_H
 
@@ -11,7 +13,8 @@
 
 #include <dao/status.h>
 
-/* Virtual devices of which nothing is said, and the most that their capacity can be: what an address space holds many times. */
+/* Virtual devices of which nothing is said, and the most that their capacity can be: what an address space
+   holds many times. */
 #define DAO_VIRTUAL_DEVICE_COUNT_DEFAULT 2
 #define DAO_VIRTUAL_DEVICE_BYTES_DEFAULT (UINT64_C(4) << 30)
 #define DAO_VIRTUAL_DEVICE_BYTES_MAX     (UINT64_C(1) << 46)
@@ -34,8 +37,8 @@ typedef struct dao_virtual_memory {
 void dao_virtual_memory_init(dao_virtual_memory_t *memory);
 void dao_virtual_memory_finish(dao_virtual_memory_t *memory); /* all is given back */
 
-/* As memory_alloc, memory_free, pinned_alloc and pinned_free of dao_backend_ops_t. DAO_ERR_NO_HOST_MEMORY if the system refuses;
-   DAO_ERR_FOREIGN_POINTER for what is no live piece of that size. */
+/* As memory_alloc, memory_free, pinned_alloc and pinned_free of dao_backend_ops_t. DAO_ERR_NO_HOST_MEMORY if
+   the system refuses; DAO_ERR_FOREIGN_POINTER for what is no live piece of that size. */
 DAO_NODISCARD dao_status_t dao_virtual_memory_alloc(dao_virtual_memory_t *memory, size_t size_bytes,
                                                     void **out_address);
 DAO_NODISCARD dao_status_t dao_virtual_memory_free(dao_virtual_memory_t *memory, void *address,
@@ -45,7 +48,8 @@ DAO_NODISCARD dao_status_t dao_virtual_memory_alloc_pinned(dao_virtual_memory_t 
 DAO_NODISCARD dao_status_t dao_virtual_memory_free_pinned(dao_virtual_memory_t *memory, void *address,
                                                           size_t size_bytes);
 
-/* Takes of the capacity for memory that the owner makes otherwise, and gives it back. DAO_ERR_NO_DEVICE_MEMORY. */
+/* Takes of the capacity for memory that the owner makes otherwise, and gives it back.
+   DAO_ERR_NO_DEVICE_MEMORY. */
 DAO_NODISCARD dao_status_t dao_virtual_memory_take(dao_virtual_memory_t *memory, size_t size_bytes);
 void dao_virtual_memory_give(dao_virtual_memory_t *memory, size_t size_bytes);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log: lines handed to the program's callback; the library itself prints nothing. */
 #ifndef DAO_BASE_LOG_H
 #define DAO_BASE_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A queue of values of one size, in host memory that is used around and doubles when it is full.
 
        values   [ 5 | 6 |   |   | 3 | 4 ]     first_index = 4, count = 4: the oldest is 3

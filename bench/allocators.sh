@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Prints docs/allocators.md: every strategy and every trace, with the limits beside the results.
 # Usage: bench/allocators.sh [BUILD] >docs/allocators.md ; BUILD is a release build (default: build/release).
 # DAO_BENCH_TRACES is the folder of recorded steps (default: examples/traces).

@@ -1,6 +1,8 @@
-/* What a kernel costs the executor's host thread: while it decides by itself, and while it follows a plan. The device takes
-   no time and its calls do nothing, so that all that is measured is the executor's own. Build with -DDAO_BENCH=ON in the
-   release preset; `bench_follow`. Instructions of all measured kernels (STEPS x KERNELS):
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a kernel costs the executor's host thread: while it decides by itself, and while it follows a plan.
+   The device takes no time and its calls do nothing, so that all that is measured is the executor's own.
+   Build with -DDAO_BENCH=ON in the release preset; `bench_follow`. Instructions of all measured kernels
+   (STEPS x KERNELS):
 
        valgrind --tool=callgrind --toggle-collect=run_measured build/release/bench/bench_follow followed */
 #include "backends/sim/sim.h"

@@ -1,5 +1,6 @@
-/* What looking into a place costs: an event in its ring, and a snapshot of many blocks. Build with -DDAO_BENCH=ON in the
-   release preset; `bench_observe`. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What looking into a place costs: an event in its ring, and a snapshot of many blocks. Build with
+   -DDAO_BENCH=ON in the release preset; `bench_observe`. */
 #include <dao/dao.h>
 
 #include "base/threads/sync.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Read by scripts that put figures between the marks of a document, in the project's root: they set `doc`, and `build`, a
 # release build. DAO_BENCH_DATA is the folder of recorded steps and instances (default: ../shared/data beside the project).
 # shellcheck shell=sh disable=SC2154 # doc and build

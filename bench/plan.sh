@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Takes the figures of docs/planning.md and of docs/lifetimes.md anew and puts them between their marks. Takes some ten minutes, with
 # `serving` two: that is those of docs/lifetimes.md alone.
 # Usage: bench/plan.sh [BUILD [serving]] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.

@@ -1,6 +1,7 @@
-/* Replays so many pairs of a trace through dao_alloc() and dao_free() on the device that keeps books, for tools that count
-   instead of measuring: `replay TRACE PAIRS SEED [FOLDER]`, with TRACE as in `dao bench alloc` or torch:MODEL in FOLDER.
-   Prints the pairs that were replayed behind what builds the trace up. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replays so many pairs of a trace through dao_alloc() and dao_free() on the device that keeps books, for
+   tools that count instead of measuring: `replay TRACE PAIRS SEED [FOLDER]`, with TRACE as in `dao bench
+   alloc` or torch:MODEL in FOLDER. Prints the pairs that were replayed behind what builds the trace up. */
 #include "base/memory/host.h"
 #include "bench/alloc/bench.h"
 #include "tools/read/events/read_events.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs recorded steps at several capacities under every policy and prints the tables of docs/runs.md.
 # Usage: bench/runs.sh DAO TRACE... ; settings by the environment, see below.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The table of docs/pytorch.md: PyTorch trains on the CPU over several allocators. Usage: bench/torch.sh [FOLDER] ; FOLDER has the
 # plug-ins (default: build/release/integrations).
 # Needs python3-torch, libjemalloc2, and a fast BLAS such as libopenblas0-pthread, or the transformer takes minutes a step.

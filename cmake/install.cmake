@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts down: libdao, its headers, a CMake package (dao::dao) and dao.pc; beside these what the folders
 # add, the dao command and the plug-ins. All of it can be moved.
 include(CMakePackageConfigHelpers)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All arrays of CuPy in memory of libdao. Needs a build for cuda or hip, a device, and CuPy for it."""
 import ctypes
 import sys

@@ -1,5 +1,7 @@
-/* Kernels on tensors that do not all fit: sixteen layers forward and backward on a device that holds four of their
-   outputs. The executor moves the others to the host and back; the program never sees an address but in its kernels. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels on tensors that do not all fit: sixteen layers forward and backward on a device that holds four of
+   their outputs. The executor moves the others to the host and back; the program never sees an address but in
+   its kernels. */
 #include <dao/dao.h>
 
 #include <stdio.h>
@@ -9,8 +11,8 @@
 #define NUMBER_COUNT (64 * 1024) /* floats a layer's output has */
 #define BYTES        (NUMBER_COUNT * sizeof(float))
 
-/* What a kernel's function queues: a host function, since virtual devices compute on the host. On a GPU it would launch a
-   kernel on launch->stream. */
+/* What a kernel's function queues: a host function, since virtual devices compute on the host. On a GPU it
+   would launch a kernel on launch->stream. */
 typedef struct add_job {
     float *to;
     const float *from;

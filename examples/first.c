@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A first program: memory on a device, bytes there and back. */
 #include <dao/dao.h>
 

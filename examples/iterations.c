@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Iterations: the first one is recorded, the next ones get each buffer where a plan has a place for it. */
 #include <dao/dao.h>
 
@@ -12,7 +13,8 @@ static int fail(const char *what)
     return 1;
 }
 
-/* A training step in outline: activations that are kept for the way back, and buffers that are needed for a moment. */
+/* A training step in outline: activations that are kept for the way back, and buffers that are needed for a
+   moment. */
 static dao_status_t train_step(dao_device_place_t device)
 {
     void *activations[LAYER_COUNT];

@@ -1,5 +1,7 @@
-/* Two processes and one piece of device memory: one creates it and sends it through a local socket, the other one takes it and
-   writes into it. A child process begins with the library as it was when it was forked off, so that both start it after that. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two processes and one piece of device memory: one creates it and sends it through a local socket, the other
+   one takes it and writes into it. A child process begins with the library as it was when it was forked off,
+   so that both start it after that. */
 #define _POSIX_C_SOURCE 200809L /* fork, socketpair */
 #include <dao/dao.h>
 

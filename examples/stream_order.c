@@ -1,5 +1,7 @@
-/* Memory in stream order: two streams work on blocks of their own, a hundred each, and the host waits for nothing in between.
-   A block that is freed is there for the next step at once; the other stream gets it behind a wait on the device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory in stream order: two streams work on blocks of their own, a hundred each, and the host waits for
+   nothing in between. A block that is freed is there for the next step at once; the other stream gets it
+   behind a wait on the device. */
 #include <dao/dao.h>
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chosen tensors of PyTorch in memory of libdao. Needs a build for cuda or hip, a device, and PyTorch for it."""
 import ctypes
 import json

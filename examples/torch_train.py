@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop of PyTorch on the CPU, with its own allocator or with libdao's host place.
 
     torch_train.py --model mobilenet --batch 32                           PyTorch's allocator; LD_PRELOAD gives another one:

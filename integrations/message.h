@@ -1,5 +1,6 @@
-/* The message behind a plug-in's latest failure in this thread: the library's, or the plug-in's own where no call of the library
-   failed. Threads: any, each has its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The message behind a plug-in's latest failure in this thread: the library's, or the plug-in's own where no
+   call of the library failed. Threads: any, each has its own. */
 #ifndef DAO_INTEGRATIONS_MESSAGE_H
 #define DAO_INTEGRATIONS_MESSAGE_H
 

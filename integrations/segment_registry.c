@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "integrations/segment_registry.h"
 
 #include <dao/dao.h>

@@ -1,5 +1,6 @@
-/* The streams that were adopted: a short list a device, which only grows. It is read without a lock: an entry is written
-   before the count says that it is there. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The streams that were adopted: a short list a device, which only grows. It is read without a lock: an entry
+   is written before the count says that it is there. */
 #include "integrations/stream_memory.h"
 
 #include <pthread.h>
@@ -80,7 +81,8 @@ static dao_stream_t *stream_find(int device_index, void *native)
     return stream;
 }
 
-/* Tells whether the last call failed because the library cannot follow one more stream there, which is no want of memory. */
+/* Tells whether the last call failed because the library cannot follow one more stream there, which is no
+   want of memory. */
 static bool follows_no_stream(void)
 {
     return dao_last_status() == DAO_ERR_UNSUPPORTED || dao_last_status() == DAO_ERR_TOO_MANY;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [TRACE]`: what this build is and what devices it sees; or what a trace holds. */
 #include "tools/options/options.h"
 #include "tools/print/report.h"

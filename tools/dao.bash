@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Completion of the dao command: its commands and options as `dao --help` and `dao COMMAND --help` print them, else files.
 _dao() {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dao command: finds the subcommand and hands over. Exit codes: 0 done, 1 it failed, 2 bad usage. */
 #include "tools/options/options.h"
 

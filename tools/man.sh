@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes the manual page dao.1 from what the command says of itself, so that both always say the same.
 # Usage: man.sh DAO PAGE
 set -eu

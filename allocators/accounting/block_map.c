@@ -1,5 +1,6 @@
-/* An open-addressing table, linear probes; an erased entry is closed by moving later ones back, so that there are no
-   tombstones.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressing table, linear probes; an erased entry is closed by moving later ones back, so that there
+   are no tombstones.
 
        entries   [ - ][ A ][ B ][ - ][ - ][ C ][ D ][ E ][ - ]     a block stands at its home or behind it, without a gap
 

@@ -1,5 +1,6 @@
-/* Live blocks by their address, for allocators whose own structures do not know them. Not thread-safe: the owner locks.
-   Memory is never touched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Live blocks by their address, for allocators whose own structures do not know them. Not thread-safe: the
+   owner locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_BLOCK_MAP_H
 #define DAO_ALLOCATORS_BLOCK_MAP_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes under a limit.
 
        take:       read limit, check; used += bytes by compare and swap; read limit again, check, back out if it was lowered
@@ -8,9 +9,10 @@
        used_bytes <= limit_bytes, but for takes that are about to back out while a limit is being set
        a limit that was set, and every take that succeeded since, agree: used_bytes <= limit_bytes
 
-   Why: a take that is refused has changed nothing, so that it never makes a smaller one fail. The write of a limit and
-   the change of used_bytes are sequentially consistent, and each side looks at the other's after its own: at least one of
-   the two sees both. Then the take backs out, or the limit is refused; both may happen, never neither. */
+   Why: a take that is refused has changed nothing, so that it never makes a smaller one fail. The write of a
+   limit and the change of used_bytes are sequentially consistent, and each side looks at the other's after
+   its own: at least one of the two sees both. Then the take backs out, or the limit is refused; both may
+   happen, never neither. */
 #include "allocators/accounting/budget.h"
 
 #include "base/report/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, the ring of latest frees, and the messages of allocators. */
 #include "allocators/accounting/ledger.h"
 
@@ -58,7 +59,8 @@ bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address)
 /* Longest sentence about what would help. */
 #define HELP_TEXT_BYTES 192
 
-/* Writes the tags that hold most: `; most is held for "weights" (4096 bytes), "cache" (256 bytes)`; "" without tags. */
+/* Writes the tags that hold most: `; most is held for "weights" (4096 bytes), "cache" (256 bytes)`; ""
+   without tags. */
 static const char *format_top(const dao_ledger_t *ledger, char out_text[TOP_TEXT_BYTES])
 {
     dao_tag_share_t top[DAO_TAGS_TOP_COUNT];
@@ -81,7 +83,8 @@ uint64_t dao_ledger_most(const dao_ledger_t *ledger)
     return capacity_bytes != 0 && capacity_bytes < limit_bytes ? capacity_bytes : limit_bytes;
 }
 
-/* For a request that the place has bytes enough for: none of them are in one piece, or somebody else has them. */
+/* For a request that the place has bytes enough for: none of them are in one piece, or somebody else has
+   them. */
 static void format_enough(const dao_ledger_t *ledger, uint64_t size_bytes, char out_text[HELP_TEXT_BYTES])
 {
     const dao_stats_t *stats = &ledger->stats;
@@ -122,8 +125,8 @@ static const char *format_help(const dao_ledger_t *ledger, uint64_t size_bytes,
     return out_text;
 }
 
-/* Tells whether it is bytes that the place itself is short of: not the request's tag or the budget, whose messages say all, and
-   not addresses for a block that is aligned to more than a page. */
+/* Tells whether it is bytes that the place itself is short of: not the request's tag or the budget, whose
+   messages say all, and not addresses for a block that is aligned to more than a page. */
 static bool is_place_short(const dao_ledger_t *ledger, dao_status_t status,
                            const dao_block_request_t *request)
 {

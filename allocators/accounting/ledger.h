@@ -1,6 +1,7 @@
-/* What every address allocator keeps beside its blocks: its name, its counters, those of its tags, and the addresses of
-   the latest frees, so that errors say what happened. Not thread-safe: the owner locks. Only what is atomic and what
-   belongs to tags may be used by any thread at any time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every address allocator keeps beside its blocks: its name, its counters, those of its tags, and the
+   addresses of the latest frees, so that errors say what happened. Not thread-safe: the owner locks. Only
+   what is atomic and what belongs to tags may be used by any thread at any time. */
 #ifndef DAO_ALLOCATORS_LEDGER_H
 #define DAO_ALLOCATORS_LEDGER_H
 
@@ -40,7 +41,8 @@ DAO_NODISCARD dao_status_t dao_ledger_init(dao_ledger_t *ledger, const char *nam
 /* Gives what is reserved back to the budget: the upstream has all. Zeroed memory is allowed. */
 void dao_ledger_finish(dao_ledger_t *ledger);
 
-/* Makes a ledger for a part of the blocks of another one, which lends it its name and its tags; needs no finish. */
+/* Makes a ledger for a part of the blocks of another one, which lends it its name and its tags; needs no
+   finish. */
 void dao_ledger_init_part(dao_ledger_t *part, const dao_ledger_t *whole);
 
 /* Charges a block to its request's tag, before it is taken. DAO_ERR_LIMIT, with a message. Threads: any. */
@@ -86,8 +88,8 @@ static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *addre
 /* Tells whether an address is among the latest frees. */
 bool dao_ledger_freed_lately(const dao_ledger_t *ledger, const void *address);
 
-/* Counts a failed allocation. Puts request, used, reserved, limit, largest hole, fragmentation and the tags that hold most
-   before this thread's message, and behind it what would help; gives `status` back. */
+/* Counts a failed allocation. Puts request, used, reserved, limit, largest hole, fragmentation and the tags
+   that hold most before this thread's message, and behind it what would help; gives `status` back. */
 dao_status_t dao_ledger_fail(dao_ledger_t *ledger, dao_status_t status, const dao_block_request_t *request,
                              uint64_t hole_bytes);
 
@@ -97,7 +99,8 @@ dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao_status_t stat
 /* The same for a query. */
 dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status, const void *address);
 
-/* Gives the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is neither. */
+/* Gives the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is neither.
+   */
 uint64_t dao_ledger_most(const dao_ledger_t *ledger);
 
 /* Gives how many bytes reserved_bytes may still grow by, under the place's limit and the budget. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The counters of an allocator, kept under its lock. What holds between calls:
 
        requested_bytes <= used_bytes <= reserved_bytes

@@ -1,14 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of tags, and what each tag holds at a place.
 
        names     [ - | "weights" | "cache" | "batch" | NULL ... ]        one table for the process, filled from 1 up
        counters  [ - | bytes, counts | bytes, counts | ...      ]        one table a place
 
-   Names: each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks from slot 1 up
-   and tries the first empty slot; if another name got there first it goes on behind it. So all names lie without a gap,
-   and two threads that add one name meet at one slot: a name has one tag. Names live as long as the process.
+   Names: each slot goes from NULL to a name once, by compare and swap, and stays. Whoever adds a name looks
+   from slot 1 up and tries the first empty slot; if another name got there first it goes on behind it. So all
+   names lie without a gap, and two threads that add one name meet at one slot: a name has one tag. Names live
+   as long as the process.
 
-   Counters: bytes are a budget (budget.h), so that a limit holds exactly without a lock; counts are counters. What holds
-   while no call is under way:
+   Counters: bytes are a budget (budget.h), so that a limit holds exactly without a lock; counts are counters.
+   What holds while no call is under way:
 
        used_bytes == sum of the live blocks with that tag
        used_bytes <= limit_bytes, if there is a limit;  free_count <= alloc_count */
@@ -38,7 +40,8 @@ static bool is_name(const char *name)
     return length > 0 && length < DAO_TAG_NAME_BYTES;
 }
 
-/* Looks from *tag on, where no earlier slot has the name: *tag is then its slot, or the first empty one, or the end. */
+/* Looks from *tag on, where no earlier slot has the name: *tag is then its slot, or the first empty one, or
+   the end. */
 static bool find_name(const char *name, uint32_t *tag)
 {
     for (; *tag < DAO_TAG_COUNT_MAX; (*tag)++) {

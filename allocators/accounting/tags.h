@@ -1,6 +1,7 @@
-/* Whom blocks of a place are counted for. An allocator charges a block to the tag of its request before it takes it, and
-   gives the charge back when the block is freed. Limits hold exactly. Names belong to the process, counters to a place.
-   Threads: any, for all functions but create and destroy. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom blocks of a place are counted for. An allocator charges a block to the tag of its request before it
+   takes it, and gives the charge back when the block is freed. Limits hold exactly. Names belong to the
+   process, counters to a place. Threads: any, for all functions but create and destroy. */
 #ifndef DAO_ALLOCATORS_TAGS_H
 #define DAO_ALLOCATORS_TAGS_H
 
@@ -25,8 +26,8 @@ typedef struct dao_tags dao_tags_t;
 DAO_NODISCARD dao_status_t dao_tags_create(dao_tags_t **out_tags);
 void dao_tags_destroy(dao_tags_t *tags); /* NULL is allowed */
 
-/* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it: nothing is changed
-   but refused_count. */
+/* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it:
+   nothing is changed but refused_count. */
 DAO_NODISCARD dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
 
 /* Takes a charge back: the block was not taken after all. */
@@ -52,7 +53,8 @@ typedef struct dao_tag_share {
     uint64_t used_bytes;
 } dao_tag_share_t;
 
-/* Gives the tags that hold most, largest first, only those that hold something; gives their number. O(tags). */
+/* Gives the tags that hold most, largest first, only those that hold something; gives their number. O(tags).
+   */
 uint32_t dao_tags_top(const dao_tags_t *tags, dao_tag_share_t out_top[DAO_TAGS_TOP_COUNT]);
 
 /* While nobody allocates or frees. */

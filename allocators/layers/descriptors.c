@@ -1,11 +1,13 @@
-/* An open-addressing table with linear probes. An erased entry is closed by moving later ones back, so that there are no
-   tombstones. What holds between calls:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressing table with linear probes. An erased entry is closed by moving later ones back, so that
+   there are no tombstones. What holds between calls:
 
        count entries are not empty; count and promised_count together are at most three quarters of them
        every intact entry is found by probing from its home
 
-   An entry whose checksum is wrong is neither moved nor taken out: where it belongs cannot be known. It counts as taken, so
-   that others behind it are still found. It moves with the rest when the table grows, by the address that it has then. */
+   An entry whose checksum is wrong is neither moved nor taken out: where it belongs cannot be known. It
+   counts as taken, so that others behind it are still found. It moves with the rest when the table grows, by
+   the address that it has then. */
 #include "allocators/layers/descriptors.h"
 
 #include "base/memory/host.h"

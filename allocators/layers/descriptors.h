@@ -1,4 +1,6 @@
-/* A table of blocks, each with a checksum over what it says: for hardened.c. Not thread-safe: the owner locks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table of blocks, each with a checksum over what it says: for hardened.c. Not thread-safe: the owner
+   locks. */
 #ifndef DAO_ALLOCATORS_DESCRIPTORS_H
 #define DAO_ALLOCATORS_DESCRIPTORS_H
 
@@ -41,7 +43,8 @@ typedef struct dao_descriptor_search {
 void dao_descriptors_init(dao_descriptors_t *descriptors, bool is_checked);
 void dao_descriptors_finish(dao_descriptors_t *descriptors); /* zeroed memory is allowed */
 
-/* Makes room for one that will come; false without memory. dao_descriptors_insert() or dao_descriptors_unreserve() ends it. */
+/* Makes room for one that will come; false without memory. dao_descriptors_insert() or
+   dao_descriptors_unreserve() ends it. */
 bool dao_descriptors_reserve(dao_descriptors_t *descriptors);
 void dao_descriptors_unreserve(dao_descriptors_t *descriptors);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hardening around another allocator.
 
        inner block   [ bytes of the caller | rounding | guard ]
@@ -10,20 +11,21 @@
                   | v                                                                │
                 PUT_OFF ─────────────────carry_out───────────────────────────────────┴──> as a free from here on
 
-   A free in two steps (put_off, carry_out) may come while work of a stream still uses the block: its guard and its bytes are
-   looked at and filled by the second step, and what that finds is logged, as what a quarantine finds. A block that is
-   renewed keeps bytes and guard as they are.
+   A free in two steps (put_off, carry_out) may come while work of a stream still uses the block: its guard
+   and its bytes are looked at and filled by the second step, and what that finds is logged, as what a
+   quarantine finds. A block that is renewed keeps bytes and guard as they are.
 
-   Every block of the inner allocator has a descriptor, but for those that a call has in its hands: alloc before it has
-   prepared the bytes, free after it has checked them. What holds between calls:
+   Every block of the inner allocator has a descriptor, but for those that a call has in its hands: alloc
+   before it has prepared the bytes, free after it has checked them. What holds between calls:
 
        LIVE, LIVE_CHECKED and FREEING descriptors are the live blocks that ledger.stats counts
        the queue has exactly the HELD and HELD_CHECKED ones; held_bytes is their sum
        queue_capacity >= descriptors in use and promised, so that a free never needs memory
 
-   The bytes are reached without the lock, in states that nobody else leaves. Who finds a block in a state *_CHECKED waits for
-   its check to end. The inner allocator is called without the lock, too, but for questions and walks; its counters are read
-   under it, so that used_bytes <= reserved_bytes holds in one answer. */
+   The bytes are reached without the lock, in states that nobody else leaves. Who finds a block in a state
+   *_CHECKED waits for its check to end. The inner allocator is called without the lock, too, but for
+   questions and walks; its counters are read under it, so that used_bytes <= reserved_bytes holds in one
+   answer. */
 #include "allocators/layers/hardened_internal.h"
 
 #include "base/log.h"
@@ -83,8 +85,8 @@ static dao_status_t bytes_prepare(const hardened_t *hardened, char *address, siz
     return status;
 }
 
-/* Finds the first wrong byte of [begin, end) of a block; *out_offset counts from its start. DAO_ERR_CORRUPT, without a
-   message, if there is one; the answer of `scan` if it fails. */
+/* Finds the first wrong byte of [begin, end) of a block; *out_offset counts from its start. DAO_ERR_CORRUPT,
+   without a message, if there is one; the answer of `scan` if it fails. */
 static dao_status_t bytes_check(const hardened_t *hardened, const taken_t *taken, uint8_t value, size_t begin,
                                 size_t end, size_t *out_offset)
 {
@@ -182,8 +184,8 @@ void dao_hardened_state_set_locked(hardened_t *hardened, const taken_t *taken, d
     }
 }
 
-/* Takes the oldest block out of the quarantine if it holds more than keep_bytes; false if there is none to take. One whose
-   descriptor was damaged stays out of use. */
+/* Takes the oldest block out of the quarantine if it holds more than keep_bytes; false if there is none to
+   take. One whose descriptor was damaged stays out of use. */
 static bool queue_pop(hardened_t *hardened, uint64_t keep_bytes, taken_t *out_taken)
 {
     bool is_found = false;
@@ -236,8 +238,8 @@ static void keep_damaged(hardened_t *hardened, const taken_t *taken)
     dao_log(DAO_LOG_LEVEL_ERROR, "%s; it is kept out of use", dao_last_message());
 }
 
-/* Lets blocks leave the quarantine until it holds at most keep_bytes; gives the number of those that went back. Damaged
-   ones are logged and kept out of use; so are those whose bytes cannot be reached. */
+/* Lets blocks leave the quarantine until it holds at most keep_bytes; gives the number of those that went
+   back. Damaged ones are logged and kept out of use; so are those whose bytes cannot be reached. */
 static uint64_t quarantine_shrink(hardened_t *hardened, uint64_t keep_bytes)
 {
     dao_error_record_t record; /* what is found is not this caller's error */
@@ -372,7 +374,8 @@ static dao_status_t unknown_error_locked(hardened_t *hardened, const void *addre
     return search.is_found ? DAO_ERR_DOUBLE_FREE : DAO_ERR_FOREIGN_POINTER;
 }
 
-/* Takes a live block into this call's hands. DAO_ERR_CORRUPT and the errors of a wrong free, without a message. */
+/* Takes a live block into this call's hands. DAO_ERR_CORRUPT and the errors of a wrong free, without a
+   message. */
 static dao_status_t free_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
 {
     dao_mutex_lock(&hardened->lock);
@@ -527,8 +530,9 @@ static dao_status_t hardened_carry_out(dao_allocator_t *allocator, void *address
     return status;
 }
 
-/* Under a lease alone: elsewhere a block goes through the quarantine first. Only for a request of the same size, whose
-   guard is where it was: what was recorded with the address may run at any time, and may write all but that. */
+/* Under a lease alone: elsewhere a block goes through the quarantine first. Only for a request of the same
+   size, whose guard is where it was: what was recorded with the address may run at any time, and may write
+   all but that. */
 static dao_status_t hardened_renew(dao_allocator_t *allocator, void *address,
                                    const dao_block_request_t *request)
 {

@@ -1,5 +1,7 @@
-/* An allocator around another one that finds misuse of its blocks: writes past their end, writes after their free, blocks
-   freed twice long after, and damage to its own table. It costs memory and time, and is for tests and for hunting errors. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An allocator around another one that finds misuse of its blocks: writes past their end, writes after their
+   free, blocks freed twice long after, and damage to its own table. It costs memory and time, and is for
+   tests and for hunting errors. */
 #ifndef DAO_ALLOCATORS_HARDENED_H
 #define DAO_ALLOCATORS_HARDENED_H
 
@@ -32,12 +34,14 @@ typedef struct dao_hardened_config {
     dao_bytes_t bytes;
 } dao_hardened_config_t;
 
-/* Takes over `inner`, which has no streams or is not asked for any, and nobody else uses any more. On failure `inner` stays
-   the caller's. DAO_ERR_NO_HOST_MEMORY. The result knows no streams and leases itself: ordered.c stands in front of it.
+/* Takes over `inner`, which has no streams or is not asked for any, and nobody else uses any more. On failure
+   `inner` stays the caller's. DAO_ERR_NO_HOST_MEMORY. The result knows no streams and leases itself:
+   ordered.c stands in front of it.
 
-   Of the result, alloc and free may wait, and free may also answer DAO_ERR_CORRUPT, with the block and the offset of the
-   first wrong byte; the block is then freed for its caller but never used again. A free that cannot reach the bytes answers
-   what `bytes` answered and changes nothing. Damage found later, when a block leaves the quarantine, is logged. */
+   Of the result, alloc and free may wait, and free may also answer DAO_ERR_CORRUPT, with the block and the
+   offset of the first wrong byte; the block is then freed for its caller but never used again. A free that
+   cannot reach the bytes answers what `bytes` answered and changes nothing. Damage found later, when a block
+   leaves the quarantine, is logged. */
 DAO_NODISCARD dao_status_t dao_hardened_create(const dao_hardened_config_t *config, dao_allocator_t *inner,
                                                dao_allocator_t **out_allocator);
 
@@ -47,13 +51,13 @@ bool dao_is_hardened(const dao_allocator_t *allocator);
 /* Gives the allocator that a hardened one is around, borrowed. */
 dao_allocator_t *dao_hardened_inner(dao_allocator_t *allocator);
 
-/* Looks at all blocks: guards of live ones, bytes of those in quarantine, and what was found damaged before; and at the
-   table. Blocks that come or go meanwhile may be left out. DAO_ERR_CORRUPT with the first damage; what `bytes` answered;
-   DAO_ERR_NO_HOST_MEMORY. Waits as alloc does. */
+/* Looks at all blocks: guards of live ones, bytes of those in quarantine, and what was found damaged before;
+   and at the table. Blocks that come or go meanwhile may be left out. DAO_ERR_CORRUPT with the first damage;
+   what `bytes` answered; DAO_ERR_NO_HOST_MEMORY. Waits as alloc does. */
 DAO_NODISCARD dao_status_t dao_hardened_check(dao_allocator_t *allocator);
 
-/* Gives where the descriptor of a block lies, for a debugger and for tests that damage it; NULL if there is none. Valid until
-   the next alloc or free. */
+/* Gives where the descriptor of a block lies, for a debugger and for tests that damage it; NULL if there is
+   none. Valid until the next alloc or free. */
 void *dao_hardened_descriptor(dao_allocator_t *allocator, const void *address, size_t *out_size_bytes);
 
 #endif

@@ -1,14 +1,15 @@
-/* Looking at all blocks of a hardened place: guards of live ones, bytes and guards of those in quarantine, and the table. A
-   block is in the hands of the check while it is looked at, without the lock: whoever else wants it waits. Blocks that were
-   put off are not looked at before they are carried out. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at all blocks of a hardened place: guards of live ones, bytes and guards of those in quarantine,
+   and the table. A block is in the hands of the check while it is looked at, without the lock: whoever else
+   wants it waits. Blocks that were put off are not looked at before they are carried out. */
 #include "allocators/layers/hardened_internal.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged` is whether
-   there are others. */
+/* Copies the addresses of all intact descriptors, as far as there is room; gives their number. `*out_damaged`
+   is whether there are others. */
 static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t capacity, bool *out_damaged)
 {
     size_t count = 0;
@@ -32,7 +33,8 @@ static size_t addresses_copy(hardened_t *hardened, uint64_t *addresses, size_t c
     return count;
 }
 
-/* Takes a block into this call's hands to look at it. Gives the state that it had; 0 if there is nothing to look at. */
+/* Takes a block into this call's hands to look at it. Gives the state that it had; 0 if there is nothing to
+   look at. */
 static uint64_t check_begin(hardened_t *hardened, const void *address, taken_t *out_taken)
 {
     dao_mutex_lock(&hardened->lock);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the two files of hardened.c share: hardened_check.c looks at all blocks. */
 #ifndef DAO_ALLOCATORS_HARDENED_INTERNAL_H
 #define DAO_ALLOCATORS_HARDENED_INTERNAL_H
@@ -48,8 +49,8 @@ dao_descriptor_search_t dao_hardened_find_locked(hardened_t *hardened, const voi
 /* Sets the state of a block that this call has in its hands, unless its descriptor was damaged meanwhile. */
 void dao_hardened_state_set_locked(hardened_t *hardened, const taken_t *taken, dao_descriptor_state_t state);
 
-/* Looks at the guard of a block; at a block of the quarantine, its bytes and its guard. Without the lock. DAO_ERR_CORRUPT with
-   a message; the answer of `scan` if it fails. */
+/* Looks at the guard of a block; at a block of the quarantine, its bytes and its guard. Without the lock.
+   DAO_ERR_CORRUPT with a message; the answer of `scan` if it fails. */
 dao_status_t dao_hardened_guard_check(const hardened_t *hardened, const taken_t *taken);
 dao_status_t dao_hardened_held_check(const hardened_t *hardened, const taken_t *taken);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases in front of an allocator that has none, and stream order where it has none either.
 
                       ┌───────────────── renew: a request that gets just such a block ────────────────┐
@@ -6,22 +7,25 @@
                       │                                                                               v
                       └──free──> the allocator behind  <──────── carried out: hold done, no lease ──── settle
 
-   Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or that a lease has
-   (`leased`: the lease's id). A block that is put off is live for the allocator behind, whose table says that it is none for
-   its owner: so a second free, a query and all counters need nothing of this layer.
+   Of live blocks only those are known here that a stream was recorded on (`marked`: the streams, as bits) or
+   that a lease has (`leased`: the lease's id). A block that is put off is live for the allocator behind,
+   whose table says that it is none for its owner: so a second free, a query and all counters need nothing of
+   this layer.
 
-   An allocator behind that follows streams itself is asked for that: it places a request in a part of what a stream holds, which
-   is more than to renew a whole block. Then only blocks of leases are known here, and wait here, with the streams marked on them.
+   An allocator behind that follows streams itself is asked for that: it places a request in a part of what a
+   stream holds, which is more than to renew a whole block. Then only blocks of leases are known here, and
+   wait here, with the streams marked on them.
 
    What holds between calls:
 
-       waiting_capacity >= waiting_count + marked.count + leased.count + in_hand_count, so that a free never needs memory
-       marked and leased have room for those blocks in hand that came out of them, or go into them
-       known_count == marked.count + leased.count
+       waiting_capacity >= waiting_count + marked.count + leased.count + in_hand_count, so that a free never
+       needs memory marked and leased have room for those blocks in hand that came out of them, or go into
+       them known_count == marked.count + leased.count
 
-   A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a hardened one
-   does for the device), and puts the block where it belongs then; in_hand_count is the number of such blocks. A lease is known
-   by an id that is never used again, so that nothing has to be looked for when it ends. */
+   A call takes a block out of these tables, calls the allocator behind without the lock (that may wait, as a
+   hardened one does for the device), and puts the block where it belongs then; in_hand_count is the number of
+   such blocks. A lease is known by an id that is never used again, so that nothing has to be looked for when
+   it ends. */
 #include "allocators/layers/ordered.h"
 
 #include "allocators/accounting/block_map.h"
@@ -33,7 +37,8 @@
 
 #define WAITING_MIN 64u
 
-/* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look at all that wait. */
+/* Blocks that wait and are offered to the allocator behind for one request, the best first: each costs a look
+   at all that wait. */
 #define RENEW_OFFER_MAX 8u
 
 /* A block that was put off. */
@@ -110,7 +115,8 @@ static void unlock(ordered_t *ordered)
     dao_mutex_unlock(&ordered->lock);
 }
 
-/* Makes room for one more block that may come to wait, in `map` too unless that is NULL; false without memory. */
+/* Makes room for one more block that may come to wait, in `map` too unless that is NULL; false without
+   memory. */
 static bool reserve_locked(ordered_t *ordered, dao_block_map_t *map)
 {
     size_t needed = waiting_count_of(ordered) + ordered->marked.count + ordered->leased.count +
@@ -190,8 +196,8 @@ static void drop(ordered_t *ordered)
 
 /* ---- what waits ---- */
 
-/* Takes a block that waits for nobody any more into this call's hands, the last of the first *count; sets *count to the number of
-   those before it, 0 if there is none. */
+/* Takes a block that waits for nobody any more into this call's hands, the last of the first *count; sets
+   *count to the number of those before it, 0 if there is none. */
 static bool pick_done(ordered_t *ordered, size_t *count, waiting_t *out_block)
 {
     bool is_found = false;
@@ -210,8 +216,8 @@ static bool pick_done(ordered_t *ordered, size_t *count, waiting_t *out_block)
     return is_found;
 }
 
-/* Gives back what waits for nobody any more; `polls`: asks the backend's events before. What the allocator behind refuses to
-   take back waits on. */
+/* Gives back what waits for nobody any more; `polls`: asks the backend's events before. What the allocator
+   behind refuses to take back waits on. */
 static void settle(ordered_t *ordered, bool polls)
 {
     size_t count = waiting_count_of(ordered);
@@ -252,8 +258,8 @@ static bool holds_request(const waiting_t *block, const dao_block_request_t *req
            (request->alignment_bytes == 0 || (uintptr_t)block->address % request->alignment_bytes == 0);
 }
 
-/* The order in which blocks are offered to a request: first those that were asked for by the same size, then smaller ones, then
-   lower ones. */
+/* The order in which blocks are offered to a request: first those that were asked for by the same size, then
+   smaller ones, then lower ones. */
 static bool comes_before(const waiting_t *block, const waiting_t *other, size_t size_bytes)
 {
     bool is_same = block->requested_bytes == size_bytes;
@@ -264,7 +270,8 @@ static bool comes_before(const waiting_t *block, const waiting_t *other, size_t 
                                                     : block->address < other->address;
 }
 
-/* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless that is NULL. */
+/* Takes the first block to be offered to a request into this call's hands, of those behind `refused` unless
+   that is NULL. */
 static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
                          bool takes_held, const waiting_t *refused, waiting_t *out_block)
 {
@@ -286,7 +293,8 @@ static bool pick_fitting(ordered_t *ordered, const dao_block_request_t *request,
     return best < count;
 }
 
-/* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it would give them. */
+/* Serves a request with a block that waits; false if none suits. The allocator behind knows which are as it
+   would give them. */
 static bool renew(ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id, bool takes_held,
                   dao_block_grant_t *out_grant)
 {
@@ -421,7 +429,8 @@ static void claim_cancel(ordered_t *ordered, const claim_t *claim)
     unlock(ordered);
 }
 
-/* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that one. */
+/* Tells whether a free goes to the allocator behind at once: nobody holds the block, or it is left to that
+   one. */
 static bool goes_behind(const ordered_t *ordered, const claim_t *claim, const dao_hold_t *hold)
 {
     bool waits = hold != NULL && !dao_hold_is_empty(hold);

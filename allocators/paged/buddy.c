@@ -1,18 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Binary buddy over page numbers, its tables outside of the pages.
 
        page   0   1   2   3   4   5   6   7   8   9  10        page_count 11 = 8 + 2 + 1
        run    [ 2 ]   [ 1 ] [ 1 ]  [     4      ]  [ 2 ]   [ 1 ]
        tag    U1  -   F0   U0   F2  -   -   -   F1  -   U0     U used, F free, the run's order; - inside a run
 
-   A run of 2^k pages begins at a multiple of 2^k; its buddy is the run at begin xor 2^k. Free runs of one order are a
-   list through before[] and after[], which are indexed by a run's first page.
+   A run of 2^k pages begins at a multiple of 2^k; its buddy is the run at begin xor 2^k. Free runs of one
+   order are a list through before[] and after[], which are indexed by a run's first page.
 
    What holds between calls:
 
-       the runs cover [0, page_count), each page once
-       sum of the lengths of free runs == free_count
-       no two buddies are both free with the same order
-       bit k of order_bits is set exactly if lists[k] is not empty, and all free runs are in the list of their order */
+       the runs cover [0, page_count), each page once sum of the lengths of free runs == free_count no two
+       buddies are both free with the same order bit k of order_bits is set exactly if lists[k] is not empty,
+       and all free runs are in the list of their order */
 #include "allocators/paged/buddy.h"
 
 #include "base/memory/host.h"

@@ -1,5 +1,7 @@
-/* Binary buddy over page numbers [0, page_count): runs of 2^k pages, aligned to their length, merged by one xor. What a
-   page is, the owner says. Its tables are touched where runs begin, and nowhere else. Not thread-safe: the owner locks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Binary buddy over page numbers [0, page_count): runs of 2^k pages, aligned to their length, merged by one
+   xor. What a page is, the owner says. Its tables are touched where runs begin, and nowhere else. Not
+   thread-safe: the owner locks. */
 #ifndef DAO_ALLOCATORS_BUDDY_H
 #define DAO_ALLOCATORS_BUDDY_H
 
@@ -17,15 +19,16 @@ typedef struct dao_buddy dao_buddy_t;
 DAO_NODISCARD dao_status_t dao_buddy_create(uint32_t page_count, dao_buddy_t **out_buddy);
 void dao_buddy_destroy(dao_buddy_t *buddy); /* NULL is allowed */
 
-/* Takes a run of 2^order pages. DAO_ERR_LIMIT if there is none, without a message. O(orders), needs no memory. */
+/* Takes a run of 2^order pages. DAO_ERR_LIMIT if there is none, without a message. O(orders), needs no
+   memory. */
 DAO_NODISCARD dao_status_t dao_buddy_alloc(dao_buddy_t *buddy, uint32_t order, uint32_t *out_page);
 
-/* Gives back the run that starts at a page, with the order it was taken with. DAO_ERR_DOUBLE_FREE, DAO_ERR_INTERIOR_POINTER
-   (a run of another start or order), DAO_ERR_FOREIGN_POINTER. */
+/* Gives back the run that starts at a page, with the order it was taken with. DAO_ERR_DOUBLE_FREE,
+   DAO_ERR_INTERIOR_POINTER (a run of another start or order), DAO_ERR_FOREIGN_POINTER. */
 dao_status_t dao_buddy_free(dao_buddy_t *buddy, uint32_t page, uint32_t order);
 
-/* Makes 2^order used runs of one page each out of a used run, so that they can be given back one by one. Errors as
-   dao_buddy_free(). O(2^order). */
+/* Makes 2^order used runs of one page each out of a used run, so that they can be given back one by one.
+   Errors as dao_buddy_free(). O(2^order). */
 dao_status_t dao_buddy_split(dao_buddy_t *buddy, uint32_t page, uint32_t order);
 
 uint32_t dao_buddy_page_count(const dao_buddy_t *buddy);

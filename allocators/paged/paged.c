@@ -1,32 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory in pages, kept for the next request.
 
        arena 0   addresses  [ block ][ hole ][ block ]      hole      [block]      hole ...     4 times the device
                  pages      [ mapped  ][ mapped  ][    -    ][ mapped  ][    -    ]
        arena 1   addresses  ...                                    a window of addresses, a range and a lock of its own
 
-   A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to one arena, and
-   there is one until threads wait for each other: then a thread that finds its arena taken goes to another one. Pages
-   belong to all arenas: what one has free is moved to another before the device or the limit is said to be full. Leases
-   are the exception: each has an arena of its own, which keeps its pages (paged_lease.c).
+   A block is placed first and backed then; pages stay mapped when their blocks are freed. A thread keeps to
+   one arena, and there is one until threads wait for each other: then a thread that finds its arena taken
+   goes to another one. Pages belong to all arenas: what one has free is moved to another before the device or
+   the limit is said to be full. Leases are the exception: each has an arena of its own, which keeps its pages
+   (paged_lease.c).
 
-   The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or only the request's
-   own stream. Everything else takes the locks of all arenas, in their order ("the world"), and goes on in this order, each
-   step bounded:
+   The usual path takes the arena's lock alone: a hole that is mapped throughout and that nobody holds, or
+   only the request's own stream. Everything else takes the locks of all arenas, in their order ("the world"),
+   and goes on in this order, each step bounded:
 
-       once more the usual path: another thread may have freed something
-       what streams held and has finished since is free for all
-       a part that other streams hold, mapped throughout, behind a wait on the device (requests of a stream)
-       the place that lacks the fewest pages: free pages are moved there or new ones taken (pages.c); where the place would
-       grow beyond what a block says, that block may lie in a window, too, if that takes fewer
-       all of this in the arenas of other threads
-       parts that different streams hold side by side, joined (requests of a stream)
-       what streams hold, waited for on the host, once
+       once more the usual path: another thread may have freed something what streams held and has finished
+       since is free for all a part that other streams hold, mapped throughout, behind a wait on the device
+       (requests of a stream) the place that lacks the fewest pages: free pages are moved there or new ones
+       taken (pages.c); where the place would grow beyond what a block says, that block may lie in a window,
+       too, if that takes fewer all of this in the arenas of other threads parts that different streams hold
+       side by side, joined (requests of a stream) what streams hold, waited for on the host, once
 
-   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before all that to the
-   place in any arena or window where it takes the fewest pages which nothing lives in. Where little may still be taken, as of
-   the last change of pages or of the limit or the last trim, memory is tight: requests without a stream then go by
-   place_tightly(), which looks at more holes, so that small blocks keep out of pages that are free as a whole. Whatever is asked
-   of all arenas takes the world's locks, too.
+   then an error with the figures. A block that says so (takes_fewest_pages) goes this way at once, and before
+   all that to the place in any arena or window where it takes the fewest pages which nothing lives in. Where
+   little may still be taken, as of the last change of pages or of the limit or the last trim, memory is
+   tight: requests without a stream then go by place_tightly(), which looks at more holes, so that small
+   blocks keep out of pages that are free as a whole. Whatever is asked of all arenas takes the world's locks,
+   too.
 
    What holds between calls, with the world's locks:
 
@@ -34,12 +35,12 @@
        every page that a live block touches is mapped, and every page below an arena's mapped_floor_bytes
        an arena's used_bytes == sum of its live blocks' sizes; the place's are the sums over its arenas
 
-   Peaks: each arena knows its own since they were last added up. With one arena the place's peak is exact, with more it is
-   never too low.
+   Peaks: each arena knows its own since they were last added up. With one arena the place's peak is exact,
+   with more it is never too low.
 
-   Backend calls are made under the world's locks, which is the exception to the rule that none which may wait is made under
-   a lock: a miss changes placement, pages and counters in one step, and nobody else may take the pages on their way. In
-   steady state there are none. Waiting for streams is done without a lock. */
+   Backend calls are made under the world's locks, which is the exception to the rule that none which may wait
+   is made under a lock: a miss changes placement, pages and counters in one step, and nobody else may take
+   the pages on their way. In steady state there are none. Waiting for streams is done without a lock. */
 #include "allocators/paged/paged_internal.h"
 
 #include "allocators/detours.h"
@@ -51,7 +52,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses fragment. */
+/* Addresses reserved for each byte of the device: free pages can be moved to any hole, so that only addresses
+   fragment. */
 #define RESERVATION_FACTOR 4u
 
 static dao_status_t fail(paged_t *paged, const dao_block_request_t *request, dao_status_t status)
@@ -141,7 +143,8 @@ static DAO_OFF_THE_PATH void *give_up_plain(paged_t *paged, arena_t *arena, size
     return dao_allocator_alloc_otherwise(&paged->base, size_bytes);
 }
 
-/* take_plain() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is tight. */
+/* take_plain() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is
+   tight. */
 static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
                                                size_t size_bytes)
 {
@@ -152,8 +155,8 @@ static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, u
                : give_up_plain(paged, arena, size_bytes);
 }
 
-/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in an arena whose
-   lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
+/* Takes a block where nothing but a size is asked for, nothing is held, and the hole that suits is mapped, in
+   an arena whose lock is held, and unlocks it: place() for most requests, in a third of its instructions. */
 static DAO_ON_THE_PATH void *take_plain(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
@@ -206,7 +209,8 @@ static dao_status_t paged_free(dao_allocator_t *allocator, void *address, dao_ho
     return status == DAO_OK ? DAO_OK : free_error(paged, address, status);
 }
 
-/* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was done. */
+/* Frees a block that nobody holds and no tag is charged for: paged_free() for most blocks. False: nothing was
+   done. */
 static DAO_ON_THE_PATH bool free_plain(arena_t *arena, const void *address, uint32_t offset_units)
 {
     dao_range_t *range = arena->segment.range;
@@ -237,8 +241,8 @@ static DAO_ON_THE_PATH bool free_if_straight(arena_t *arena, const void *address
     return is_done;
 }
 
-/* paged_free_plain() where this thread's arena is taken, or the block lies in another one. The look at detours before the
-   lock is for segment callbacks, in which the thread holds it. */
+/* paged_free_plain() where this thread's arena is taken, or the block lies in another one. The look at
+   detours before the lock is for segment callbacks, in which the thread holds it. */
 static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *address)
 {
     arena_t *arena = dao_detours_are_needed() ? NULL : arena_around(paged, address);
@@ -252,8 +256,8 @@ static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *addres
     return is_done ? DAO_OK : dao_allocator_free_otherwise(&paged->base, address);
 }
 
-/* Looks in this thread's arena. Nothing waits here and no lock is taken under the arena's, so the thread may hold others, as in
-   a segment callback of another place. */
+/* Looks in this thread's arena. Nothing waits here and no lock is taken under the arena's, so the thread may
+   hold others, as in a segment callback of another place. */
 static dao_status_t paged_free_plain(dao_allocator_t *allocator, void *address)
 {
     paged_t *paged = dao_paged_of(allocator);

@@ -1,5 +1,6 @@
-/* Device memory with page mapping: arenas that place blocks in windows of addresses, over pages that go where they are
-   needed. caching.h chooses it where the device has pages. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory with page mapping: arenas that place blocks in windows of addresses, over pages that go where
+   they are needed. caching.h chooses it where the device has pages. */
 #ifndef DAO_ALLOCATORS_PAGED_H
 #define DAO_ALLOCATORS_PAGED_H
 
@@ -21,8 +22,8 @@ uint64_t dao_paged_page_bytes(const dao_backend_ops_t *ops, const dao_device_inf
 DAO_NODISCARD dao_status_t dao_paged_create(const dao_caching_config_t *config, const dao_device_info_t *info,
                                             dao_allocator_t **out_allocator);
 
-/* Gives the bytes of the pages of such a place that are in use: that blocks live in, streams hold, or leases keep. O(holes that
-   are as large as a page), and a step for each 64 pages. */
+/* Gives the bytes of the pages of such a place that are in use: that blocks live in, streams hold, or leases
+   keep. O(holes that are as large as a page), and a step for each 64 pages. */
 uint64_t dao_paged_used_bytes(dao_allocator_t *allocator);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arenas of a place in pages: taking their locks, adding one, and what is asked of all of them. */
 #include "allocators/paged/paged_internal.h"
 
@@ -12,8 +13,9 @@
 /* Memory is tight where at most this part of the pages that a place may have is still to be taken. */
 #define TIGHT_SHARE 8u
 
-/* There a block is placed higher by up to this part of the place where that leaves a page free. Of the recorded training steps
-   those of lstm need the least between a ninth and a thirtieth; the others hardly tell. */
+/* There a block is placed higher by up to this part of the place where that leaves a page free. Of the
+   recorded training steps those of lstm need the least between a ninth and a thirtieth; the others hardly
+   tell. */
 #define TIGHT_PAGE_PART 16u
 
 DAO_FAST_THREAD_LOCAL size_t dao_paged_home_arena;
@@ -37,7 +39,8 @@ void dao_paged_unlock(paged_t *paged)
     dao_spin_unlock(&paged->arenas[0]->lock);
 }
 
-/* The arena that this thread wanted is taken: takes another one that is free, makes one if that happens often, or waits. */
+/* The arena that this thread wanted is taken: takes another one that is free, makes one if that happens
+   often, or waits. */
 arena_t *dao_paged_enter_another(paged_t *paged, arena_t *wanted)
 {
     uint64_t taken_count = atomic_fetch_add_explicit(&wanted->taken_count, 1, memory_order_relaxed) + 1;
@@ -180,7 +183,8 @@ static void note_tightness(paged_t *paged)
     }
 }
 
-/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether memory is tight. */
+/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether
+   memory is tight. */
 void dao_paged_note_pages(paged_t *paged)
 {
     for (uint32_t i = 0; i < dao_paged_arena_count(paged); i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files paged*.c share: the place, its arenas, and the locks. What holds is said in paged.c. */
 #ifndef DAO_ALLOCATORS_PAGED_INTERNAL_H
 #define DAO_ALLOCATORS_PAGED_INTERNAL_H
@@ -13,7 +14,8 @@
 static_assert(DAO_PAGED_ARENA_MAX + DAO_PAGED_LEASE_MAX + DAO_PAGED_WINDOW_MAX <= DAO_PAGES_WINDOW_MAX,
               "each arena has a window");
 
-/* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as paged_lease.c says. */
+/* Who places blocks in an arena. A shared one is so for ever, and a window; the others change as
+   paged_lease.c says. */
 typedef enum arena_role {
     ARENA_SHARED, /* all threads */
     ARENA_LEASED, /* requests of its lease; its pages stay where they are */
@@ -26,8 +28,9 @@ typedef struct arena {
     uint32_t page_shift;
     const uint64_t *mapped;      /* a bit a page of the window */
     uint64_t mapped_floor_bytes; /* all of the window below this is mapped; 0 where memory is tight */
-    /* Bytes that a block is placed higher for to leave a page free; 0: memory is not tight. As of the last change of pages or
-       of the limit, and of the last trim: what others take of a budget that is shared is not seen before. */
+    /* Bytes that a block is placed higher for to leave a page free; 0: memory is not tight. As of the last
+       change of pages or of the limit, and of the last trim: what others take of a budget that is shared is
+       not seen before. */
     uint64_t tight_page_bytes;
     dao_segment_t segment; /* the window, and the range over it */
     uint32_t window;
@@ -81,7 +84,8 @@ static inline uint32_t dao_paged_shared_count(const paged_t *paged)
 void dao_paged_lock(paged_t *paged);
 void dao_paged_unlock(paged_t *paged);
 
-/* Adds an arena, with all locks held; takes the new one's as well. DAO_ERR_NO_HOST_MEMORY; the backend's answer. */
+/* Adds an arena, with all locks held; takes the new one's as well. DAO_ERR_NO_HOST_MEMORY; the backend's
+   answer. */
 DAO_NODISCARD dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role);
 
 /* The arena that this thread wanted is taken: gives another one, locked, or waits. */
@@ -163,11 +167,13 @@ dao_pages_ranges_t dao_paged_ranges(const paged_t *paged);
 /* Adds up what the arenas have counted. */
 void dao_paged_gather(paged_t *paged);
 
-/* Gives the number of pages that the place may still take, as far as its limits go; and of those that the device has, too. */
+/* Gives the number of pages that the place may still take, as far as its limits go; and of those that the
+   device has, too. */
 uint32_t dao_paged_room(const paged_t *paged);
 uint32_t dao_paged_growable(const paged_t *paged);
 
-/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether memory is tight. */
+/* Notes what has become of the pages: what the backend has given or got back, where they are, and whether
+   memory is tight. */
 void dao_paged_note_pages(paged_t *paged);
 
 /* Gives the number of pages that blocks live in, streams hold, or leases keep. */
@@ -205,15 +211,17 @@ static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_g
     out_grant->hold = placing->grant.hold;
 }
 
-/* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being the first, and
-   brings them there; with all locks held. */
+/* Places a block where it lacks the fewest pages, in one of the first `count` arenas, this thread's own being
+   the first, and brings them there; with all locks held. */
 DAO_NODISCARD dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32_t count);
 
-/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep where they are. */
+/* Gives the number of pages that a block in a hole would take: all but those that others than the hole keep
+   where they are. */
 uint64_t dao_paged_pages_taken(const arena_t *arena, const dao_range_block_t *hole, uint64_t offset_bytes,
                                uint64_t block_bytes);
 
-/* Tells whether the place would grow for a block that lacks so many pages, and have more than so many bytes then. */
+/* Tells whether the place would grow for a block that lacks so many pages, and have more than so many bytes
+   then. */
 bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, uint32_t lacking_count,
                             uint64_t most_bytes);
 
@@ -223,8 +231,8 @@ DAO_NODISCARD dao_status_t dao_paged_back(paged_t *paged, placing_t *placing);
 /* Undoes a placing: the part is held as it was. */
 void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant);
 
-/* Takes a block in an arena, whose lock is held, where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no
-   such place. */
+/* Takes a block in an arena, whose lock is held, where that needs no pages. DAO_ERR_LIMIT, without a message,
+   if there is no such place. */
 DAO_NODISCARD dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held);
 
 /* What is behind the usual path: all the ways to a block that the head comment of paged.c lists. */

@@ -1,5 +1,6 @@
-/* Leases of a place in pages: an arena each, whose pages stay where they are, so that what was recorded with the addresses of
-   its blocks (a graph) can be run again after the blocks were freed.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases of a place in pages: an arena each, whose pages stay where they are, so that what was recorded with
+   the addresses of its blocks (a graph) can be run again after the blocks were freed.
 
        arena 0   shared   [ block ][ hole  ][ block ]           pages of holes go where they are needed
        arena 1   leased   [ block ][ freed ][ block ][ freed ]  pages stay: they are in no survey of free pages
@@ -10,10 +11,10 @@
        leased    requests of the lease       dao_paged_lease_begin       dao_paged_lease_end
        ended     nobody                      dao_paged_lease_end         dao_paged_lease_begin, once it is empty
 
-   What a lease holds only grows while it lasts: a block is placed where it lacks the fewest pages, so that what was freed
-   under the lease is reused first, and what is missing is taken from the other arenas or the device as for any request.
-   An ended arena is taken by a new lease when nothing lives in it any more, so that a lease counts its own blocks alone.
-   A lease's number is its arena's window plus 1. */
+   What a lease holds only grows while it lasts: a block is placed where it lacks the fewest pages, so that
+   what was freed under the lease is reused first, and what is missing is taken from the other arenas or the
+   device as for any request. An ended arena is taken by a new lease when nothing lives in it any more, so
+   that a lease counts its own blocks alone. A lease's number is its arena's window plus 1. */
 #include "allocators/paged/paged_internal.h"
 
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Placing blocks of a place in pages where the usual path finds no way: paged.c says in which order. */
 #include "allocators/paged/paged_internal.h"
 
@@ -5,7 +6,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Holes of each arena that are looked at: where memory is tight, while new pages can be had, and when they must be moved. */
+/* Holes of each arena that are looked at: where memory is tight, while new pages can be had, and when they
+   must be moved. */
 #define HOLE_LOOK_TIGHT 8u
 #define HOLE_LOOK_FEW   64u
 #define HOLE_LOOK_MANY  1024u
@@ -129,7 +131,8 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
                          &block); /* it was placed there a moment ago */
 }
 
-/* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts that it holds. */
+/* dao_paged_place_in() where memory is tight, for requests without a stream: those with one have the parts
+   that it holds. */
 static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
 {
     search_t search = {.placing = placing, .aim = AIM_KEEPS_PAGES, .least_cost = UINT64_MAX};
@@ -137,7 +140,8 @@ static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
     return search.least_cost != UINT64_MAX ? take_best(&search, placing) : DAO_ERR_LIMIT;
 }
 
-/* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such place. */
+/* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such
+   place. */
 dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_held)
 {
     const dao_block_request_t *request = placing->request;
@@ -164,7 +168,8 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_h
     return DAO_OK;
 }
 
-/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads share them. */
+/* Gives the number of arenas that a request may be placed in: a lease has one, all others go where threads
+   share them. */
 static uint32_t choice_count(const paged_t *paged, const dao_block_request_t *request)
 {
     return request->lease != 0 ? 1 : dao_paged_shared_count(paged);
@@ -199,8 +204,8 @@ static void search_holes(const paged_t *paged, search_t *search, uint32_t count,
     }
 }
 
-/* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for the next
-   iteration, and no more are taken than these lack. */
+/* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for
+   the next iteration, and no more are taken than these lack. */
 static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
 {
     uint32_t most = dao_paged_room(paged);
@@ -227,7 +232,8 @@ dao_status_t dao_paged_back(paged_t *paged, placing_t *placing)
     return status;
 }
 
-/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few. */
+/* Starts anew, for the place that takes the fewest free pages: where new ones will not do, or are to be few.
+   */
 static void search_free(const paged_t *paged, search_t *search, uint32_t count)
 {
     search->aim = AIM_TAKES_LEAST;
@@ -243,7 +249,8 @@ bool dao_paged_grows_beyond(paged_t *paged, const dao_pages_ranges_t *ranges, ui
     return lacking_count > free_count && page_count * paged->page_bytes > most_bytes;
 }
 
-/* Tells whether the place would grow too far by what was found, for a request that takes what is idle in windows before. */
+/* Tells whether the place would grow too far by what was found, for a request that takes what is idle in
+   windows before. */
 static bool may_take_windows(paged_t *paged, const search_t *search)
 {
     if (paged->window_count == 0 || !search->placing->request->takes_windows) {
@@ -345,8 +352,8 @@ static dao_status_t place_with_the_world(paged_t *paged, placing_t *placing)
     return joined == DAO_ERR_LIMIT ? status : joined;
 }
 
-/* Waits on the host for all that streams hold and that may help a request, which is not what other leases keep; without a
-   lock. False if there is nothing to wait for. */
+/* Waits on the host for all that streams hold and that may help a request, which is not what other leases
+   keep; without a lock. False if there is nothing to wait for. */
 static bool wait_for_holds(paged_t *paged, const dao_block_request_t *request)
 {
     dao_hold_t all = {0};

@@ -1,13 +1,15 @@
-/* Windows of a place in pages: an arena each, in which blocks lie where the caller says. Its pages belong to all arenas: a
-   block brings those that it lacks, and what is free in the window goes where it is needed.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of a place in pages: an arena each, in which blocks lie where the caller says. Its pages belong to
+   all arenas: a block brings those that it lacks, and what is free in the window goes where it is needed.
 
        window   [ block ][ free  ][ block ]     -     [ block ]        addresses
                 [ mapped ][   -   ][ mapped ]   -     [ mapped ]       pages; free ones stay mapped until others need them
 
    The usual path takes the window's lock alone: the place is free and mapped. Else the locks of all arenas.
 
-   Pages that are used in part cannot go anywhere. So a block may be refused the pages that it lacks (waste_limit_bytes), or all that
-   nothing lives in (used_limit_bytes), and what is idle in such pages is shown to the window's owner (window_walk). */
+   Pages that are used in part cannot go anywhere. So a block may be refused the pages that it lacks
+   (waste_limit_bytes), or all that nothing lives in (used_limit_bytes), and what is idle in such pages is
+   shown to the window's owner (window_walk). */
 #include "allocators/paged/paged_internal.h"
 
 #include "base/numbers/math.h"
@@ -67,8 +69,8 @@ static bool grows_too_large(paged_t *paged, const placing_t *placing, uint64_t o
     return dao_paged_grows_beyond(paged, &ranges, missing_count, window->usual_bytes);
 }
 
-/* Tells whether more bytes than the window's owner allows, or any in a place that is larger than usual, lie idle in pages that are
-   used in part, but in a small place for some at the edges. */
+/* Tells whether more bytes than the window's owner allows, or any in a place that is larger than usual, lie
+   idle in pages that are used in part, but in a small place for some at the edges. */
 static bool wastes_more(paged_t *paged, const dao_window_t *window)
 {
     uint64_t reserved_bytes = dao_pages_count(paged->pages) * paged->page_bytes;
@@ -89,8 +91,8 @@ static bool wastes_more(paged_t *paged, const dao_window_t *window)
     return waste_bytes > limit_bytes && waste_bytes - limit_bytes > edge_bytes;
 }
 
-/* Tells whether a block, if its place is free, would take pages that nothing lives in, and more be in use then than the window's owner
-   allows. */
+/* Tells whether a block, if its place is free, would take pages that nothing lives in, and more be in use
+   then than the window's owner allows. */
 static bool uses_more(paged_t *paged, const placing_t *placing, uint64_t offset_bytes,
                       const dao_window_t *window)
 {
@@ -228,8 +230,8 @@ static bool show_part(const idle_walk_t *walk, const dao_range_block_t *hole, ui
     return walk->visit(&idle, walk->user);
 }
 
-/* Shows what is mapped at both ends of a hole, from pages on that others live in: those that are idle as a whole can go where
-   they are needed. Of much no more than a block is sure to find its place in. */
+/* Shows what is mapped at both ends of a hole, from pages on that others live in: those that are idle as a
+   whole can go where they are needed. Of much no more than a block is sure to find its place in. */
 static bool show_ends(const dao_range_block_t *hole, void *user)
 {
     idle_walk_t *walk = user;

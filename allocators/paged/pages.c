@@ -1,5 +1,6 @@
-/* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth of addresses
-   in a window. Places are numbered through all windows.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages and places. A page is physical memory of the device, numbered by the buddy; a place is a page's worth
+   of addresses in a window. Places are numbered through all windows.
 
        place      0    1    2    3    4    5    6   ...       windows[w].page_at[place]: the page there, or NONE
                 [p0] [p1] [p2]  -   [p5]  -    -              windows[w].mapped: a bit a place that has one
@@ -20,18 +21,19 @@
        no page of a window is mapped at or above its mapped_end, all are below its mapped_floor
        every page's home is NONE, and none is fresh
 
-   While dao_pages_back() runs a page that it moves has its old place in `home` and one that it creates is `fresh`, so that
-   undo needs no memory. If the backend refuses even that, the page stays idle or where it is, which is a state like any
-   other: nothing is lost and the next call uses it.
+   While dao_pages_back() runs a page that it moves has its old place in `home` and one that it creates is
+   `fresh`, so that undo needs no memory. If the backend refuses even that, the page stays idle or where it
+   is, which is a state like any other: nothing is lost and the next call uses it.
 
-   New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary form of their
-   number has ones, so never more than a call a page. Pages that are moved are mapped a gap in one call, where the backend has
-   such a call; they leave their old places one by one.
+   New pages are created where they are needed, a run of the buddy's in one call: as many runs as the binary
+   form of their number has ones, so never more than a call a page. Pages that are moved are mapped a gap in
+   one call, where the backend has such a call; they leave their old places one by one.
 
-   Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each time, and a
-   program that needs its pages at two places in turn would move them for ever. So pages are moved first where a large share
-   of what is held lies in free pages, and until as many have been moved as there are pages; otherwise new ones are taken
-   first, as far as limit and device allow. A program that repeats itself therefore comes to need no backend calls. */
+   Growing or moving? Moving free pages takes no memory from others, but costs unmapping and mapping each
+   time, and a program that needs its pages at two places in turn would move them for ever. So pages are moved
+   first where a large share of what is held lies in free pages, and until as many have been moved as there
+   are pages; otherwise new ones are taken first, as far as limit and device allow. A program that repeats
+   itself therefore comes to need no backend calls. */
 #include "allocators/paged/pages.h"
 
 #include "allocators/paged/buddy.h"
@@ -175,7 +177,8 @@ static dao_status_t map_place(dao_pages_t *pages, uint32_t index, uint32_t place
     return DAO_OK;
 }
 
-/* Maps the idle pages that have waited longest, side by side; if the backend refuses, they go to the end of the queue. */
+/* Maps the idle pages that have waited longest, side by side; if the backend refuses, they go to the end of
+   the queue. */
 static dao_status_t map_run(dao_pages_t *pages, uint32_t count, uint32_t place)
 {
     const dao_pages_config_t *config = &pages->config;
@@ -226,7 +229,8 @@ static dao_status_t unmap_place(dao_pages_t *pages, uint32_t place)
     return DAO_OK;
 }
 
-/* Gives back an idle page that has been taken out of the queue; if the backend refuses, it goes back there. */
+/* Gives back an idle page that has been taken out of the queue; if the backend refuses, it goes back there.
+   */
 static dao_status_t destroy_page(dao_pages_t *pages, uint32_t index)
 {
     page_t *page = &pages->table[index];
@@ -276,7 +280,8 @@ static dao_status_t create_run(dao_pages_t *pages, uint32_t order, uint32_t plac
     return status;
 }
 
-/* The same for one page, where the backend creates and maps in two calls. If it refuses the second the page is idle. */
+/* The same for one page, where the backend creates and maps in two calls. If it refuses the second the page
+   is idle. */
 static dao_status_t create_one(dao_pages_t *pages, uint32_t place)
 {
     uint32_t index = take_run(pages, 0);
@@ -341,7 +346,8 @@ static void survey_all(dao_pages_t *pages, const dao_pages_ranges_t *ranges)
     }
 }
 
-/* Takes the free page with the highest address out of the survey, last window first; NONE if there is none. */
+/* Takes the free page with the highest address out of the survey, last window first; NONE if there is none.
+   */
 static uint32_t surveyed_pop(dao_pages_t *pages)
 {
     for (uint32_t w = pages->window_count; pages->free_count > 0 && w-- > 0;) {
@@ -472,8 +478,8 @@ uint32_t dao_pages_growable(const dao_pages_t *pages, uint32_t new_page_max)
     return new_page_max < device_room ? new_page_max : device_room;
 }
 
-/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. `window` is the one
-   where pages are missing. */
+/* Finds the free pages, unless new ones will do and so much is used that moving does not come first. `window`
+   is the one where pages are missing. */
 static void survey_if_needed(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
                              uint32_t missing, uint32_t new_page_max)
 {

@@ -1,6 +1,7 @@
-/* Physical pages behind windows of addresses: which page is mapped where, growing, moving free pages to where they are
-   needed, giving them back. Which addresses of a window are free is asked of the range that places blocks in it.
-   Not thread-safe: the owner locks. Memory is never touched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Physical pages behind windows of addresses: which page is mapped where, growing, moving free pages to where
+   they are needed, giving them back. Which addresses of a window are free is asked of the range that places
+   blocks in it. Not thread-safe: the owner locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_PAGES_H
 #define DAO_ALLOCATORS_PAGES_H
 
@@ -39,8 +40,8 @@ DAO_NODISCARD dao_status_t dao_pages_create(const dao_pages_config_t *config, da
 /* Unmaps and gives back everything; NULL is allowed. */
 void dao_pages_destroy(dao_pages_t *pages);
 
-/* Reserves the addresses of one more window; windows are numbered from 0. DAO_ERR_LIMIT; DAO_ERR_NO_HOST_MEMORY; the
-   backend's answer. */
+/* Reserves the addresses of one more window; windows are numbered from 0. DAO_ERR_LIMIT;
+   DAO_ERR_NO_HOST_MEMORY; the backend's answer. */
 DAO_NODISCARD dao_status_t dao_pages_window_add(dao_pages_t *pages, uint32_t *out_window);
 
 /* Takes the latest window back, in which nothing was mapped. */
@@ -67,10 +68,10 @@ dao_pages_counts_t dao_pages_counts(const dao_pages_t *pages);
 uint32_t dao_pages_missing(const dao_pages_t *pages, uint32_t window, uint64_t offset_bytes,
                            uint64_t size_bytes);
 
-/* Maps what is missing behind [offset, offset + size) of a window, which its range has as used: pages that stand idle, at
-   most new_page_max new ones, whole free pages from elsewhere (highest address first); in which order, see pages.c.
-   DAO_ERR_LIMIT if new_page_max is in the way, DAO_ERR_NO_DEVICE_MEMORY, or the backend's answer; then the pages are as
-   they were, as far as the backend lets them be put back. */
+/* Maps what is missing behind [offset, offset + size) of a window, which its range has as used: pages that
+   stand idle, at most new_page_max new ones, whole free pages from elsewhere (highest address first); in
+   which order, see pages.c. DAO_ERR_LIMIT if new_page_max is in the way, DAO_ERR_NO_DEVICE_MEMORY, or the
+   backend's answer; then the pages are as they were, as far as the backend lets them be put back. */
 dao_status_t dao_pages_back(dao_pages_t *pages, const dao_pages_ranges_t *ranges, uint32_t window,
                             uint64_t offset_bytes, uint64_t size_bytes, uint32_t new_page_max);
 

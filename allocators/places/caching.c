@@ -1,5 +1,6 @@
-/* Device memory, kept for the next request: in pages where the device has them (paged.c), else in segments, which is what
-   this file does: segments.c behind a lock.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory, kept for the next request: in pages where the device has them (paged.c), else in segments,
+   which is what this file does: segments.c behind a lock.
 
    What holds between calls:
 
@@ -8,9 +9,9 @@
 
    What is done when no idle block suits is said in segments.c.
 
-   One lock guards everything and is held over backend calls, which is the exception to the rule that none which may wait is
-   made under a lock: a miss changes placement, segments and counters in one step. In steady state there are no backend
-   calls. */
+   One lock guards everything and is held over backend calls, which is the exception to the rule that none
+   which may wait is made under a lock: a miss changes placement, segments and counters in one step. In steady
+   state there are no backend calls. */
 #include "allocators/places/caching.h"
 
 #include "allocators/paged/buddy.h"
@@ -19,8 +20,9 @@
 #include "base/memory/host.h"
 #include "base/report/error.h"
 
-/* A segment has at least this part of what is reserved. Of 2, 4, 8, 16, 32 and none this one needed the least memory on random
-   sizes, on those of language models and on recorded steps, at a tenth of the backend calls of none. */
+/* A segment has at least this part of what is reserved. Of 2, 4, 8, 16, 32 and none this one needed the least
+   memory on random sizes, on those of language models and on recorded steps, at a tenth of the backend calls
+   of none. */
 #define SEGMENT_GROWTH_SHARE 16u
 
 /* A block of at least this part of a usual segment gets a segment of its own. */

@@ -1,5 +1,6 @@
-/* Device memory: pages (or segments, without virtual memory) from the backend, blocks from the range allocator, freed
-   blocks kept for the next request. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: pages (or segments, without virtual memory) from the backend, blocks from the range
+   allocator, freed blocks kept for the next request. */
 #ifndef DAO_ALLOCATORS_CACHING_H
 #define DAO_ALLOCATORS_CACHING_H
 
@@ -26,7 +27,8 @@ typedef struct dao_caching_config {
 /* Smallest segment that is taken without page mapping, if the config does not say. */
 #define DAO_CACHING_SEGMENT_BYTES ((size_t)20 << 20)
 
-/* DAO_ERR_NO_HOST_MEMORY; the backend's answer; for initial_bytes what alloc of as many bytes would answer. */
+/* DAO_ERR_NO_HOST_MEMORY; the backend's answer; for initial_bytes what alloc of as many bytes would answer.
+   */
 DAO_NODISCARD dao_status_t dao_caching_create(const dao_caching_config_t *config,
                                               dao_allocator_t **out_allocator);
 

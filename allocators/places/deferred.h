@@ -1,5 +1,6 @@
-/* Addresses handed over by threads that must not take the owner's lock. Pushing is lock-free and takes no memory: the owner
-   reserves a slot for every live block beforehand. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses handed over by threads that must not take the owner's lock. Pushing is lock-free and takes no
+   memory: the owner reserves a slot for every live block beforehand. */
 #ifndef DAO_ALLOCATORS_DEFERRED_H
 #define DAO_ALLOCATORS_DEFERRED_H
 
@@ -40,7 +41,8 @@ DAO_NODISCARD dao_status_t dao_deferred_reserve(dao_deferred_t *deferred, uint64
 /* Hands an address over. Threads: any. Lock-free. */
 void dao_deferred_push(dao_deferred_t *deferred, void *address);
 
-/* Takes all that was handed over: the first slot, the others follow by `next`; DAO_DEFERRED_NONE if there is nothing. */
+/* Takes all that was handed over: the first slot, the others follow by `next`; DAO_DEFERRED_NONE if there is
+   nothing. */
 uint32_t dao_deferred_take(dao_deferred_t *deferred);
 
 /* Gives a slot that was taken. */
@@ -49,12 +51,13 @@ dao_deferred_slot_t *dao_deferred_slot(dao_deferred_t *deferred, uint32_t index)
 /* Makes a taken slot free again. Lock-free. */
 void dao_deferred_give(dao_deferred_t *deferred, uint32_t index);
 
-/* Takes all that was handed over and calls `give` for it, under the owner's lock. Gives the slots of addresses that were refused,
-   for dao_deferred_report(). */
+/* Takes all that was handed over and calls `give` for it, under the owner's lock. Gives the slots of
+   addresses that were refused, for dao_deferred_report(). */
 uint32_t dao_deferred_carry_out(dao_deferred_t *deferred, dao_status_t (*give)(void *owner, void *address),
                                 void *owner);
 
-/* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the place. */
+/* Logs addresses that were refused and pushes that were lost, once the lock is given up. `name` is the place.
+   */
 void dao_deferred_report(dao_deferred_t *deferred, uint32_t wrong, const char *name);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ordinary host memory: small.c up to 32 KiB, segments.c above, one ledger and one limit for both.
 
        stats.reserved_bytes == small blocks + regions

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ordinary host memory: malloc up to 32 KiB, the range allocator over cached regions above. */
 #ifndef DAO_ALLOCATORS_HOST_H
 #define DAO_ALLOCATORS_HOST_H

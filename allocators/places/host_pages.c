@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of a backend's table that paged.c needs, filled from the system's calls.
 
        window   [ page ][   -   ][ page ]      addresses: reserved, without memory but where pages are
@@ -5,9 +6,9 @@
                     v       | mremap
        home      a page that is mapped nowhere lives at an address of its own
 
-   Pages are taken from the budget of all host memory as they are made, by the settings of the host's regions. Running out is
-   answered as a device without memory answers it, which is what paged.c knows how to help; to callers it says that the host has
-   none (full_status). */
+   Pages are taken from the budget of all host memory as they are made, by the settings of the host's regions.
+   Running out is answered as a device without memory answers it, which is what paged.c knows how to help; to
+   callers it says that the host has none (full_status). */
 #include "allocators/places/host_pages.h"
 
 #include "allocators/paged/buddy.h"

@@ -1,5 +1,7 @@
-/* Host memory in pages that can be moved, as a device has them: paged.c over the system's calls. A host place that is served
-   from plans keeps its memory so, as what is idle in a plan's window is then there for everybody. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory in pages that can be moved, as a device has them: paged.c over the system's calls. A host place
+   that is served from plans keeps its memory so, as what is idle in a plan's window is then there for
+   everybody. */
 #ifndef DAO_ALLOCATORS_HOST_PAGES_H
 #define DAO_ALLOCATORS_HOST_PAGES_H
 
@@ -24,14 +26,16 @@ typedef struct dao_host_pages_config {
     size_t limit_bytes;      /* as for limit_set */
 } dao_host_pages_config_t;
 
-/* Tells whether memory by such settings can be moved: not the huge pages that an administrator has set apart. */
+/* Tells whether memory by such settings can be moved: not the huge pages that an administrator has set apart.
+   */
 bool dao_host_pages_suit(const dao_host_memory_config_t *settings);
 
 /* DAO_ERR_NO_HOST_MEMORY; for initial_bytes what alloc of as many bytes would answer. */
 DAO_NODISCARD dao_status_t dao_host_pages_create(const dao_host_pages_config_t *config,
                                                  dao_allocator_t **out_allocator);
 
-/* Logs what the system refuses of the settings, if it does. The allocator itself never does: pages are taken under its lock. */
+/* Logs what the system refuses of the settings, if it does. The allocator itself never does: pages are taken
+   under its lock. */
 void dao_host_pages_warn(const dao_host_pages_t *pages);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned host memory: segments of 64 MiB and more (segments.c), and a queue of deferred frees beside them.
 
        alloc, free, trim, stats, drain ──> lock ──> queue is emptied ──> segments
@@ -8,9 +9,9 @@
        slots of the queue >= live blocks + spare ones, so that a deferred free of a live block needs no memory
        a deferred block is live, and counted as such, until the queue is emptied
 
-   Addresses in the queue that turn out wrong are kept in their slots until the lock is given up, then logged. The lock is
-   held while a region is pinned, which may take long: a second thread that needs a region waits for this one anyway, and
-   free() makes no backend call. */
+   Addresses in the queue that turn out wrong are kept in their slots until the lock is given up, then logged.
+   The lock is held while a region is pinned, which may take long: a second thread that needs a region waits
+   for this one anyway, and free() makes no backend call. */
 #include "allocators/places/pinned.h"
 
 #include "allocators/paged/buddy.h"

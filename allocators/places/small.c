@@ -1,5 +1,6 @@
-/* An open-addressing table of the blocks that malloc gave, linear probes; an erased entry is closed by moving later ones
-   back, so that there are no tombstones. What holds between calls:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressing table of the blocks that malloc gave, linear probes; an erased entry is closed by moving
+   later ones back, so that there are no tombstones. What holds between calls:
 
        count entries are not empty, at most three quarters of them
        every entry is found by probing from its home

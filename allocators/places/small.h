@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small host blocks: malloc behind a table of addresses, so that a wrong free is known without touching it.
    Not thread-safe: the owner locks. */
 #ifndef DAO_ALLOCATORS_SMALL_H
@@ -29,13 +30,15 @@ void dao_small_finish(dao_small_t *small);
 /* Gives what a request takes, roundings included. */
 size_t dao_small_block_bytes(size_t size_bytes);
 
-/* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT of the request's tag or of the budget. The owner has seen to the limit of the place. */
+/* DAO_ERR_NO_HOST_MEMORY; DAO_ERR_LIMIT of the request's tag or of the budget. The owner has seen to the
+   limit of the place. */
 dao_status_t dao_small_alloc(dao_small_t *small, const dao_block_request_t *request, void **out_address);
 
 /* DAO_ERR_FOREIGN_POINTER, without a message, if no block begins there. O(1), and never needs memory. */
 dao_status_t dao_small_free(dao_small_t *small, const void *address);
 
-/* Finds the block around an address. DAO_ERR_FOREIGN_POINTER, without a message. O(1) for the start of a block, else O(blocks). */
+/* Finds the block around an address. DAO_ERR_FOREIGN_POINTER, without a message. O(1) for the start of a
+   block, else O(blocks). */
 dao_status_t dao_small_query(const dao_small_t *small, const void *address, dao_block_t *out_block);
 
 /* Sees the blocks; each is a segment of its own. */

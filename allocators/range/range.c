@@ -1,37 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Divides offsets [0, capacity) into free and used blocks, in units of 256 bytes.
 
    nodes     a block each, 32 bytes, in one table; links are places in it, in bytes. Neighbours by address:
 
                  border <-> node 4 (offset 0) <-> node 7 <-> ... <-> node 3 <-> border
 
-             Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are chained through
-             bin_after, from `unused`.
-   holds     the streams that hold each node. Apart, so that merging and searching touch them only where there is something
-             in them.
-   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that may have nodes.
-   starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its start, with a step or
+             Node 0 is the border, so that every block has neighbours. Nodes that stand for no block are
+             chained through bin_after, from `unused`.
+   holds     the streams that hold each node. Apart, so that merging and searching touch them only where there
+             is something in them.
+   bins      free nodes by size, 16 bins an octave, each a list; bin_words has a bit a bin that may have
+   nodes. starts    for every 64 KiB of offsets the first used block that starts there: finds a block by its
+   start, with a step or
              two where blocks are smaller than that.
-   firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where page_words has the
-             page's bit; finds the block around any offset.
+   firsts    if the range is indexed: for every 2 MiB of offsets the first block that starts there, where
+             page_words has the page's bit; finds the block around any offset.
 
    What holds between calls:
 
-       sum of size_units of all blocks == capacity_units, each begins where the one before it ends
-       sum of size_units of used blocks == used_units
-       no two neighbours are free and held by the same streams
-       a free block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used block in it
-       border + the room of the bins + blocks + unused nodes == node_count
+       sum of size_units of all blocks == capacity_units, each begins where the one before it ends sum of
+       size_units of used blocks == used_units no two neighbours are free and held by the same streams a free
+       block is in the bin of its size, and nothing else is in a bin; a cell of starts has the first used
+       block in it border + the room of the bins + blocks + unused nodes == node_count
 
-   A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes blocks
-   fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and the hole keeps its
-   node, which mostly stays in its bin, too.
+   A call that may fail first makes room in nodes for all it is going to do, then does it. Giving back makes
+   blocks fewer, so it never needs memory. What is taken from the front of a hole gets a node of its own and
+   the hole keeps its node, which mostly stays in its bin, too.
 
    Which hole is taken: with good fit the lowest of a few that are little larger than the request, in O(1)
-   (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of the least cost: what it
-   has more than the request, and for tight requests its offset, too, so that large holes stay at the end (cost_of()).
+   (dao_range_find_good()). With best fit, and for requests that say that memory is tight, the one of the
+   least cost: what it has more than the request, and for tight requests its offset, too, so that large holes
+   stay at the end (cost_of()).
 
-   This file takes and gives back; range_table.c makes room, range_index.c finds blocks and walks them, range_valid.c checks
-   it all. */
+   This file takes and gives back; range_table.c makes room, range_index.c finds blocks and walks them,
+   range_valid.c checks it all. */
 #include "allocators/range/range_internal.h"
 
 #define NONE DAO_RANGE_NONE
@@ -70,16 +72,17 @@ static bool fits(const dao_range_t *range, uint32_t link, const wish_t *wish)
            is_allowed(range, link, wish);
 }
 
-/* Where memory is tight, a hole at the end of as many units as are used costs as much as one at offset 0 that is larger by this
-   part of the request; small requests count as ones of 16 MiB. For random blocks of 256 B to 64 MiB, a fifth to a third of 16 MiB
-   needed less memory than of 4 MiB or none, and than three fifths. */
+/* Where memory is tight, a hole at the end of as many units as are used costs as much as one at offset 0 that
+   is larger by this part of the request; small requests count as ones of 16 MiB. For random blocks of 256 B
+   to 64 MiB, a fifth to a third of 16 MiB needed less memory than of 4 MiB or none, and than three fifths. */
 #define SLACK_SHARE       3u
 #define SLACK_UNITS_LEAST ((UINT64_C(16) << 20 >> UNIT_SHIFT) / SLACK_SHARE)
 
 /* Costs have so many bits behind the point. */
 #define COST_SHIFT 16
 
-/* Gives what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost overflows. */
+/* Gives what a unit of offset costs where memory is tight: no more than a unit of size, so that no cost
+   overflows. */
 static uint64_t tight_slope(const dao_range_t *range, uint64_t size_units)
 {
     uint64_t slack_units = size_units / SLACK_SHARE;
@@ -88,7 +91,8 @@ static uint64_t tight_slope(const dao_range_t *range, uint64_t size_units)
                                            : UINT64_C(1) << COST_SHIFT;
 }
 
-/* Gives what it costs to take a hole that fits: the units that it has more than the request, and its offset times the slope. */
+/* Gives what it costs to take a hole that fits: the units that it has more than the request, and its offset
+   times the slope. */
 static uint64_t cost_of(const dao_range_node_t *node, const wish_t *wish)
 {
     return ((node->size_units - wish->size_units) << COST_SHIFT) + node->offset_units * wish->slope;
@@ -125,7 +129,8 @@ static uint32_t look_carefully(const dao_range_t *range, size_t bin, uint32_t be
     return best;
 }
 
-/* Any kind of request. Where nothing is found every hole that may fit is looked at, so that none is ever missed. */
+/* Any kind of request. Where nothing is found every hole that may fit is looked at, so that none is ever
+   missed. */
 static uint32_t find_carefully(const dao_range_t *range, const wish_t *wish)
 {
     uint32_t best = NONE;
@@ -309,7 +314,8 @@ static void absorb_after(dao_range_t *range, uint32_t link)
     dao_range_node_give(range, after);
 }
 
-/* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams hold. */
+/* Makes any node free whose state and hold are set, and merges it with those neighbours that the same streams
+   hold. */
 static void make_free_carefully(dao_range_t *range, uint32_t link)
 {
     uint32_t after = dao_range_at(range, link)->after;
@@ -394,7 +400,8 @@ static bool are_allowed(const dao_range_t *range, uint32_t first, uint64_t end_u
     }
 }
 
-/* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the part. */
+/* Joins free parts from `first` on up to an end, and neighbours that the same streams hold then; gives the
+   part. */
 static uint32_t join_up_to(dao_range_t *range, uint32_t first, uint64_t end_units)
 {
     while (dao_range_at(range, first)->offset_units + dao_range_at(range, first)->size_units < end_units ||

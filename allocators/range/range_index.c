@@ -1,4 +1,6 @@
-/* Looking into a range: the block around an offset, with the index or without it; walking; the largest hole. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking into a range: the block around an offset, with the index or without it; walking; the largest hole.
+   */
 #include "allocators/range/range_internal.h"
 
 #define NONE DAO_RANGE_NONE

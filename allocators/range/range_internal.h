@@ -1,4 +1,6 @@
-/* The inside of a range, for the files range*.c: nodes, bins, map, link. What holds between calls is said in range.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a range, for the files range*.c: nodes, bins, map, link. What holds between calls is said in
+   range.c. */
 #ifndef DAO_ALLOCATORS_RANGE_INTERNAL_H
 #define DAO_ALLOCATORS_RANGE_INTERNAL_H
 
@@ -12,16 +14,17 @@
 #include <stddef.h>
 #include <string.h>
 
-/* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all others and is
-   never free. */
+/* No node: link 0 is the border, which comes before the first block and after the last one, begins behind all
+   others and is never free. */
 #define DAO_RANGE_NONE 0u
 
 #define UNIT_SHIFT      8
 #define WORD_BITS       64u
 #define PAGE_UNIT_SHIFT 13 /* a page of the index is 2 MiB */
 
-/* A bin's number is what the doubles of its sizes begin with, exponent and SUB_BIN_SHIFT bits behind the point: so finding a
-   size's bin takes a conversion and a shift. Numbers begin a bit below that of size 1, at a word of bin_words. */
+/* A bin's number is what the doubles of its sizes begin with, exponent and SUB_BIN_SHIFT bits behind the
+   point: so finding a size's bin takes a conversion and a shift. Numbers begin a bit below that of size 1, at
+   a word of bin_words. */
 #define SUB_BIN_SHIFT  4
 #define SIZE_BIN_SHIFT (DBL_MANT_DIG - 1 - SUB_BIN_SHIFT)
 #define BIN_WORD_FIRST (((size_t)(DBL_MAX_EXP - 1) << SUB_BIN_SHIFT) / WORD_BITS)
@@ -123,8 +126,8 @@ static inline uint64_t dao_range_bin_least(size_t bin)
     return (uint64_t)size;
 }
 
-/* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a one: so that
-   taking a node out is the same wherever it is in its bin. */
+/* Gives the place of the link behind a node. That of a bin's first node is in the table as if it were such a
+   one: so that taking a node out is the same wherever it is in its bin. */
 static DAO_ON_THE_PATH uint32_t *dao_range_next_place(const dao_range_t *range, uint32_t link)
 {
     return (uint32_t *)(void *)(range->table + link + offsetof(dao_range_node_t, bin_after));
@@ -211,7 +214,8 @@ static inline size_t dao_range_previous_bin(const dao_range_t *range, size_t bin
 
 /* ---- from offsets to used nodes ---- */
 
-/* Cells are small beside tensors, so that a cell mostly has one start, and many beside a cache line of their table. */
+/* Cells are small beside tensors, so that a cell mostly has one start, and many beside a cache line of their
+   table. */
 #define CELL_UNIT_SHIFT 8 /* 64 KiB */
 
 /* Gives the node that begins at a unit, if that is a used block; another one otherwise. */
@@ -236,7 +240,8 @@ static inline uint32_t dao_range_find_used(const dao_range_t *range, uint64_t of
     return node->offset_units == offset_units && node->state >= NODE_USED ? link : DAO_RANGE_NONE;
 }
 
-/* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins behind all. */
+/* Enters a used node, which is linked to its neighbours. A cell without one has the border, which begins
+   behind all. */
 static DAO_ON_THE_PATH void dao_range_start_add(dao_range_t *range, uint32_t link, uint32_t offset_units)
 {
     uint32_t *start = &range->starts[offset_units >> CELL_UNIT_SHIFT];
@@ -310,18 +315,18 @@ void dao_range_gap_insert(dao_range_t *range, uint32_t link);
 
 /* ---- the usual path: a range with good fit and no index, of which nothing is held ---- */
 
-/* Entries of a bin that are looked at, and bins from the request's own on, each about a sixteenth larger, in which holes are
-   as good as in its own. The lowest of all these is taken: it packs better than the tightest, and looking at more does not
-   pack better still. */
+/* Entries of a bin that are looked at, and bins from the request's own on, each about a sixteenth larger, in
+   which holes are as good as in its own. The lowest of all these is taken: it packs better than the tightest,
+   and looking at more does not pack better still. */
 #define DAO_RANGE_SCAN_DEPTH 4u
 #define DAO_RANGE_NEAR_BINS  3u
 
-/* The rank of a hole is less if it is lower: its offset, then its link. No hole that is worth a look has a greater one than the
-   border's, but for the last unit of the largest range. */
+/* The rank of a hole is less if it is lower: its offset, then its link. No hole that is worth a look has a
+   greater one than the border's, but for the last unit of the largest range. */
 #define DAO_RANGE_RANK_NONE ((uint64_t)UINT32_MAX << 32)
 
-/* Gives the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next one. Decides nothing
-   that the processor would have to guess. */
+/* Gives the less of `rank` and that of an entry of a bin, if it is large enough, and goes on to the next one.
+   Decides nothing that the processor would have to guess. */
 static DAO_ON_THE_PATH uint64_t dao_range_look_at(const dao_range_t *range, uint32_t *link,
                                                   uint64_t least_units, uint64_t rank)
 {
@@ -332,8 +337,8 @@ static DAO_ON_THE_PATH uint64_t dao_range_look_at(const dao_range_t *range, uint
     return found < rank ? found : rank;
 }
 
-/* Looks at the first entries of a bin: a loop that is written out. What is behind the last one is the border, and so is what
-   is behind that: it has no end of its own to ask for at each step. */
+/* Looks at the first entries of a bin: a loop that is written out. What is behind the last one is the border,
+   and so is what is behind that: it has no end of its own to ask for at each step. */
 static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_t link, uint64_t least_units,
                                                uint64_t rank)
 {
@@ -349,8 +354,8 @@ static DAO_ON_THE_PATH uint64_t dao_range_look(const dao_range_t *range, uint32_
     return rank;
 }
 
-/* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the way that have
-   none. */
+/* Gives the first node of the first bin from `bin` on that has any, or NONE; clears the bits of those on the
+   way that have none. */
 static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t bin)
 {
     size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
@@ -375,8 +380,8 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(dao_range_t *range, size_t 
     }
 }
 
-/* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the request's own
-   bin, or that have no rank. Any hole of a higher bin is large enough. */
+/* Gives the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
+   request's own bin, or that have no rank. Any hole of a higher bin is large enough. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good(dao_range_t *range, uint64_t size_units)
 {
     static_assert(DAO_RANGE_NEAR_BINS == 3, "as many bins as are looked into here");
@@ -495,7 +500,8 @@ static DAO_ON_THE_PATH void dao_range_make_free(dao_range_t *range, uint32_t lin
 
 /* ---- range_index.c ---- */
 
-/* Enters the start of a block into the index, and takes it out while the block is still linked to its neighbours. */
+/* Enters the start of a block into the index, and takes it out while the block is still linked to its
+   neighbours. */
 void dao_range_index_add(dao_range_t *range, uint32_t link);
 void dao_range_index_drop(dao_range_t *range, uint32_t link);
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of parts: offsets behind which there is something lie between gaps behind which there is nothing.
 
        chain of nodes    gap <-> [ blocks of a part ] <-> gap <-> [ blocks of a part ] <-> gap
 
-   A gap's node is in no bin and no cell of starts, so that nothing is placed there, and it is neither free nor used, so that
-   nothing is merged over it. Gaps are chained through bin_before and bin_after, from `gaps`. A part's id is the gap before
-   it. The last block of a range of parts is always a gap. */
+   A gap's node is in no bin and no cell of starts, so that nothing is placed there, and it is neither free
+   nor used, so that nothing is merged over it. Gaps are chained through bin_before and bin_after, from
+   `gaps`. A part's id is the gap before it. The last block of a range of parts is always a gap. */
 #include "allocators/range/range_internal.h"
 
 #define NONE DAO_RANGE_NONE
@@ -32,15 +33,15 @@ static void gap_remove(dao_range_t *range, uint32_t link)
     }
 }
 
-/* Gives the first offset, a multiple of a page, where a part in a gap may begin: a granule of the gap stays before it, and
-   it begins in no page that the part before the gap ends in. */
+/* Gives the first offset, a multiple of a page, where a part in a gap may begin: a granule of the gap stays
+   before it, and it begins in no page that the part before the gap ends in. */
 static uint64_t first_start(const dao_range_node_t *gap)
 {
     return (((uint64_t)gap->offset_units >> PAGE_UNIT_SHIFT) + 1) << PAGE_UNIT_SHIFT;
 }
 
-/* Tells whether a gap has room for a part: a granule stays behind it, too, and it ends in no page that the part behind the
-   gap begins in. */
+/* Tells whether a gap has room for a part: a granule stays behind it, too, and it ends in no page that the
+   part behind the gap begins in. */
 static bool gap_suffices(const dao_range_node_t *gap, uint64_t size_units)
 {
     uint64_t end_units = gap->offset_units + gap->size_units;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a range: creating them, making room in them, giving them up. */
 #include "allocators/range/range_internal.h"
 
@@ -12,7 +13,8 @@
 
 #define NODE_BYTES ((uint32_t)sizeof(dao_range_node_t))
 
-/* A table of starts of this many bytes is of few blocks beside its offsets: most of its pages are never touched. */
+/* A table of starts of this many bytes is of few blocks beside its offsets: most of its pages are never
+   touched. */
 #define SPARSE_BYTES ((size_t)1 << 20)
 
 /* Makes room for more nodes, and chains them as unused ones. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks all that range.c says holds between calls. */
 #include "allocators/range/range_internal.h"
 

@@ -1,6 +1,7 @@
-/* Many stretches of addresses under one range: each extent lies somewhere in a space of offsets of 1 TiB, so that one search
-   finds the best hole of all of them, at the cost of a search in one. Not thread-safe: the owner locks. Memory is never
-   touched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many stretches of addresses under one range: each extent lies somewhere in a space of offsets of 1 TiB, so
+   that one search finds the best hole of all of them, at the cost of a search in one. Not thread-safe: the
+   owner locks. Memory is never touched. */
 #ifndef DAO_ALLOCATORS_SPACE_H
 #define DAO_ALLOCATORS_SPACE_H
 
@@ -11,7 +12,8 @@
 /* Most bytes of one extent: the whole space but for what must stay around it. */
 #define DAO_SPACE_EXTENT_MAX (DAO_RANGE_CAPACITY_MAX - 4 * DAO_RANGE_PAGE_BYTES)
 
-/* One stretch of addresses. Offset and address agree modulo a page, so that alignments up to a page hold for both. */
+/* One stretch of addresses. Offset and address agree modulo a page, so that alignments up to a page hold for
+   both. */
 typedef struct dao_extent {
     char *address;
     size_t size_bytes;
@@ -33,9 +35,9 @@ typedef struct dao_space {
 /* Frees the tables; the extents' memory is the owner's. All zero is an empty space. */
 void dao_space_finish(dao_space_t *space);
 
-/* Finds a place for an extent of size_bytes (a multiple of the granule, at most DAO_SPACE_EXTENT_MAX) and makes all that
-   dao_space_add() needs. DAO_ERR_NO_HOST_MEMORY with a message; DAO_ERR_LIMIT without: no place is that large. The space is
-   not changed between this and dao_space_add(). */
+/* Finds a place for an extent of size_bytes (a multiple of the granule, at most DAO_SPACE_EXTENT_MAX) and
+   makes all that dao_space_add() needs. DAO_ERR_NO_HOST_MEMORY with a message; DAO_ERR_LIMIT without: no
+   place is that large. The space is not changed between this and dao_space_add(). */
 DAO_NODISCARD dao_status_t dao_space_find_place(dao_space_t *space, size_t size_bytes,
                                                 dao_range_place_t *out_place);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an allocator keeps of a request beside a block, in one word. */
 #ifndef DAO_ALLOCATORS_WORD_H
 #define DAO_ALLOCATORS_WORD_H

@@ -1,28 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of segments.
 
        space.c   [ 20 MiB ] [ 20 MiB ] [ 64 MiB ]      extents under one range, which places blocks in all of them
 
-   A request gets the hole that fits best of all segments, the lowest of the space among those that fit as well: segments that
-   came last run empty. If there is no such hole, then, each step bounded:
+   A request gets the hole that fits best of all segments, the lowest of the space among those that fit as
+   well: segments that came last run empty. If there is no such hole, then, each step bounded:
 
-       1. what streams held and have finished with is free
-       2. a request in stream order takes what other streams still use, and is told to wait for them on the device
-       3. a segment is taken from the upstream: of the usual size, else of what the limit leaves, else of half as much and so
+       1. what streams held and have finished with is free 2. a request in stream order takes what other
+       streams still use, and is told to wait for them on the device 3. a segment is taken from the upstream:
+       of the usual size, else of what the limit leaves, else of half as much and so
           on; last of all after giving back free segments, which are idle
        4. a request in stream order takes what several streams hold side by side
 
-   Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range then looks at more
-   holes for each request, so that large ones are kept (range.c).
+   Where more than half is used of all that the place may have, of 2 GiB or more, memory is tight: the range
+   then looks at more holes for each request, so that large ones are kept (range.c).
 
-   A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A segment whose
-   blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
+   A request without a stream gets idle memory alone: who made it may wait for the streams and ask again. A
+   segment whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
 
-   The usual size is the configured one, or a configured share of what is reserved already if that is more. A block that
-   is not much smaller gets a segment of just its size, and where blocks as the one asked for would leave a large rest, the
-   size is rounded up to a whole number of them: three blocks of 7 MiB get a segment of 22 MiB.
+   The usual size is the configured one, or a configured share of what is reserved already if that is more. A
+   block that is not much smaller gets a segment of just its size, and where blocks as the one asked for would
+   leave a large rest, the size is rounded up to a whole number of them: three blocks of 7 MiB get a segment
+   of 22 MiB.
 
-   A block that is put off stays used in the range, with 0 for its word, which no live block has. So nothing of it is moved, given
-   back or handed out before it is carried out.
+   A block that is put off stays used in the range, with 0 for its word, which no live block has. So nothing
+   of it is moved, given back or handed out before it is carried out.
 
    What holds between calls:
 
@@ -30,8 +32,8 @@
        the extents of the space are the segments
        put_off_count of their used blocks have no word
 
-   All that may fail for want of memory is made before the upstream is asked, so that a failure changes nothing but that
-   free segments may have been given back in the attempt. */
+   All that may fail for want of memory is made before the upstream is asked, so that a failure changes
+   nothing but that free segments may have been given back in the attempt. */
 #include "allocators/segments/segments.h"
 
 #include "base/memory/host.h"
@@ -42,10 +44,12 @@
 /* Equal blocks leave at most this part of a segment unused. */
 #define REST_SHARE 8u
 
-/* Memory is tight where more than this part of what a place may have is used. At three quarters holes are in pieces already. */
+/* Memory is tight where more than this part of what a place may have is used. At three quarters holes are in
+   pieces already. */
 #define TIGHT_SHARE 2u
 
-/* Places that may have less than this are never tight: what a range calls a little of a hole is much of them. */
+/* Places that may have less than this are never tight: what a range calls a little of a hole is much of them.
+   */
 #define TIGHT_BYTES_LEAST (UINT64_C(2) << 30)
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -284,7 +288,8 @@ static dao_status_t give_segment(dao_segments_t *segments, size_t index)
     return DAO_OK;
 }
 
-/* Gives the free segment that suits best: the smallest of those that suffice, else the largest; `count` if none is free. */
+/* Gives the free segment that suits best: the smallest of those that suffice, else the largest; `count` if
+   none is free. */
 static size_t segment_to_release(const dao_segments_t *segments, uint64_t wanted_bytes)
 {
     const dao_space_t *space = &segments->space;
@@ -408,9 +413,9 @@ static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted
     return status;
 }
 
-/* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of half as much and so on
-   down to just the block; last of all after giving back what is free. Of a budget that has no room for the usual size it takes
-   no more than the block needs: the rest is for those who share it. */
+/* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of half as
+   much and so on down to just the block; last of all after giving back what is free. Of a budget that has no
+   room for the usual size it takes no more than the block needs: the rest is for those who share it. */
 static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 {
     dao_status_t status = dao_segments_make_room(segments, block_bytes);
@@ -434,8 +439,8 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     return status;
 }
 
-/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the limit leaves less,
-   DAO_ERR_LIMIT. */
+/* Takes a segment that a block just fits into, if that is no more than growth_bytes: else, and where the
+   limit leaves less, DAO_ERR_LIMIT. */
 static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, uint64_t growth_bytes)
 {
     uint64_t segment_bytes = round_up(block_bytes, segments->config.unit_bytes);
@@ -446,8 +451,8 @@ static dao_status_t grow_within(dao_segments_t *segments, uint64_t block_bytes, 
 
 /* ---- blocks ---- */
 
-/* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets agree modulo a page
-   only, so that a larger block is placed, and then cut to what is aligned in it. */
+/* Places a block that is aligned to more than a page, where nobody holds anything. Addresses and offsets
+   agree modulo a page only, so that a larger block is placed, and then cut to what is aligned in it. */
 static dao_status_t place_aligned(dao_segments_t *segments, const dao_range_request_t *wish,
                                   dao_block_grant_t *out_grant)
 {

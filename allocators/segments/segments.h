@@ -1,6 +1,8 @@
-/* Segments: stretches of addresses, each with a range over it, and sets of them that are taken from and given back to
-   somebody else (the upstream). Device memory without page mapping, pinned memory and large host blocks are such sets;
-   device memory with page mapping is one segment. Not thread-safe: the owner locks. Memory is never touched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Segments: stretches of addresses, each with a range over it, and sets of them that are taken from and given
+   back to somebody else (the upstream). Device memory without page mapping, pinned memory and large host
+   blocks are such sets; device memory with page mapping is one segment. Not thread-safe: the owner locks.
+   Memory is never touched. */
 #ifndef DAO_ALLOCATORS_SEGMENTS_H
 #define DAO_ALLOCATORS_SEGMENTS_H
 
@@ -19,7 +21,8 @@ typedef struct dao_segment {
 dao_status_t dao_segment_free(dao_segment_t *segment, dao_ledger_t *ledger, const void *address,
                               dao_hold_t *hold);
 
-/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark, without a message. */
+/* Marks a block of a stream as used by one more stream. The statuses of dao_allocator_ops_t.stream_mark,
+   without a message. */
 dao_status_t dao_segment_mark(dao_segment_t *segment, const void *address, uint32_t stream);
 
 /* Finds the live block around an address of the segment. DAO_ERR_FOREIGN_POINTER, without a message. */
@@ -31,8 +34,8 @@ void dao_segment_walk(const dao_segment_t *segment, dao_block_visit_t visit, voi
 /* Sees the live and the free blocks of a segment, as dao_allocator_ops_t.walk_all. */
 void dao_segment_walk_all(const dao_segment_t *segment, dao_block_visit_t visit, void *user);
 
-/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of them is shown as a
-   segment; every live block is mapped. */
+/* The same for a segment of which only some pages are there: page p is if bit p of `mapped` is set. A run of
+   them is shown as a segment; every live block is mapped. */
 void dao_segment_walk_mapped(const dao_segment_t *segment, const uint64_t *mapped, uint32_t page_shift,
                              dao_block_visit_t visit, void *user);
 
@@ -71,12 +74,12 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
 /* Gives everything back, live blocks too; zeroed memory is allowed. */
 void dao_segments_finish(dao_segments_t *segments);
 
-/* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT; config.full_status;
-   DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
+/* Takes a segment before the first block: size_bytes rounded up to the granule. DAO_ERR_LIMIT;
+   config.full_status; DAO_ERR_NO_HOST_MEMORY; the upstream's answer. */
 DAO_NODISCARD dao_status_t dao_segments_take_initial(dao_segments_t *segments, size_t size_bytes);
 
-/* As the members of dao_allocator_ops_t; free, mark, query, put_off, carry_out and renew without a message. A hold that is not empty, and marks, need
-   config.holds. */
+/* As the members of dao_allocator_ops_t; free, mark, query, put_off, carry_out and renew without a message. A
+   hold that is not empty, and marks, need config.holds. */
 dao_status_t dao_segments_alloc(dao_segments_t *segments, const dao_block_request_t *request,
                                 dao_block_grant_t *out_grant);
 dao_status_t dao_segments_alloc_within(dao_segments_t *segments, const dao_block_request_t *request,
@@ -94,8 +97,8 @@ void dao_segments_walk(const dao_segments_t *segments, dao_block_visit_t visit, 
 void dao_segments_walk_all(const dao_segments_t *segments, dao_block_visit_t visit, void *user);
 uint64_t dao_segments_largest_hole(const dao_segments_t *segments);
 
-/* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a message and nothing
-   changed if it cannot. */
+/* Gives back free segments, if that makes room for so many bytes under the limit: DAO_ERR_LIMIT with a
+   message and nothing changed if it cannot. */
 dao_status_t dao_segments_make_room(dao_segments_t *segments, uint64_t size_bytes);
 
 /* Checks all segments and adds their blocks and bytes to a recount. */

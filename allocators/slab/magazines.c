@@ -1,15 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads' tables, and the owners that they point to.
 
        thread A   table  [ magazines of owner 0 | - | magazines of owner 2 | ... ]
        thread B   table  [ magazines of owner 0 | - |          -           | ... ]
 
-   Magazines end in one of two ways: their thread ends, or their owner does. Both are carried out under one lock, and each
-   takes them out of the other's hands: the thread's end unlinks them from the owner, the owner's end clears the pointer in
-   the thread's table, which belongs to the thread and stays. So neither outlives what it points to, in either order, and a
-   slot is free for another owner only when no table points to anything there.
+   Magazines end in one of two ways: their thread ends, or their owner does. Both are carried out under one
+   lock, and each takes them out of the other's hands: the thread's end unlinks them from the owner, the
+   owner's end clears the pointer in the thread's table, which belongs to the thread and stays. So neither
+   outlives what it points to, in either order, and a slot is free for another owner only when no table points
+   to anything there.
 
-   A thread reads its own table without a lock. Another thread writes there only to clear a pointer whose owner nobody may
-   use any more; whoever hands a later owner of that slot to the thread also hands over the cleared pointer. */
+   A thread reads its own table without a lock. Another thread writes there only to clear a pointer whose
+   owner nobody may use any more; whoever hands a later owner of that slot to the thread also hands over the
+   cleared pointer. */
 #include "allocators/slab/magazines.h"
 
 #include "base/memory/host.h"

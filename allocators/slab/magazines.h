@@ -1,5 +1,7 @@
-/* What a thread keeps for itself of an allocator: small objects for its next requests, and counters that it alone writes.
-   Each allocator that has magazines (an owner) has a slot, and each thread a table with a pointer a slot. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a thread keeps for itself of an allocator: small objects for its next requests, and counters that it
+   alone writes. Each allocator that has magazines (an owner) has a slot, and each thread a table with a
+   pointer a slot. */
 #ifndef DAO_ALLOCATORS_MAGAZINES_H
 #define DAO_ALLOCATORS_MAGAZINES_H
 
@@ -37,8 +39,9 @@ typedef struct dao_magazine {
     int64_t object_bytes;
 } dao_magazine_t;
 
-/* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and the other's too
-   small, even negative: only the sum over all threads says something. Written by the thread itself, read by any. */
+/* Counts of one thread. A block that one thread allocates and another frees makes one's sums too large and
+   the other's too small, even negative: only the sum over all threads says something. Written by the thread
+   itself, read by any. */
 typedef struct dao_magazine_counts {
     _Atomic int64_t used_bytes;
     _Atomic int64_t requested_bytes;
@@ -50,8 +53,8 @@ typedef struct dao_thread_table dao_thread_table_t;
 typedef struct dao_magazines dao_magazines_t;
 
 struct dao_magazines {
-    /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no more than
-       DAO_MAGAZINES_BYTES_MAX are kept. */
+    /* The thread's own: the owner's epoch as of the last flush; what counts.used_bytes is at least while no
+       more than DAO_MAGAZINES_BYTES_MAX are kept. */
     alignas(DAO_MAGAZINES_ALIGNMENT_BYTES) uint32_t epoch;
     int64_t used_floor;
 
@@ -68,8 +71,8 @@ typedef struct dao_magazine_owner dao_magazine_owner_t;
 struct dao_magazine_owner {
     uint32_t slot; /* DAO_MAGAZINES_OWNER_MAX: none was left */
 
-    /* Begins and ends a thread's magazines, called in that thread: both link them into what the owner has, or unlink them.
-       At the end all objects are to be put back. */
+    /* Begins and ends a thread's magazines, called in that thread: both link them into what the owner has, or
+       unlink them. At the end all objects are to be put back. */
     void (*attach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
     void (*detach)(dao_magazine_owner_t *owner, dao_magazines_t *magazines);
 };
@@ -77,12 +80,12 @@ struct dao_magazine_owner {
 /* Finds a slot. */
 void dao_magazines_owner_init(dao_magazine_owner_t *owner);
 
-/* Frees all magazines of an owner, linked by `next` from *first; their threads may live on, and end, at any time, which takes
-   theirs off. Nobody uses the owner any more. */
+/* Frees all magazines of an owner, linked by `next` from *first; their threads may live on, and end, at any
+   time, which takes theirs off. Nobody uses the owner any more. */
 void dao_magazines_owner_finish(dao_magazine_owner_t *owner, dao_magazines_t **first);
 
-/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without a slot.
-   Their epoch is for the owner's attach() to set. */
+/* Gives this thread its magazines of an owner for which it has none yet. NULL without host memory, or without
+   a slot. Their epoch is for the owner's attach() to set. */
 dao_magazines_t *dao_magazines_create(dao_magazine_owner_t *owner);
 
 /* A thread's pointers to its magazines, by slot. Written by the thread, and by whoever ends an owner. */
@@ -92,15 +95,15 @@ struct dao_thread_table {
     int process;                          /* that made it: a child of a fork leaves it alone */
 };
 
-/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever used. So one
-   comparison of epochs tells whether a thread may go on. */
+/* What a thread has that has no magazines: its epoch is DAO_MAGAZINES_EPOCH_NONE, and nothing of it is ever
+   used. So one comparison of epochs tells whether a thread may go on. */
 extern dao_magazines_t dao_magazines_none;
 
 /* No owner's epoch. */
 #define DAO_MAGAZINES_EPOCH_NONE 0u
 
-/* The thread's table; before its first dao_magazines_create() one of dao_magazines_none alone. Eight bytes of what the
-   loader keeps for such variables, so that reading it takes two instructions. */
+/* The thread's table; before its first dao_magazines_create() one of dao_magazines_none alone. Eight bytes of
+   what the loader keeps for such variables, so that reading it takes two instructions. */
 extern DAO_FAST_THREAD_LOCAL dao_thread_table_t *dao_thread_table;
 
 /* Gives this thread's magazines of an owner, &dao_magazines_none if it has none. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small front: the table of allocator.h over slabs.c and magazines.c.
 
        small request    -> this thread's magazine -> slabs, in batches, under the lock -> a block of the inner allocator
@@ -5,17 +6,18 @@
 
        address -> the map has an entry? -> an object of a slab, or behind the last one -> the inner allocator's
 
-   The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and when memory is
-   short: then the epoch changes, which each thread compares at its next call and flushes all it has. A flush that finds the
-   lock taken puts its objects in the mail (slabs.c) instead of waiting.
+   The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and
+   when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
+   it has. A flush that finds the lock taken puts its objects in the mail (slabs.c) instead of waiting.
 
    What holds while no call is under way:
 
-       used, requested and live of the front == those of the inner allocator - its slabs + the sums of all threads' counts
-       inner blocks == blocks of the front that are not small + slabs
-       each magazine's bytes <= what used_floor allows: at most DAO_MAGAZINES_BYTES_MAX a thread
+       used, requested and live of the front == those of the inner allocator - its slabs + the sums of all
+       threads' counts inner blocks == blocks of the front that are not small + slabs each magazine's bytes <=
+       what used_floor allows: at most DAO_MAGAZINES_BYTES_MAX a thread
 
-   The lock is not held over calls of the inner allocator, but for reading its counters and walking its blocks. */
+   The lock is not held over calls of the inner allocator, but for reading its counters and walking its
+   blocks. */
 #include "allocators/slab/slab.h"
 
 #include "allocators/accounting/ledger.h"
@@ -113,7 +115,8 @@ static void flush_all(dao_front_t *front, dao_magazines_t *own)
     (void)unlock_and_give_back(front);
 }
 
-/* Gives half of what some magazines have, one after the other, back to the slabs, under the lock or by mail. */
+/* Gives half of what some magazines have, one after the other, back to the slabs, under the lock or by mail.
+   */
 static void give_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine,
                       uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
 {
@@ -129,7 +132,8 @@ static void give_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *
     }
 }
 
-/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is there. */
+/* Makes room in some magazines: half of each goes back to the slabs, or by mail if another thread is there.
+   */
 static void flush_half(dao_front_t *front, dao_magazines_t *own, dao_magazine_t *magazine,
                        uint32_t magazine_count)
 {
@@ -149,8 +153,8 @@ static void follow_epoch(dao_front_t *front, dao_magazines_t *own)
     flush_all(front, own);
 }
 
-/* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many others as the
-   thread may keep; false if there are none. */
+/* Takes objects out of the slabs and into a magazine that is empty, one to be handed out at once and as many
+   others as the thread may keep; false if there are none. */
 static bool refill_locked(dao_front_t *front, dao_magazines_t *own, uint32_t class_index)
 {
     dao_magazine_t *magazine = &own->magazines[class_index];
@@ -185,8 +189,8 @@ static bool slab_take(dao_front_t *front, dao_slab_t *slab, void **out_address)
     return true;
 }
 
-/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none for its
-   descriptor; the request may still fit below. */
+/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none
+   for its descriptor; the request may still fit below. */
 static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_index)
 {
     dao_slab_t *slab = NULL;
@@ -219,8 +223,8 @@ static bool refill(dao_front_t *front, dao_magazines_t *own, uint32_t class_inde
     return is_refilled;
 }
 
-/* Makes the memory that nobody uses the inner allocator's, and calls on the other threads to flush; tells whether there was
-   any. */
+/* Makes the memory that nobody uses the inner allocator's, and calls on the other threads to flush; tells
+   whether there was any. */
 static bool relieve(dao_front_t *front, dao_magazines_t *own)
 {
     dao_front_lock(front);
@@ -285,7 +289,8 @@ static void detach(dao_magazine_owner_t *owner, dao_magazines_t *own)
     if (own->next != NULL) {
         own->next->previous = own->previous;
     }
-    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor free. */
+    /* A thread may end while the library stops, which must not find memory that is neither a slab's nor free.
+       */
     dao_slab_t *retired = dao_slabs_take_retired(&front->slabs);
     free_memory(front, retired);
     recycle_locked(front, retired);
@@ -299,8 +304,8 @@ static dao_magazines_t *own_or_null(const dao_front_t *front)
     return own == &dao_magazines_none ? NULL : own;
 }
 
-/* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL: it has to do
-   without. */
+/* Makes this thread's magazines ready for a call: makes them, or flushes them if that was called for. NULL:
+   it has to do without. */
 static dao_magazines_t *own_make_ready(dao_front_t *front)
 {
     dao_magazines_t *own = own_or_null(front);
@@ -379,8 +384,8 @@ static void *refill_and_alloc(dao_front_t *front, const dao_block_request_t *req
                     request->tag);
 }
 
-/* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may still fit into what
-   the inner allocator has. */
+/* Any small request: charges its tag, and fills the magazine if that is empty. One that finds no slab may
+   still fit into what the inner allocator has. */
 static DAO_OFF_THE_PATH dao_status_t alloc_slowly(dao_front_t *front, const dao_block_request_t *request,
                                                   dao_block_grant_t *out_grant)
 {
@@ -409,7 +414,8 @@ static dao_status_t slab_alloc(dao_allocator_t *allocator, const dao_block_reque
                                     : forward_alloc(front, request, out_grant);
 }
 
-/* A small request. Apart from slab_alloc_plain(), which then leaves its registers as they are for what is not small. */
+/* A small request. Apart from slab_alloc_plain(), which then leaves its registers as they are for what is not
+   small. */
 static DAO_OFF_THE_PATH void *alloc_small_plain(dao_front_t *front, size_t size_bytes)
 {
     dao_magazines_t *own = dao_magazines_own(&front->owner);
@@ -504,7 +510,8 @@ static dao_status_t free_object(dao_front_t *front, uint64_t object, void *addre
     return DAO_OK;
 }
 
-/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way. */
+/* A free of an address in a slab's granules that is wrong, or another block's, or has something in its way.
+   */
 static DAO_OFF_THE_PATH dao_status_t free_slowly(dao_front_t *front, void *address, dao_hold_t *hold,
                                                  uint64_t entry)
 {
@@ -558,8 +565,8 @@ static dao_status_t slab_free(dao_allocator_t *allocator, void *address, dao_hol
                                                                    : free_slowly(front, address, hold, entry);
 }
 
-/* slab_free_plain() in a slab's granules. What comes into a magazine nobody waits for: others have it only after a flush, so
-   that the look at detours need not be made with a lock. */
+/* slab_free_plain() in a slab's granules. What comes into a magazine nobody waits for: others have it only
+   after a flush, so that the look at detours need not be made with a lock. */
 static DAO_OFF_THE_PATH dao_status_t free_plain_small(dao_front_t *front, void *address, uint64_t entry)
 {
     return !dao_detours_are_needed() && free_to_magazine(front, address, entry)
@@ -577,7 +584,8 @@ static dao_status_t slab_free_plain(dao_allocator_t *allocator, void *address)
 
 /* ---- the rest of the table ---- */
 
-/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in none. */
+/* Finds the object that an address lies in, handed out or not: its entry, and its word. 0: it lies in none.
+   */
 static uint64_t object_find(const dao_front_t *front, const void *address, uint32_t *out_word)
 {
     uint64_t entry = dao_slab_map_find(&front->slabs.map, address);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What slab.c and slab_stats.c share: the front itself, and what a thread does at every call. */
 #ifndef DAO_ALLOCATORS_SLAB_INTERNAL_H
 #define DAO_ALLOCATORS_SLAB_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table behind dao_slab_map_find().
 
        root   [ leaf | - | - | leaf | ... ]        a leaf for 2 GiB of addresses, 2^17 leaves
@@ -6,10 +7,12 @@
 
    What holds between calls, under the owner's lock:
 
-       a page's count == entries that are not 0, of granules whose page it is; its bit is set if the count is not 0
+       a page's count == entries that are not 0, of granules whose page it is; its bit is set if the count is
+       not 0
 
-   Whoever has an address of a slab has it from a call after which the bit was set, and the bit stays until the slab has no
-   objects outside. A leaf is never moved and never freed before the end, so that readers need no lock. */
+   Whoever has an address of a slab has it from a call after which the bit was set, and the bit stays until
+   the slab has no objects outside. A leaf is never moved and never freed before the end, so that readers need
+   no lock. */
 #include "allocators/slab/slab_map.h"
 
 #include "base/memory/host.h"

@@ -1,5 +1,7 @@
-/* Which addresses belong to slabs: a table of two levels with an entry for every granule of the addresses below 2^48, and
-   before it a few bits that tell most addresses which do not. Reading takes no lock; the owner locks for the rest. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses belong to slabs: a table of two levels with an entry for every granule of the addresses
+   below 2^48, and before it a few bits that tell most addresses which do not. Reading takes no lock; the
+   owner locks for the rest. */
 #ifndef DAO_ALLOCATORS_SLAB_MAP_H
 #define DAO_ALLOCATORS_SLAB_MAP_H
 
@@ -17,8 +19,9 @@
 #define DAO_SLAB_MAP_ROOT_COUNT                                                                              \
     ((size_t)1 << (DAO_SLAB_MAP_ADDRESS_BITS - DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_MAP_LEAF_SHIFT)) /* leaves */
 
-/* Bits for pages of addresses. Pages that are so many times DAO_SLAB_MAP_PAGE_COUNT apart share one: 128 GiB of addresses have
-   a bit a page in 8 KiB, which stay in the nearest cache, as the entries of all these addresses cannot. */
+/* Bits for pages of addresses. Pages that are so many times DAO_SLAB_MAP_PAGE_COUNT apart share one: 128 GiB
+   of addresses have a bit a page in 8 KiB, which stay in the nearest cache, as the entries of all these
+   addresses cannot. */
 #define DAO_SLAB_MAP_PAGE_SHIFT 21u
 #define DAO_SLAB_MAP_PAGE_COUNT ((size_t)1 << 16)
 #define DAO_SLAB_MAP_WORD_BITS  64u
@@ -44,12 +47,12 @@ typedef struct dao_slab_map {
 DAO_NODISCARD dao_status_t dao_slab_map_init(dao_slab_map_t *map);
 void dao_slab_map_finish(dao_slab_map_t *map); /* zeroed memory is allowed */
 
-/* Makes sure that the entries of [address, address + size) can be written. False without host memory, or if there are
-   addresses among them that the table does not know. */
+/* Makes sure that the entries of [address, address + size) can be written. False without host memory, or if
+   there are addresses among them that the table does not know. */
 bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_bytes);
 
-/* Writes the entry of the granule that begins at an address, after dao_slab_map_reserve(). What was written before is
-   seen by whoever finds the entry. */
+/* Writes the entry of the granule that begins at an address, after dao_slab_map_reserve(). What was written
+   before is seen by whoever finds the entry. */
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 
 /* Tells whether there may be a slab in the page of a granule. */
@@ -62,8 +65,8 @@ static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t gra
     return (word >> page % DAO_SLAB_MAP_WORD_BITS & 1) != 0;
 }
 
-/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that have none, else
-   three. */
+/* Gives the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that
+   have none, else three. */
 static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
     uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;

@@ -1,5 +1,7 @@
-/* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; and its check. Peaks
-   are the inner allocator's, whose blocks the slabs are: never too low, and too high by what is kept in slabs at most. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The counters of the small front: sums over all threads' counts, beside those of the inner allocator; and
+   its check. Peaks are the inner allocator's, whose blocks the slabs are: never too low, and too high by what
+   is kept in slabs at most. */
 #include "allocators/slab/slab_internal.h"
 
 #include "base/numbers/math.h"
@@ -47,7 +49,8 @@ static uint64_t cached_bytes_of(const dao_magazines_t *magazines)
     return bytes;
 }
 
-/* The sums of all threads. While some of them are at work the parts do not quite fit together: what cannot be is cut. */
+/* The sums of all threads. While some of them are at work the parts do not quite fit together: what cannot be
+   is cut. */
 static small_sums_t sum_locked(const dao_front_t *front)
 {
     dao_magazine_counts_t sum = {0};

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs, the lists that they are in, and the mailbox.
 
        slab       [ obj | obj | obj | ... | obj ]      a block of the allocator below; its end need not fill a granule
@@ -13,8 +14,9 @@
        in the mail        0        0          1
        in its slab        0        1          0
 
-   A slab is in the list of its class while some of its objects are free, not all; free as a whole it is the class's spare
-   one or ends: it leaves the map at once, and its memory is given back by the owner, without the lock.
+   A slab is in the list of its class while some of its objects are free, not all; free as a whole it is the
+   class's spare one or ends: it leaves the map at once, and its memory is given back by the owner, without
+   the lock.
 
        out_count == objects of the class that have no free bit
        slab_bytes == sum of object_count * object_bytes
@@ -22,16 +24,21 @@
 
    The mailbox is for threads that have objects to put back while another one holds the lock. Why it is right:
 
-   - A thread sets the object's bit, then marks the slab with has_mail; if it was not marked it pushes the slab. Whoever
-     drains takes the whole stack with one exchange, and for each slab reads its next one, then takes the mark off, then takes
-     the bits. Both change has_mail by read-modify-writes that acquire and release: a thread that found the mark before it was
-     taken off had set its bit before that, so the bits that are taken then hold it; a thread that found no mark pushes, and
-     the next drain finds it. No bit is left without its slab in the stack or in the hands of a thread that is about to push it.
-   - Nothing is popped singly, so that a head that is seen again is really the top again: there is no ABA. mail_next is
+   - A thread sets the object's bit, then marks the slab with has_mail; if it was not marked it pushes the
+   slab. Whoever
+     drains takes the whole stack with one exchange, and for each slab reads its next one, then takes the mark
+     off, then takes the bits. Both change has_mail by read-modify-writes that acquire and release: a thread
+     that found the mark before it was taken off had set its bit before that, so the bits that are taken then
+     hold it; a thread that found no mark pushes, and the next drain finds it. No bit is left without its slab
+     in the stack or in the hands of a thread that is about to push it.
+   - Nothing is popped singly, so that a head that is seen again is really the top again: there is no ABA.
+   mail_next is
      written only by the thread that set the mark, so a slab is in the stack once.
-   - A slab with an object in the mail has that object out, so it does not end. But a thread may push a slab whose bit another
-     drain has taken already, and the slab may have ended by then, even be another one: its descriptor still exists, its bits
-     are 0, and draining it puts nothing back. That is why the mark and mail_next are never reset. */
+   - A slab with an object in the mail has that object out, so it does not end. But a thread may push a slab
+   whose bit another
+     drain has taken already, and the slab may have ended by then, even be another one: its descriptor still
+     exists, its bits are 0, and draining it puts nothing back. That is why the mark and mail_next are never
+     reset. */
 #include "allocators/slab/slabs.h"
 
 #include "base/memory/host.h"
@@ -39,9 +46,9 @@
 
 #include <assert.h>
 
-/* A new slab adds one part in so many to its class, but never less than a granule. Small slabs: one object that a thread
-   keeps holds its whole slab back. On recorded steps of five models slabs of at most 64 KiB cost 0.02 to 0.4 % of the peak,
-   ones of 256 KiB up to 1.1 %. */
+/* A new slab adds one part in so many to its class, but never less than a granule. Small slabs: one object
+   that a thread keeps holds its whole slab back. On recorded steps of five models slabs of at most 64 KiB
+   cost 0.02 to 0.4 % of the peak, ones of 256 KiB up to 1.1 %. */
 #define POPULATION_SHARE 8u
 
 /* Bits of a word of free_bits and mail_bits: those of a granule. */

@@ -1,14 +1,15 @@
-/* Slabs: blocks of another allocator, each cut into objects of one size. What is here is shared by all threads; what a
-   thread keeps for itself is in magazines.h. Not thread-safe, but for dao_slabs_mail() and what is read by an entry or an
-   object: the owner locks. The memory of the objects is never touched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slabs: blocks of another allocator, each cut into objects of one size. What is here is shared by all
+   threads; what a thread keeps for itself is in magazines.h. Not thread-safe, but for dao_slabs_mail() and
+   what is read by an entry or an object: the owner locks. The memory of the objects is never touched. */
 #ifndef DAO_ALLOCATORS_SLABS_H
 #define DAO_ALLOCATORS_SLABS_H
 
 #include "allocators/accounting/ledger.h"
 #include "allocators/slab/slab_map.h"
 
-/* Objects are multiples of this many bytes, a unit, and aligned to it. An object is known by its slab and the unit that it
-   begins at, so that the usual path divides nothing. */
+/* Objects are multiples of this many bytes, a unit, and aligned to it. An object is known by its slab and the
+   unit that it begins at, so that the usual path divides nothing. */
 #define DAO_SLAB_UNIT_SHIFT 8u
 #define DAO_SLAB_UNIT_BYTES ((size_t)1 << DAO_SLAB_UNIT_SHIFT)
 
@@ -16,12 +17,14 @@
 #define DAO_SLAB_GRANULE_UNIT_SHIFT (DAO_SLAB_GRANULE_SHIFT - DAO_SLAB_UNIT_SHIFT)
 #define DAO_SLAB_GRANULE_UNITS      (1u << DAO_SLAB_GRANULE_UNIT_SHIFT)
 
-/* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of a size at a
-   time, so that their slabs come and go, which costs more than placing each of them for itself. */
+/* Largest object, and the largest one where nobody says otherwise: of larger ones there are mostly too few of
+   a size at a time, so that their slabs come and go, which costs more than placing each of them for itself.
+   */
 #define DAO_SLAB_OBJECT_BYTES_MAX     ((size_t)32 << 10)
 #define DAO_SLAB_OBJECT_BYTES_DEFAULT ((size_t)4 << 10)
 
-/* Sizes of objects: 16 an octave from 16 units on, which is every number of units up to 32, and below every one. */
+/* Sizes of objects: 16 an octave from 16 units on, which is every number of units up to 32, and below every
+   one. */
 #define DAO_SLAB_OCTAVE_SHIFT   4u
 #define DAO_SLAB_OCTAVE_CLASSES (1u << DAO_SLAB_OCTAVE_SHIFT)
 #define DAO_SLAB_CLASS_COUNT    64u /* to DAO_SLAB_OBJECT_BYTES_MAX */
@@ -30,8 +33,8 @@
 #define DAO_SLAB_BYTES_MAX   ((size_t)64 << 10)
 #define DAO_SLAB_GRANULE_MAX 4u
 
-/* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong address that
-   races with the end of its slab reads memory that is still there. */
+/* One slab. Descriptors are used again for other slabs, but never freed before the end: a free of a wrong
+   address that races with the end of its slab reads memory that is still there. */
 typedef struct dao_slab dao_slab_t;
 struct dao_slab {
     char *address; /* of the first object */
@@ -48,7 +51,8 @@ struct dao_slab {
     _Atomic uint64_t *mail_bits; /* the same of objects that were handed over by dao_slabs_mail() */
     _Atomic bool has_mail;       /* it is among the slabs with mail, or about to be */
     _Atomic(dao_slab_t *) mail_next;
-    /* By unit, where an object begins that is handed out: requested bytes below, the tag above. 0 everywhere else. */
+    /* By unit, where an object begins that is handed out: requested bytes below, the tag above. 0 everywhere
+       else. */
     _Atomic uint32_t words[];
 };
 
@@ -121,8 +125,9 @@ static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t unit)
 }
 
 /* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
-        From the lowest bit up: the granule's number in the slab (4 bits, those that are 0 in the descriptor's address), the
-        address of the descriptor (to bit 47), the class (6), the number of objects less 1 (10) ---- */
+        From the lowest bit up: the granule's number in the slab (4 bits, those that are 0 in the descriptor's
+        address), the address of the descriptor (to bit 47), the class (6), the number of objects less 1 (10)
+        ---- */
 
 #define DAO_SLAB_ENTRY_GRANULE_MASK UINT64_C(15)
 #define DAO_SLAB_ENTRY_CLASS_SHIFT  48u
@@ -175,19 +180,20 @@ static inline uint32_t dao_slab_word(size_t size_bytes, uint32_t tag)
 /* Gives how many objects the next slab of a class is to have. */
 uint32_t dao_slabs_next_count(const dao_slabs_t *slabs, uint32_t class_index);
 
-/* Gives a descriptor for a slab, to be handed to dao_slabs_add() or dao_slabs_recycle(). NULL without host memory. */
+/* Gives a descriptor for a slab, to be handed to dao_slabs_add() or dao_slabs_recycle(). NULL without host
+   memory. */
 dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t object_count);
 
-/* Makes a block of object_count * object_bytes a slab, all of whose objects are free. False, and nothing changed, if it does
-   not begin at a granule (a segment's blocks are aligned only as far as the segment is), or if the map cannot take it:
-   without host memory, or above 2^48. */
+/* Makes a block of object_count * object_bytes a slab, all of whose objects are free. False, and nothing
+   changed, if it does not begin at a granule (a segment's blocks are aligned only as far as the segment is),
+   or if the map cannot take it: without host memory, or above 2^48. */
 bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
 
 /* Takes up to `most` free objects of a class out of its slabs, by address; gives how many. */
 uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, void **addresses, uint32_t most);
 
-/* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare one of its
-   class, or ends. */
+/* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare
+   one of its class, or ends. */
 void dao_slabs_give(dao_slabs_t *slabs, uint64_t object);
 
 /* Hands an object over, to be put back by whoever holds the lock next. Threads: any. Lock-free. */
@@ -199,8 +205,8 @@ void dao_slabs_drain(dao_slabs_t *slabs);
 /* Ends the spare slabs. */
 void dao_slabs_drop_spares(dao_slabs_t *slabs);
 
-/* Takes the slabs that have ended since the last call, linked by `next`: their memory is to be given back, which needs no
-   lock, and then they are to be recycled. */
+/* Takes the slabs that have ended since the last call, linked by `next`: their memory is to be given back,
+   which needs no lock, and then they are to be recycled. */
 dao_slab_t *dao_slabs_take_retired(dao_slabs_t *slabs);
 
 /* Keeps a descriptor for the next slab. */
@@ -209,7 +215,8 @@ void dao_slabs_recycle(dao_slabs_t *slabs, dao_slab_t *slab);
 /* Sees the objects that are handed out. */
 void dao_slabs_walk(const dao_slabs_t *slabs, dao_block_visit_t visit, void *user);
 
-/* Gives the unit at which the object begins that an address of an entry's slab lies in. False: it lies behind the last one. */
+/* Gives the unit at which the object begins that an address of an entry's slab lies in. False: it lies behind
+   the last one. */
 bool dao_slab_entry_object_unit(uint64_t entry, const void *address, uint32_t *out_unit);
 
 /* Gives an object of an entry as a block; word is not 0. */
@@ -225,8 +232,8 @@ static inline uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void 
 /* Checks all that the lock guards. */
 bool dao_slabs_is_valid(const dao_slabs_t *slabs);
 
-/* Adds the objects that are handed out to a recount, and gives the bytes of those that are neither handed out nor in their
-   slab. Right while no other thread allocates or frees. */
+/* Adds the objects that are handed out to a recount, and gives the bytes of those that are neither handed out
+   nor in their slab. Right while no other thread allocates or frees. */
 uint64_t dao_slabs_recount(const dao_slabs_t *slabs, dao_recount_t *recount);
 
 /* Gives the bytes that were handed over by dao_slabs_mail() and not yet put back. As dao_slabs_recount(). */

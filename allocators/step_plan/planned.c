@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and frees of a place that is served from plans.
 
        alloc -- no iteration, a lease, too small ---------------------------------------------------+
@@ -10,17 +11,18 @@
                              |   than it ever had to be                                             |
                              +-- beside the arena --------------------------------------------------+
 
-   Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what is idle in a window
-   the inner allocator has, too, and before the place grows, what is gone before the iteration ends is put into pages that are
-   used in part; and so is all else before the place has more than it would have without a plan (planned_shadow.c).
-   Else the arena is a block of it with a range over it, and beside it memory is taken sparingly: from what is free there; as
-   much more as the place surely had without a plan; from any hole of the arena; and what is left is a segment for the block
-   alone. Where an iteration goes astray, places by a plan that others lie in waste more than good fit does: then the arena is
-   a segment like any other, until the next iteration begins; and of a window, for as long as there is a shadow, what is free goes to
-   all requests, each of which lies where it takes the fewest pages that nothing lives in.
+   Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what
+   is idle in a window the inner allocator has, too, and before the place grows, what is gone before the
+   iteration ends is put into pages that are used in part; and so is all else before the place has more than
+   it would have without a plan (planned_shadow.c). Else the arena is a block of it with a range over it, and
+   beside it memory is taken sparingly: from what is free there; as much more as the place surely had without
+   a plan; from any hole of the arena; and what is left is a segment for the block alone. Where an iteration
+   goes astray, places by a plan that others lie in waste more than good fit does: then the arena is a segment
+   like any other, until the next iteration begins; and of a window, for as long as there is a shadow, what is
+   free goes to all requests, each of which lies where it takes the fewest pages that nothing lives in.
 
-   So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their address, wherever they lie,
-   so that their frees end their lifetimes.
+   So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their
+   address, wherever they lie, so that their frees end their lifetimes.
 
    What holds between calls:
 
@@ -36,8 +38,8 @@
 #include "base/report/error.h"
 #include "base/threads/thread_number.h"
 
-/* Beside the arena such a part more than was ever alive is used before memory of the arena is taken that is planned for others; and
-   DAO_PLANNED_GROWTH_PART where they are larger than what asks. */
+/* Beside the arena such a part more than was ever alive is used before memory of the arena is taken that is
+   planned for others; and DAO_PLANNED_GROWTH_PART where they are larger than what asks. */
 #define ALLOWANCE_PART 32u
 
 /* Requests that are in no plan may take so much beside the arena before they borrow of it. */
@@ -83,7 +85,8 @@ typedef struct ask {
 
 /* ---- who a tracked block is ---- */
 
-/* In the word of a tracked block: the serial of its iteration, whether its free was put off, its index in the recording. */
+/* In the word of a tracked block: the serial of its iteration, whether its free was put off, its index in the
+   recording. */
 #define ITEM_SERIAL_SHIFT 32
 #define ITEM_PUT_OFF      (UINT64_C(1) << 31)
 #define ITEM_NOT_RECORDED (ITEM_PUT_OFF - 1)
@@ -127,7 +130,8 @@ static uint32_t record(dao_planned_t *planned, const ask_t *ask)
     return index;
 }
 
-/* Adds a block to those of iterations. Without memory for it, it is a block like any other, whose end nobody learns. */
+/* Adds a block to those of iterations. Without memory for it, it is a block like any other, whose end nobody
+   learns. */
 static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
     size_t size_bytes = ask->request->size_bytes;
@@ -177,8 +181,8 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 
 /* ---- alloc ---- */
 
-/* Gives the lane of a thread by its number: its own, else the first that nobody has; where there is none, one whose thread has ended
-   in this iteration, or the last one, which others share. */
+/* Gives the lane of a thread by its number: its own, else the first that nobody has; where there is none, one
+   whose thread has ended in this iteration, or the last one, which others share. */
 static uint32_t lane_of_thread(dao_planned_t *planned, uint64_t thread)
 {
     const uint32_t none = DAO_LIFETIME_LANE_COUNT;
@@ -229,8 +233,8 @@ static ask_t ask_note(dao_planned_t *planned, const dao_block_request_t *request
     return ask;
 }
 
-/* Takes back what was counted of a request that nobody could serve, and its place in the script: such as a large buffer that is
-   tried before a small one. */
+/* Takes back what was counted of a request that nobody could serve, and its place in the script: such as a
+   large buffer that is tried before a small one. */
 static void ask_drop(dao_planned_t *planned, const ask_t *ask)
 {
     dao_spin_lock(&planned->lock);
@@ -262,8 +266,8 @@ static bool is_lasting(const dao_planned_t *planned, const dao_script_entry_t *e
     return entry->end == DAO_LIFETIME_OPEN || entry->end > planned->served.script->count;
 }
 
-/* Tells whether a request may lie in the arena for as long as it lives: in one that is to be empty at the next border, only what
-   surely is gone by then. */
+/* Tells whether a request may lie in the arena for as long as it lives: in one that is to be empty at the
+   next border, only what surely is gone by then. */
 static bool is_guest(const dao_planned_t *planned, const ask_t *ask)
 {
     return !planned->is_draining || (ask->entry != NULL && !is_lasting(planned, ask->entry));
@@ -307,8 +311,8 @@ static dao_status_t take_offset(dao_planned_t *planned, ask_t *ask, dao_block_gr
     return status;
 }
 
-/* Serves a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a stream holds, are the
-   last that their bins hand out. */
+/* Serves a block of the request's bin, or of one that it may borrow from. Those that others lie in, or a
+   stream holds, are the last that their bins hand out. */
 static dao_status_t take_bin(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_bins_t *bins = planned->served.bins;
@@ -342,8 +346,9 @@ static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
                                      planned->arena.segment.size_bytes / BESIDE_PART;
 }
 
-/* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than it had to be. It is the
-   estimate of dao_planned_growth_room() without asking the inner allocator, as the lock is held: of blocks of iterations alone. */
+/* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than
+   it had to be. It is the estimate of dao_planned_growth_room() without asking the inner allocator, as the
+   lock is held: of blocks of iterations alone. */
 static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uint32_t part)
 {
     uint64_t arena_bytes = planned->arena.segment.size_bytes;
@@ -352,9 +357,9 @@ static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uin
            usual_bytes + usual_bytes / part;
 }
 
-/* Serves what has no place from free memory of the arena: where nothing else is planned for as long as it lives; and where there
-   is too much beside the arena already, where it is least in the way. DAO_ERR_LIMIT: it is better off beside; DAO_ERR_BUSY: so it
-   is, as it would keep memory of a window from others. */
+/* Serves what has no place from free memory of the arena: where nothing else is planned for as long as it
+   lives; and where there is too much beside the arena already, where it is least in the way. DAO_ERR_LIMIT:
+   it is better off beside; DAO_ERR_BUSY: so it is, as it would keep memory of a window from others. */
 static dao_status_t borrow(dao_planned_t *planned, const ask_t *ask, dao_block_grant_t *out_grant)
 {
     const dao_script_entry_t *entry = ask->entry;
@@ -443,8 +448,8 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
     return status;
 }
 
-/* Serves a request beside an arena that is a block so that the place grows late, and by no more than the block needs. What must
-   not keep a draining arena from being empty is never in it. */
+/* Serves a request beside an arena that is a block so that the place grows late, and by no more than the
+   block needs. What must not keep a draining arena from being empty is never in it. */
 static dao_status_t take_sparingly(dao_planned_t *planned, ask_t *ask, dao_block_grant_t *out_grant)
 {
     dao_allocator_t *inner = planned->inner;
@@ -684,7 +689,8 @@ static dao_status_t planned_query(dao_allocator_t *allocator, const void *addres
     return planned->inner->ops->query(planned->inner, address, out_block);
 }
 
-/* Gives the arena back where that is asked for and nothing lives in it; the plan stays, and takes another one. */
+/* Gives the arena back where that is asked for and nothing lives in it; the plan stays, and takes another
+   one. */
 static void arena_trim(dao_planned_t *planned)
 {
     if (dao_planned_border_try_lock(planned)) {

@@ -1,5 +1,7 @@
-/* An allocator in front of another one that serves iterations of a program from a plan: see <dao/serving.h>. Requests outside
-   of iterations, those that deviate too far, and those of leases go to the inner allocator. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An allocator in front of another one that serves iterations of a program from a plan: see <dao/serving.h>.
+   Requests outside of iterations, those that deviate too far, and those of leases go to the inner allocator.
+   */
 #ifndef DAO_ALLOCATORS_PLANNED_H
 #define DAO_ALLOCATORS_PLANNED_H
 
@@ -30,7 +32,8 @@ bool dao_is_planned(const dao_allocator_t *allocator);
 /* Sets this thread's key, and gives the one before. */
 uint64_t dao_planned_key_set(uint64_t key);
 
-/* Tells whether this thread is in one of the calls below, in a function of the program's that they have called. */
+/* Tells whether this thread is in one of the calls below, in a function of the program's that they have
+   called. */
 bool dao_planned_at_border(void);
 
 /* Of such an allocator, what <dao/serving.h> says. Not at a border. */

@@ -1,8 +1,9 @@
-/* The arena. Whatever is planned, a part of it is handed out only while it is really free: that is for the range to know which
-   lies over it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arena. Whatever is planned, a part of it is handed out only while it is really free: that is for the
+   range to know which lies over it.
 
-   Where the inner allocator has windows, the arena is one, and its blocks are the inner allocator's own: what is free in
-   it goes where it is needed, so that it costs nothing to keep. It is never given back.
+   Where the inner allocator has windows, the arena is one, and its blocks are the inner allocator's own: what
+   is free in it goes where it is needed, so that it costs nothing to keep. It is never given back.
 
    Else it is one block of the inner allocator under a range of its own:
 
@@ -23,42 +24,46 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at most the arena
-   over WASTE_PART times the share of requests that are in no plan or found their place taken, of those that were not refused:
-   the more deviate, the lower the limit. WASTE_KEPT_COUNT requests more count as kept places. Where the divisor is below
-   WASTE_PART_LEAST there is no limit but that for places that are larger than usual, and each block asks. */
+/* A block brings memory into a window only while what lies idle in the place, where it cannot be moved, is at
+   most the arena over WASTE_PART times the share of requests that are in no plan or found their place taken,
+   of those that were not refused: the more deviate, the lower the limit. WASTE_KEPT_COUNT requests more count
+   as kept places. Where the divisor is below WASTE_PART_LEAST there is no limit but that for places that are
+   larger than usual, and each block asks. */
 #define WASTE_PART       1536u
 #define WASTE_PART_LEAST 4u
 #define WASTE_KEPT_COUNT 128u
 
-/* While they are so few, DAO_WINDOW_EDGE_PAGES more may lie idle: recorded steps have two or three more requests at the front, and what
-   they refuse to begin with is refused to the end. */
+/* While they are so few, DAO_WINDOW_EDGE_PAGES more may lie idle: recorded steps have two or three more
+   requests at the front, and what they refuse to begin with is refused to the end. */
 #define WASTE_FEW_COUNT 16u
 
-/* A place may have this part more than without plans before its waste is looked at more strictly, and before what is idle in the
-   window is taken instead of growing; and twice as much where the iteration keeps to its plan, and where it is a guess, before a
-   plan is given up that the program has left. */
+/* A place may have this part more than without plans before its waste is looked at more strictly, and before
+   what is idle in the window is taken instead of growing; and twice as much where the iteration keeps to its
+   plan, and where it is a guess, before a plan is given up that the program has left. */
 #define USUAL_PART 64u
 
 /* Where it is known, such a plan is given up once the place has this part more. */
 #define COSTS_PART 24u
 
-/* An iteration is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in. */
+/* An iteration is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in.
+   */
 #define STRAY_PART       50u
 #define STRAY_FREE_COUNT 1024u
 
-/* The same where the arena is a window and it is known what the place would have without a plan: one request in STRAY_PAGES over the
-   pages that this is; or in REFUSED_STRAY_PAGES, where a hit was refused its free pages. WINDOW_STRAY_FREE_COUNT requests are counted
-   in. What strays keeps pages, whatever it is a part of, and a place of few pages feels each: where 1 in 20 strayed in 60 pages,
-   hits made it a twentieth larger than good fit. */
+/* The same where the arena is a window and it is known what the place would have without a plan: one request
+   in STRAY_PAGES over the pages that this is; or in REFUSED_STRAY_PAGES, where a hit was refused its free
+   pages. WINDOW_STRAY_FREE_COUNT requests are counted in. What strays keeps pages, whatever it is a part of,
+   and a place of few pages feels each: where 1 in 20 strayed in 60 pages, hits made it a twentieth larger
+   than good fit. */
 #define STRAY_PAGES             1000u
 #define REFUSED_STRAY_PAGES     3000u
 #define WINDOW_STRAY_FREE_COUNT 256u
 
-/* Such an arena has no limit but that of the place before more than one request in CLOSE_STRAY_PAGES over its pages, FEW_STRAY_COUNT at
-   least, has strayed or was no hit in the iteration before. Then a hit may take free pages only as long as no more are in use
-   than without plans, and USUAL_PART of the place. Where without plans some would be free, as before and behind the peak, FREE_PART of
-   these may be in use as well. */
+/* Such an arena has no limit but that of the place before more than one request in CLOSE_STRAY_PAGES over its
+   pages, FEW_STRAY_COUNT at least, has strayed or was no hit in the iteration before. Then a hit may take
+   free pages only as long as no more are in use than without plans, and USUAL_PART of the place. Where
+   without plans some would be free, as before and behind the peak, FREE_PART of these may be in use as well.
+   */
 #define CLOSE_STRAY_PAGES 10000u
 #define FEW_STRAY_COUNT   3u
 #define FREE_PART         10u
@@ -69,19 +74,20 @@
 /* An arena of less than the plan asks for is at least this part of it. */
 #define ARENA_PART_LEAST 2u
 
-/* An arena is safe while so many blocks of the largest size may lie beside it. One did not do: where 5 events in 10000 deviated, two
-   of a sixth of the place found no hole in the same iteration, and the place was a fifteenth larger than without plans. */
+/* An arena is safe while so many blocks of the largest size may lie beside it. One did not do: where 5 events
+   in 10000 deviated, two of a sixth of the place found no hole in the same iteration, and the place was a
+   fifteenth larger than without plans. */
 #define SAFE_BLOCK_COUNT 2u
 
 /* Such an arena is replaced by a larger one where that has this part more. */
 #define ARENA_GAIN_PART 16u
 
-/* The block of an arena of at least so many pages ends with one: nothing else comes to live in the rest of that page, where it
-   would keep the arena's memory when a larger one is to be taken. */
+/* The block of an arena of at least so many pages ends with one: nothing else comes to live in the rest of
+   that page, where it would keep the arena's memory when a larger one is to be taken. */
 #define ARENA_WHOLE_PAGES 16u
 
-/* Requests that do not ask again after a refusal, at most. Where few deviate each asks: otherwise up to 7 % fewer of the recorded
-   step of lstm were served, and hardly any memory was saved. */
+/* Requests that do not ask again after a refusal, at most. Where few deviate each asks: otherwise up to 7 %
+   fewer of the recorded step of lstm were served, and hardly any memory was saved. */
 #define REFUSAL_GAP_MAX 64u
 
 /* Holes that a search for a quiet one looks at. */
@@ -89,8 +95,8 @@
 
 /* ---- taking and giving back ---- */
 
-/* Lets the inner allocator give its free memory back, where the arena would not fit into it as it is: so the arena takes
-   its place instead of coming beside it. */
+/* Lets the inner allocator give its free memory back, where the arena would not fit into it as it is: so the
+   arena takes its place instead of coming beside it. */
 static void make_room(dao_planned_t *planned, uint64_t size_bytes)
 {
     dao_stats_t stats;
@@ -116,7 +122,8 @@ static void arena_show(dao_planned_t *planned, const void *address, size_t size_
     atomic_store_explicit(&planned->arena_bytes, size_bytes, memory_order_relaxed);
 }
 
-/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if it is idle. */
+/* Touches the memory of the first bytes of a window, if that was asked for: what was not touched before, if
+   it is idle. */
 static void window_prefault(dao_planned_t *planned, const dao_window_t *window, uint64_t size_bytes)
 {
     uint64_t done_bytes = planned->arena.touched_bytes;
@@ -130,7 +137,8 @@ static void window_prefault(dao_planned_t *planned, const dao_window_t *window, 
     } /* else pages are touched as they are needed */
 }
 
-/* Gives the most that the place had before its first arena: what was given back meanwhile it would take again. */
+/* Gives the most that the place had before its first arena: what was given back meanwhile it would take
+   again. */
 static dao_planned_usual_t usual_now(dao_planned_t *planned)
 {
     dao_stats_t stats;
@@ -142,8 +150,8 @@ static dao_planned_usual_t usual_now(dao_planned_t *planned)
     return usual;
 }
 
-/* Gives how much the place may have, of which *out_reserved_bytes are there. Without a plan it had what it had before the first
-   arena, and at least all that ever lived at one time. */
+/* Gives how much the place may have, of which *out_reserved_bytes are there. Without a plan it had what it
+   had before the first arena, and at least all that ever lived at one time. */
 static uint64_t growth_most(dao_planned_t *planned, uint64_t *out_reserved_bytes)
 {
     dao_stats_t stats;
@@ -209,8 +217,8 @@ static bool takes_less(const dao_planned_t *planned)
     return planned->inner->ops->alloc_within != NULL && planned->served.bins == NULL;
 }
 
-/* Takes a block for an arena, where the place has room for it beside what lives there; or a smaller one, of which a part of the
-   plan can be served. *request is what was taken. */
+/* Takes a block for an arena, where the place has room for it beside what lives there; or a smaller one, of
+   which a part of the plan can be served. *request is what was taken. */
 static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *request,
                                dao_block_grant_t *out_grant)
 {
@@ -237,7 +245,8 @@ static dao_status_t block_take(dao_planned_t *planned, dao_block_request_t *requ
     return status;
 }
 
-/* Notes what the place has as it gets its first arena: where the plan was made elsewhere, also what it will surely need. */
+/* Notes what the place has as it gets its first arena: where the plan was made elsewhere, also what it will
+   surely need. */
 static void usual_note(dao_planned_t *planned)
 {
     if (planned->arena.take_count == 0) {
@@ -419,9 +428,9 @@ static dao_status_t hand_out(dao_planned_t *planned, uint64_t offset_bytes, cons
     return DAO_OK;
 }
 
-/* Gives how much of the place's memory may lie idle where it cannot be moved, for a block to bring memory into the window: the
-   less, the more requests deviate, as then nobody will come for what the plan has beside the block. Bins have no limit, as they
-   are known to take more: no request of theirs counts as deviating. */
+/* Gives how much of the place's memory may lie idle where it cannot be moved, for a block to bring memory
+   into the window: the less, the more requests deviate, as then nobody will come for what the plan has beside
+   the block. Bins have no limit, as they are known to take more: no request of theirs counts as deviating. */
 static uint64_t waste_limit(dao_planned_t *planned)
 {
     uint64_t refusal_count = planned->refusals.count; /* nobody knows how these would have gone */
@@ -441,8 +450,9 @@ static uint64_t waste_limit(dao_planned_t *planned)
     return planned->arena.segment.size_bytes / part + edge_bytes;
 }
 
-/* Gives what the place would have without a plan: its shadow knows; else about what it had before, and what has come to live in
-   it since. And a part more, or two for an iteration that keeps to its plan. Bins are known to take more. */
+/* Gives what the place would have without a plan: its shadow knows; else about what it had before, and what
+   has come to live in it since. And a part more, or two for an iteration that keeps to its plan. Bins are
+   known to take more. */
 static uint64_t usual_bytes(const dao_planned_t *planned, bool keeps)
 {
     if (planned->served.bins != NULL || !dao_planned_has_window(planned)) {
@@ -513,7 +523,8 @@ void dao_planned_excess_give(dao_planned_t *planned)
     }
 }
 
-/* Gives how many of so many requests may stray where there is a shadow: one in `stray_pages` over its pages. */
+/* Gives how many of so many requests may stray where there is a shadow: one in `stray_pages` over its pages.
+   */
 static uint64_t stray_limit(const dao_planned_t *planned, uint64_t request_count, uint64_t stray_pages)
 {
     uint64_t page_count = dao_shadow_reserved(planned->shadow) / planned->arena.window.page_bytes;
@@ -533,8 +544,8 @@ void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
     planned->is_astray |= planned->stray_count > most_count;
 }
 
-/* Tells whether hardly a request has strayed, or was no hit in the iteration before. Of a program that is known to be steady these
-   were refused, or found their places taken by what was refused. */
+/* Tells whether hardly a request has strayed, or was no hit in the iteration before. Of a program that is
+   known to be steady these were refused, or found their places taken by what was refused. */
 static bool keeps_close(const dao_planned_t *planned)
 {
     uint64_t request_count = planned->counts.request_count + WINDOW_STRAY_FREE_COUNT;
@@ -556,7 +567,8 @@ static uint64_t used_limit(const dao_planned_t *planned)
     return used_bytes + dao_larger(usual - alone_bytes, (alone_bytes - used_bytes) / FREE_PART);
 }
 
-/* Asks for a place in the window; where there is a shadow, first for one that takes no free page, as its answer takes time. */
+/* Asks for a place in the window; where there is a shadow, first for one that takes no free page, as its
+   answer takes time. */
 static dao_status_t ask_window(dao_planned_t *planned, uint64_t offset_bytes,
                                const dao_block_request_t *request, dao_block_grant_t *out_grant)
 {

@@ -1,4 +1,6 @@
-/* The borders of iterations: what was seen is learnt, a plan that is ready begins to serve, the arena is made to fit it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The borders of iterations: what was seen is learnt, a plan that is ready begins to serve, the arena is made
+   to fit it.
 
        begin                 end                                          begin
          |  the iteration     |  is it served well? -- no --> learn ------> |  the plan is ready: it serves from here on
@@ -6,20 +8,25 @@
                                                              works: in the  |
                                                              caller, a thread, the program's executor
 
-   When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena. Each time that a script was learnt it takes
-   longer to the next one, so that a program which never repeats itself pays less and less. When POOR_RUN iterations in a
-   row found no use for a plan it is given up, and nothing is learnt for a while. A plan that the program departs from at the cost of
-   memory is given up at once; the next one is to be proved, wherever the arena lies.
+   When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena.
+   Each time that a script was learnt it takes longer to the next one, so that a program which never repeats
+   itself pays less and less. When POOR_RUN iterations in a row found no use for a plan it is given up, and
+   nothing is learnt for a while. A plan that the program departs from at the cost of memory is given up at
+   once; the next one is to be proved, wherever the arena lies.
 
-   From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when that departs: what is
-   idle in a block nobody else can have, and what finds its place taken there makes the place larger. It serves on while anything lives in
-   the block, at most LEAVING_MAX iterations; then the block is for all, until it is empty. From a window a plan is given up, too, once the program has left it and the place is larger than without it:
-   while the program is not seen to keep to its plan, a shadow knows how large that would be (planned_shadow.c).
+   From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when
+   that departs: what is idle in a block nobody else can have, and what finds its place taken there makes the
+   place larger. It serves on while anything lives in the block, at most LEAVING_MAX iterations; then the
+   block is for all, until it is empty. From a window a plan is given up, too, once the program has left it
+   and the place is larger than without it: while the program is not seen to keep to its plan, a shadow knows
+   how large that would be (planned_shadow.c).
 
-   Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once more, first.
+   Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once
+   more, first.
 
-   A window is as large as the plan asks for. An arena that is a block is replaced only while nothing lives in it. Where it does not fit the plan any more and something does live in it,
-   what outlives an iteration is kept out of it (is_draining), and what lies above its end is not served, until it is empty.
+   A window is as large as the plan asks for. An arena that is a block is replaced only while nothing lives in
+   it. Where it does not fit the plan any more and something does live in it, what outlives an iteration is
+   kept out of it (is_draining), and what lies above its end is not served, until it is empty.
 
    What holds between calls:
 
@@ -36,22 +43,22 @@
 
 #include <string.h>
 
-/* An iteration is served well if at most this part of its requests are no hits, and what lay beside the arena comes to at most
-   this part of it. */
+/* An iteration is served well if at most this part of its requests are no hits, and what lay beside the arena
+   comes to at most this part of it. */
 #define GOOD_PART_REQUESTS 200u
 #define GOOD_PART_BYTES    1024u
 
-/* A program is seen to keep to what was learnt once so many iterations in a row change nothing; fewer do where the place has room
-   for what departs. Twice as many for each doubt, at most PROOF_RUN_MAX: an iteration that changed something when WARM_UP_COUNT
-   were learnt already, and a plan that was given up. */
+/* A program is seen to keep to what was learnt once so many iterations in a row change nothing; fewer do
+   where the place has room for what departs. Twice as many for each doubt, at most PROOF_RUN_MAX: an
+   iteration that changed something when WARM_UP_COUNT were learnt already, and a plan that was given up. */
 #define PROOF_RUN      8u
 #define PROOF_RUN_SAFE 2u
 #define PROOF_RUN_MAX  1024u
 #define WARM_UP_COUNT  3u
 
-/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were none before them:
-   what was larger or lived longer at one time would keep its room for ever. Twice as many after each time, up to
-   RENEWAL_COUNT_MAX times. */
+/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were
+   none before them: what was larger or lived longer at one time would keep its room for ever. Twice as many
+   after each time, up to RENEWAL_COUNT_MAX times. */
 #define RENEWAL_RUN       4u
 #define RENEWAL_COUNT_MAX 8u
 
@@ -61,7 +68,8 @@
 /* Iterations in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
 
-/* A program has left a plan that serves from a window if more than this part of an iteration's requests were no hits. */
+/* A program has left a plan that serves from a window if more than this part of an iteration's requests were
+   no hits. */
 #define LEFT_PART 20u
 
 /* Iterations in which nothing is learnt after a plan was given up: at first, and at most. */
@@ -177,8 +185,8 @@ static bool arena_fits(const dao_planned_t *planned, uint64_t wanted_bytes)
     return bytes >= wanted_bytes && bytes <= wanted_bytes + wanted_bytes / ARENA_REST_PART;
 }
 
-/* Gives the arena of a plan that was given up back, and lets the inner allocator give its free memory back: the program makes itself
-   the segments that suit it without a plan. Tells whether nothing lives in it. */
+/* Gives the arena of a plan that was given up back, and lets the inner allocator give its free memory back:
+   the program makes itself the segments that suit it without a plan. Tells whether nothing lives in it. */
 static bool arena_forget(dao_planned_t *planned)
 {
     bool is_block = planned->arena.segment.range != NULL;
@@ -226,7 +234,8 @@ static void learning_release(dao_learning_t *learning)
     }
 }
 
-/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that iteration is not there. */
+/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that iteration is not
+   there. */
 static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_lifetimes_t *out_copy)
 {
     const dao_lifetimes_t *recording = &planned->recordings[serial & 1];
@@ -256,7 +265,8 @@ static bool goes_over(dao_planned_t *planned, uint32_t serial)
     return goes;
 }
 
-/* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its place. */
+/* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its
+   place. */
 static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording,
                               dao_script_t **script)
 {
@@ -270,8 +280,8 @@ static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *r
     return status;
 }
 
-/* Tells whether what was learnt so far is to be forgotten. Where the arena is a block, it is when a plan is given up; bins have
-   room for what is larger. */
+/* Tells whether what was learnt so far is to be forgotten. Where the arena is a block, it is when a plan is
+   given up; bins have room for what is larger. */
 static bool is_renewal(const dao_planned_t *planned)
 {
     return dao_planned_has_window(planned) && planned->served.script != NULL &&
@@ -279,7 +289,8 @@ static bool is_renewal(const dao_planned_t *planned)
            planned->course.stable_run >= RENEWAL_RUN << planned->course.renewal_count;
 }
 
-/* Learns the iteration that has ended, and before it what has become known of the one before; anew, or with what is known. */
+/* Learns the iteration that has ended, and before it what has become known of the one before; anew, or with
+   what is known. */
 static dao_status_t learn(dao_planned_t *planned, bool renews, dao_script_t **out_script)
 {
     const dao_script_t *known = planned->learnt != NULL ? planned->learnt : planned->served.script;
@@ -463,8 +474,8 @@ void dao_planned_border_finish(dao_planned_t *planned)
 
 /* ---- giving up ---- */
 
-/* Gives the plan up. Where the arena served little, nothing is learnt for a while; where the program has departed from a plan that
-   costs memory, it is learnt anew, and to be proved. */
+/* Gives the plan up. Where the arena served little, nothing is learnt for a while; where the program has
+   departed from a plan that costs memory, it is learnt anew, and to be proved. */
 static void give_up(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
@@ -496,8 +507,8 @@ static bool is_lived_in(dao_planned_t *planned)
     return is_lived_in;
 }
 
-/* Gives the plan up once nothing lives in its arena. As long as something does, the arena stays, and wastes least where blocks
-   keep to the plan that it is as large as. */
+/* Gives the plan up once nothing lives in its arena. As long as something does, the arena stays, and wastes
+   least where blocks keep to the plan that it is as large as. */
 static void leave(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
@@ -634,7 +645,8 @@ static void room_make(dao_planned_t *planned)
     dao_lifetimes_finish(&larger[1]);
 }
 
-/* Tells whether the program has left the plan in the iteration that ended, so that the plan costs the place memory. */
+/* Tells whether the program has left the plan in the iteration that ended, so that the plan costs the place
+   memory. */
 static bool has_left(dao_planned_t *planned)
 {
     const dao_iteration_stats_t *counts = &planned->stats.latest;

@@ -1,5 +1,6 @@
-/* The inside of an allocator that serves from plans, for the files planned*.c. What holds between calls is said in
-   planned.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of an allocator that serves from plans, for the files planned*.c. What holds between calls is
+   said in planned.c. */
 #ifndef DAO_ALLOCATORS_PLANNED_INTERNAL_H
 #define DAO_ALLOCATORS_PLANNED_INTERNAL_H
 
@@ -23,8 +24,8 @@ typedef struct dao_planned_usual {
     uint64_t live_bytes; /* most of iterations, asked for */
 } dao_planned_usual_t;
 
-/* The memory that plans are served from: a window of the inner allocator where it has such, whose blocks are the inner
-   allocator's own; else one block of it under a range. */
+/* The memory that plans are served from: a window of the inner allocator where it has such, whose blocks are
+   the inner allocator's own; else one block of it under a range. */
 typedef struct dao_arena {
     dao_segment_t
         segment; /* where plans are served, as large as they ask for; its range is NULL for a window */
@@ -172,7 +173,8 @@ static inline uint64_t dao_planned_rounded(uint64_t size_bytes)
     return dao_lifetime_units(size_bytes) * DAO_LIFETIME_UNIT_BYTES;
 }
 
-/* Exact under the lock; without it, it may be true for an address outside, never false for a live block inside. */
+/* Exact under the lock; without it, it may be true for an address outside, never false for a live block
+   inside. */
 static inline bool dao_planned_in_arena(const dao_planned_t *planned, const void *address)
 {
     uintptr_t begin = atomic_load_explicit(&planned->arena_begin, memory_order_relaxed);
@@ -193,29 +195,33 @@ static inline bool dao_planned_has_window(const dao_planned_t *planned)
 
 /* ---- planned_arena.c: memory of the arena ---- */
 
-/* Takes an arena of so many bytes from the inner allocator, or where the arena is a block and the place would be larger than
-   without plans, of less. The border is held, the lock is not. The inner allocator's answer; DAO_ERR_LIMIT: it would be
-   much less; DAO_ERR_NO_HOST_MEMORY. */
+/* Takes an arena of so many bytes from the inner allocator, or where the arena is a block and the place would
+   be larger than without plans, of less. The border is held, the lock is not. The inner allocator's answer;
+   DAO_ERR_LIMIT: it would be much less; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_planned_arena_take(dao_planned_t *planned, uint64_t size_bytes,
                                                   uint64_t alignment_bytes);
 
-/* Tells whether the arena is to be given back for one of so many bytes: not where it is a part of what the plan asks for, and a
-   new one would be hardly larger. The border is held, the lock is not. */
+/* Tells whether the arena is to be given back for one of so many bytes: not where it is a part of what the
+   plan asks for, and a new one would be hardly larger. The border is held, the lock is not. */
 bool dao_planned_arena_is_due(dao_planned_t *planned, uint64_t size_bytes);
 
-/* Tells whether the place would have hardly more than it surely had without a plan even if some buffers as large as the largest of a
-   plan lay beside an arena of so many bytes. The border is held, the lock is not. */
+/* Tells whether the place would have hardly more than it surely had without a plan even if some buffers as
+   large as the largest of a plan lay beside an arena of so many bytes. The border is held, the lock is not.
+   */
 bool dao_planned_arena_is_safe(dao_planned_t *planned, uint64_t size_bytes, uint64_t largest_bytes);
 
-/* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the lock is not. */
+/* Gives the arena back, if nothing lives in it; tells whether there is none then. The border is held, the
+   lock is not. */
 bool dao_planned_arena_give(dao_planned_t *planned);
 
-/* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit of the request's
-   tag; DAO_ERR_BUSY where it would keep memory of a window from others; DAO_ERR_NO_HOST_MEMORY. The lock is held. */
+/* Takes [offset, ...) of the arena for a request, if it is free: DAO_ERR_LIMIT otherwise, and for the limit
+   of the request's tag; DAO_ERR_BUSY where it would keep memory of a window from others;
+   DAO_ERR_NO_HOST_MEMORY. The lock is held. */
 dao_status_t dao_planned_take_at(dao_planned_t *planned, uint64_t offset_bytes,
                                  const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
-/* The same for a stretch where, up to a time of the script, nothing larger than `most_harm` is planned; 0: nothing at all. */
+/* The same for a stretch where, up to a time of the script, nothing larger than `most_harm` is planned; 0:
+   nothing at all. */
 dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint64_t most_harm,
                                     const dao_block_request_t *request, dao_block_grant_t *out_grant);
 
@@ -223,30 +229,35 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
 
-/* Looks at how many requests of the iteration have strayed: in no plan, or their place was taken; behind a hit that was refused its
-   free pages, more closely. An iteration that keeps so little to its plan is astray: it has places no more, as each would be in the
-   way of others, and waste a block, or pages. The lock is held. */
+/* Looks at how many requests of the iteration have strayed: in no plan, or their place was taken; behind a
+   hit that was refused its free pages, more closely. An iteration that keeps so little to its plan is astray:
+   it has places no more, as each would be in the way of others, and waste a block, or pages. The lock is
+   held. */
 void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused);
 
-/* Gives what a place whose arena is a window may have, for a request of an iteration, before it has clearly more than it would have
-   without a plan; UINT64_MAX where the arena is none, or for bins, which are known to take more. The lock is held. */
+/* Gives what a place whose arena is a window may have, for a request of an iteration, before it has clearly
+   more than it would have without a plan; UINT64_MAX where the arena is none, or for bins, which are known to
+   take more. The lock is held. */
 uint64_t dao_planned_window_usual(const dao_planned_t *planned);
 
-/* Tells whether a place whose arena is a window has clearly more than it would have without a plan. The lock is not held. */
+/* Tells whether a place whose arena is a window has clearly more than it would have without a plan. The lock
+   is not held. */
 bool dao_planned_window_costs(dao_planned_t *planned);
 
-/* Gives back, as far as it is idle, what a place has clearly more than it would have without a plan, where that is known: what one
-   iteration took too much is not to be in the way of all that follow. The border is held, the lock is not. */
+/* Gives back, as far as it is idle, what a place has clearly more than it would have without a plan, where
+   that is known: what one iteration took too much is not to be in the way of all that follow. The border is
+   held, the lock is not. */
 void dao_planned_excess_give(dao_planned_t *planned);
 
-/* Gives how many bytes the place may grow beside an arena that is a block, to have hardly more than it surely had without a plan.
-   The lock is not held. */
+/* Gives how many bytes the place may grow beside an arena that is a block, to have hardly more than it surely
+   had without a plan. The lock is not held. */
 uint64_t dao_planned_growth_room(dao_planned_t *planned);
 
 /* ---- planned_border.c ---- */
 
-/* Taking `border`, and giving it up. The program's functions may be called under it: who shows a plan does, and lines of the
-   log come from where the arena does. A thread has one border at a time; trying fails if it has one. */
+/* Taking `border`, and giving it up. The program's functions may be called under it: who shows a plan does,
+   and lines of the log come from where the arena does. A thread has one border at a time; trying fails if it
+   has one. */
 void dao_planned_border_lock(dao_planned_t *planned);
 bool dao_planned_border_try_lock(dao_planned_t *planned);
 void dao_planned_border_unlock(dao_planned_t *planned);
@@ -264,20 +275,23 @@ dao_status_t dao_planned_free_now(dao_planned_t *planned, void *address, dao_hol
 
 /* ---- planned_shadow.c ---- */
 
-/* Begins or ends the shadow of a place whose plans are served from a window. The border is held, the lock is not. */
+/* Begins or ends the shadow of a place whose plans are served from a window. The border is held, the lock is
+   not. */
 void dao_planned_shadow_fit(dao_planned_t *planned);
 
 /* Ends it. The lock is held. */
 void dao_planned_shadow_end(dao_planned_t *planned);
 
-/* What becomes of a request in the shadow: it is taken, and bound or dropped later. The shadow ends where it has no room for what
-   the place had room for, or no memory. The lock is held, also before dao_shadow_free(). */
+/* What becomes of a request in the shadow: it is taken, and bound or dropped later. The shadow ends where it
+   has no room for what the place had room for, or no memory. The lock is held, also before dao_shadow_free().
+   */
 dao_stand_in_t dao_planned_shadow_take(dao_planned_t *planned, const dao_block_request_t *request);
 void dao_planned_shadow_bind(dao_planned_t *planned, const dao_stand_in_t *stand_in, void *address,
                              size_t size_bytes);
 void dao_planned_shadow_drop(dao_planned_t *planned, const dao_stand_in_t *stand_in);
 
-/* Hands a request that no plan is for to the inner allocator, while there is a shadow. The lock is not held. */
+/* Hands a request that no plan is for to the inner allocator, while there is a shadow. The lock is not held.
+   */
 dao_status_t dao_planned_shadow_alloc(dao_planned_t *planned, const dao_block_request_t *request,
                                       dao_block_grant_t *out_grant);
 

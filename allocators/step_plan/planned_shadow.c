@@ -1,17 +1,20 @@
-/* The shadow of a place that is served from plans: what it would have if its allocator placed all blocks, for as long as the
-   program is not seen to keep to its plan.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shadow of a place that is served from plans: what it would have if its allocator placed all blocks, for
+   as long as the program is not seen to keep to its plan.
 
        the plan is new, or an iteration left it --> shadow --> an iteration kept to it, the plan is given up or reset, a lease begins,
-                                                               no memory for the shadow, or the limit is in its way
+                                                               no memory for the shadow, or the limit is in
+                                                               its way
 
-   It begins at a border, with the blocks that live then, where they lie but for those of the arena, and with as many pages as the
-   place is known to have had without a plan. From then on it is told of every block of the place, also of those from outside of
-   iterations. What changes the place while it is made, a limit, a trim or a lease, lets the next border try again.
+   It begins at a border, with the blocks that live then, where they lie but for those of the arena, and with
+   as many pages as the place is known to have had without a plan. From then on it is told of every block of
+   the place, also of those from outside of iterations. What changes the place while it is made, a limit, a
+   trim or a lease, lets the next border try again.
 
    What holds between calls, under the lock:
 
-       is_shadowed exactly if there is a shadow; shadow_serial is another one for each
-       alone_bytes is the most that earlier ones had as they ended, and the place before its first window: what is given back
+       is_shadowed exactly if there is a shadow; shadow_serial is another one for each alone_bytes is the most
+       that earlier ones had as they ended, and the place before its first window: what is given back
        meanwhile it would take again */
 #include "allocators/step_plan/planned_internal.h"
 
@@ -75,8 +78,8 @@ static void *fill_take(const filling_t *filling, uint64_t size_bytes)
     return dao_shadow_take(filling->shadow, &request);
 }
 
-/* Leaves out what lies in front of a block, so that it comes to lie where it lies in the place: free memory is taken from its begin
-   on. Where there is no room for that the block lies where it may. */
+/* Leaves out what lies in front of a block, so that it comes to lie where it lies in the place: free memory
+   is taken from its begin on. Where there is no room for that the block lies where it may. */
 static void leave_gap(filling_t *filling, const dao_piece_t *block)
 {
     uint64_t offset_bytes = (uint64_t)((uintptr_t)block->address - (uintptr_t)filling->begin);
@@ -113,7 +116,8 @@ static bool has_taken(filling_t *filling, const dao_planned_t *planned, const li
     return is_right;
 }
 
-/* Shows all that lives to a shadow. What other threads allocate and free meanwhile it does not see, or for too long. */
+/* Shows all that lives to a shadow. What other threads allocate and free meanwhile it does not see, or for
+   too long. */
 static bool fill(dao_planned_t *planned, uint64_t live_count, dao_shadow_t *shadow)
 {
     live_walk_t walk = {.capacity = live_count + LIVE_REST_COUNT};

@@ -1,5 +1,7 @@
-/* What a place that is served from plans holds: the inner allocator's blocks but for the arena, and the arena's. Peaks are the
-   inner allocator's: there the arena counts in full, so that they may be too high, never too low. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a place that is served from plans holds: the inner allocator's blocks but for the arena, and the
+   arena's. Peaks are the inner allocator's: there the arena counts in full, so that they may be too high,
+   never too low. */
 #include "allocators/step_plan/planned_internal.h"
 
 #include "base/report/error.h"

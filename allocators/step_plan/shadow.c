@@ -1,15 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shadow of a place in pages: paged.c over a backend that gives out numbers.
 
        place    request -> window, arenas, pages     -> address
        shadow   request -> arena 0, pages of nothing -> a stand-in      blocks: address -> stand-in
 
-   A block that is allocated and freed while nobody looks at the place is not seen. One that is freed so is found again when its
-   address is handed out once more, and freed then.
+   A block that is allocated and freed while nobody looks at the place is not seen. One that is freed so is
+   found again when its address is handed out once more, and freed then.
 
    What holds between calls:
 
-       device.page_count pages are what paged.c has taken
-       every stand-in in `blocks` is a live block of paged.c, each once; the others were taken and are not bound yet */
+       device.page_count pages are what paged.c has taken every stand-in in `blocks` is a live block of
+       paged.c, each once; the others were taken and are not bound yet */
 #include "allocators/step_plan/shadow.h"
 
 #include "allocators/accounting/block_map.h"

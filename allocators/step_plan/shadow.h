@@ -1,6 +1,7 @@
-/* What a place in pages would have if all its blocks were placed by its allocator alone: the same allocator once more, over pages
-   that are numbers. It is told what the place hands out and gets back, and asked how many bytes that would take. Memory is never
-   touched. Not thread-safe: the owner locks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a place in pages would have if all its blocks were placed by its allocator alone: the same allocator
+   once more, over pages that are numbers. It is told what the place hands out and gets back, and asked how
+   many bytes that would take. Memory is never touched. Not thread-safe: the owner locks. */
 #ifndef DAO_ALLOCATORS_SHADOW_H
 #define DAO_ALLOCATORS_SHADOW_H
 
@@ -23,12 +24,14 @@ DAO_NODISCARD dao_status_t dao_shadow_create(const dao_shadow_config_t *config, 
 
 void dao_shadow_destroy(dao_shadow_t *shadow); /* NULL is allowed */
 
-/* Takes what a block would take, before anybody knows its address: something that stands for it, which is bound or dropped
-   before the owner's lock is given up for good. NULL: without memory for it, or room in the place, the shadow says nothing true any
-   more, and is to be destroyed. Streams are nobody's concern here: what is free is free for all. */
+/* Takes what a block would take, before anybody knows its address: something that stands for it, which is
+   bound or dropped before the owner's lock is given up for good. NULL: without memory for it, or room in the
+   place, the shadow says nothing true any more, and is to be destroyed. Streams are nobody's concern here:
+   what is free is free for all. */
 void *dao_shadow_take(dao_shadow_t *shadow, const dao_block_request_t *request);
 
-/* Says where such a block came to be; one that was there before has gone unseen. False: as NULL of dao_shadow_take(). */
+/* Says where such a block came to be; one that was there before has gone unseen. False: as NULL of
+   dao_shadow_take(). */
 bool dao_shadow_bind(dao_shadow_t *shadow, void *stand_in, void *address, size_t size_bytes);
 
 /* It came to be nowhere: what has been free since goes, as far as the shadow has more than `most_bytes`. */

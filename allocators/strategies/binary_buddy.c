@@ -1,18 +1,19 @@
-/* Textbook binary buddy that places blocks: each takes the next power of two, cut from chunks by halving, and is merged with
-   its buddy as soon as both are free. It is there to be compared with: on tensor sizes it costs 15 to 49 % more memory
-   than the default.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Textbook binary buddy that places blocks: each takes the next power of two, cut from chunks by halving, and
+   is merged with its buddy as soon as both are free. It is there to be compared with: on tensor sizes it
+   costs 15 to 49 % more memory than the default.
 
        chunk 64 MiB   [  16  ][ 8 ][4][4][         32         ]     buddy.c over units of 256 bytes, beside the memory
        chunk 128 MiB  [                  128                  ]     for one large request
 
-   A request goes to the first chunk, by address, that has a run for it, so that the last ones run empty. A chunk whose
-   blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
+   A request goes to the first chunk, by address, that has a run for it, so that the last ones run empty. A
+   chunk whose blocks are all free stays until trimming, a limit or an upstream without memory asks for it.
 
    What holds between calls:
 
-       chunks do not overlap and are in order of address
-       chunk.size_bytes == dao_buddy_page_count(chunk.buddy) * chunk.unit_bytes
-       a chunk's unit is 256 bytes, or more where that would be more pages than buddy.c has: smaller blocks go elsewhere */
+       chunks do not overlap and are in order of address chunk.size_bytes == dao_buddy_page_count(chunk.buddy)
+       * chunk.unit_bytes a chunk's unit is 256 bytes, or more where that would be more pages than buddy.c
+       has: smaller blocks go elsewhere */
 #include "allocators/strategies/strategy.h"
 
 #include "allocators/paged/buddy.h"
@@ -60,7 +61,8 @@ static size_t power_above(size_t needed_bytes)
                : (size_t)1 << (64 - __builtin_clzll(needed_bytes - 1));
 }
 
-/* Gives what a request takes in a chunk. A block lies at a multiple of its own size, counted from the chunk's address. */
+/* Gives what a request takes in a chunk. A block lies at a multiple of its own size, counted from the chunk's
+   address. */
 static size_t block_bytes_in(const binary_buddy_t *buddy, const chunk_t *chunk, size_t size_bytes,
                              size_t alignment_bytes)
 {
@@ -93,8 +95,8 @@ static bool has_room(const chunk_t *chunk, size_t block_bytes)
            block_bytes <= chunk->unit_bytes << largest;
 }
 
-/* Finds the first chunk that has room for a request, or NULL, and what the request takes there. Without one it takes what
-   holds it in any chunk. */
+/* Finds the first chunk that has room for a request, or NULL, and what the request takes there. Without one
+   it takes what holds it in any chunk. */
 static const chunk_t *find_room(const binary_buddy_t *buddy, size_t size_bytes, size_t alignment_bytes,
                                 size_t *out_block_bytes)
 {
@@ -189,7 +191,8 @@ static dao_status_t take_chunk(binary_buddy_t *buddy, size_t size_bytes, bool pr
     return DAO_OK;
 }
 
-/* Takes a chunk with room for a block: of the usual size, else of what the limit leaves, else of just the block. */
+/* Takes a chunk with room for a block: of the usual size, else of what the limit leaves, else of just the
+   block. */
 static dao_status_t grow(binary_buddy_t *buddy, size_t block_bytes, const chunk_t **out_chunk)
 {
     dao_supply_t *supply = buddy->base.supply;

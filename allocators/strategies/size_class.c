@@ -1,14 +1,15 @@
-/* Blocks of 11 sizes that are never cut or merged, as in InfiniCore's pool of pinnable blocks. It is there to be compared
-   with: a request that is a little above a class takes up to 8 times its size.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of 11 sizes that are never cut or merged, as in InfiniCore's pool of pinnable blocks. It is there to
+   be compared with: a request that is a little above a class takes up to 8 times its size.
 
        32 KiB    idle  [ a ][ b ][ c ]      last in, first out         a request takes the smallest class that holds it
        256 KiB   idle  [ d ]
        1 MiB ... 256 MiB, each twice the one before
        larger    idle  [ 300 MiB ][ 1 GiB ]                            first fit, that wastes at most an eighth
 
-   Every block is a call of the upstream of its own. A freed block stays idle until a request takes it, or until trimming, a
-   limit or an upstream without memory asks for it. The original gives the first larger block whatever its size, so that 4
-   GiB can go to a request for 257 MiB: here the waste is bounded.
+   Every block is a call of the upstream of its own. A freed block stays idle until a request takes it, or
+   until trimming, a limit or an upstream without memory asks for it. The original gives the first larger
+   block whatever its size, so that 4 GiB can go to a request for 257 MiB: here the waste is bounded.
 
    What holds between calls, for each class and for the larger ones:
 
@@ -135,7 +136,8 @@ static dao_status_t give_back(size_class_t *pool, shelf_t *shelf, size_t index)
     return status;
 }
 
-/* Finds the idle block to release: the smallest of those that suffice, else the largest. False if none is idle. */
+/* Finds the idle block to release: the smallest of those that suffice, else the largest. False if none is
+   idle. */
 static bool find_to_release(size_class_t *pool, uint64_t wanted_bytes, shelf_t **out_shelf, size_t *out_index)
 {
     uint64_t best_bytes = 0;
@@ -158,7 +160,8 @@ static bool find_to_release(size_class_t *pool, uint64_t wanted_bytes, shelf_t *
 
 /* ---- the placer ---- */
 
-/* Finds the shelf of a request and the idle block that it takes; gives what it takes, from the upstream if none is idle. */
+/* Finds the shelf of a request and the idle block that it takes; gives what it takes, from the upstream if
+   none is idle. */
 static size_t find_block(const size_class_t *pool, size_t size_bytes, size_t alignment_bytes,
                          size_t *out_class, size_t *out_index)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An allocator around a placer: what all strategies that place whole blocks share.
 
        alloc ──> lock ──> queue is emptied ──> placer.take ──> table of blocks           supply <──> upstream
@@ -12,8 +13,9 @@
        stats.reserved_bytes == what the supply has taken and not given back
        slots of the queue >= blocks of the table + spare ones, if there is one
 
-   All that needs host memory (the table, the queue) is made before the placer is asked, so that a failure changes nothing.
-   The lock is held over the upstream's calls, as in caching.c: a second thread that misses would wait for the same call. */
+   All that needs host memory (the table, the queue) is made before the placer is asked, so that a failure
+   changes nothing. The lock is held over the upstream's calls, as in caching.c: a second thread that misses
+   would wait for the same call. */
 #include "allocators/strategies/strategy.h"
 
 #include "allocators/places/deferred.h"
@@ -101,7 +103,8 @@ dao_status_t dao_supply_give(dao_supply_t *supply, const dao_piece_t *piece)
 
 /* ---- the lock ---- */
 
-/* Tells whether an entry of the table is a live block: one that was put off has no word, a live one at least a byte. */
+/* Tells whether an entry of the table is a live block: one that was put off has no word, a live one at least
+   a byte. */
 static bool is_live(const dao_block_entry_t *entry)
 {
     return entry->word != 0;
@@ -172,7 +175,8 @@ static dao_status_t free_locked(void *owner, void *address)
     return status;
 }
 
-/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report(). */
+/* Takes the lock and carries out deferred frees. Gives the slots of wrong addresses, for unlock_and_report().
+   */
 static uint32_t lock_and_drain(strategy_t *strategy)
 {
     dao_mutex_lock(&strategy->lock);
@@ -347,7 +351,8 @@ static dao_status_t strategy_carry_out(dao_allocator_t *allocator, void *address
     return check_free(strategy, status, address);
 }
 
-/* Tells whether a request would get a piece like that of an entry, and may lie where the entry's block does. */
+/* Tells whether a request would get a piece like that of an entry, and may lie where the entry's block does.
+   */
 static bool suits_locked(const strategy_t *strategy, const dao_block_entry_t *entry,
                          const dao_block_request_t *request)
 {
@@ -489,8 +494,8 @@ static const dao_block_entry_t *entry_of(const dao_block_map_t *blocks, const da
     return entry != NULL ? entry : dao_block_map_around(blocks, piece->address + piece->size_bytes - 1);
 }
 
-/* Shows a piece with its block, or NULL. What an alignment has cost lies before the block, and is shown as a free one:
-   blocks of a segment follow each other, and fill it. */
+/* Shows a piece with its block, or NULL. What an alignment has cost lies before the block, and is shown as a
+   free one: blocks of a segment follow each other, and fill it. */
 static void show_placed(const placed_walk_t *walk, const dao_placed_t *placed, const dao_block_entry_t *entry)
 {
     size_t free_bytes =

@@ -1,9 +1,11 @@
-/* What the strategies that place whole blocks share: binary_buddy.c, size_class.c, system.c. A strategy is a placer, which
-   hands out pieces of memory; everything else that an allocator owes is done once, in strategy.c: the lock, counters,
-   limits, the table of live blocks, deferred frees, errors.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the strategies that place whole blocks share: binary_buddy.c, size_class.c, system.c. A strategy is a
+   placer, which hands out pieces of memory; everything else that an allocator owes is done once, in
+   strategy.c: the lock, counters, limits, the table of live blocks, deferred frees, errors.
 
-   What they hand out nobody uses any more, which suits a request of any stream; a free waits for nobody. Frees in stream
-   order, and leases, are ordered.c's, which stands in front of them where there are streams. */
+   What they hand out nobody uses any more, which suits a request of any stream; a free waits for nobody.
+   Frees in stream order, and leases, are ordered.c's, which stands in front of them where there are streams.
+   */
 #ifndef DAO_ALLOCATORS_STRATEGY_H
 #define DAO_ALLOCATORS_STRATEGY_H
 
@@ -27,9 +29,9 @@ typedef struct dao_strategy_config {
 /* Most bytes of a block. */
 #define DAO_STRATEGY_BLOCK_BYTES_MAX DAO_RANGE_CAPACITY_MAX
 
-/* Textbook binary buddy: binary_buddy.c. Blocks of 2^k bytes, from DAO_BINARY_BUDDY_BLOCK_BYTES up, cut from chunks that
-   are powers of two as well; segment_bytes is the usual chunk, a power of two. Whole free chunks are kept until they are
-   trimmed. */
+/* Textbook binary buddy: binary_buddy.c. Blocks of 2^k bytes, from DAO_BINARY_BUDDY_BLOCK_BYTES up, cut from
+   chunks that are powers of two as well; segment_bytes is the usual chunk, a power of two. Whole free chunks
+   are kept until they are trimmed. */
 #define DAO_BINARY_BUDDY_BLOCK_BYTES 256u
 #define DAO_BINARY_BUDDY_CHUNK_BYTES ((size_t)64 << 20)
 DAO_NODISCARD dao_status_t dao_binary_buddy_create(const dao_strategy_config_t *config,
@@ -59,8 +61,8 @@ typedef struct dao_supply {
 /* Releases idle memory where the limit leaves less than size_bytes: DAO_ERR_LIMIT if that cannot help. */
 DAO_NODISCARD dao_status_t dao_supply_make_room(dao_supply_t *supply, size_t size_bytes);
 
-/* Takes size_bytes, for which there is room. Where the upstream has nothing left and `presses` is true, releases what is
-   idle and asks once more. The upstream's answer. */
+/* Takes size_bytes, for which there is room. Where the upstream has nothing left and `presses` is true,
+   releases what is idle and asks once more. The upstream's answer. */
 DAO_NODISCARD dao_status_t dao_supply_take(dao_supply_t *supply, size_t size_bytes, bool presses,
                                            dao_piece_t *out_piece);
 
@@ -89,8 +91,8 @@ typedef struct dao_placer_ops {
     /* Bytes of the piece that take() would give now. */
     size_t (*block_bytes)(const dao_placer_t *placer, size_t size_bytes, size_t alignment_bytes);
 
-    /* Gives a piece that holds size_bytes at a multiple of alignment_bytes. A failure, with its message, changes nothing
-       but that idle memory may have been released. */
+    /* Gives a piece that holds size_bytes at a multiple of alignment_bytes. A failure, with its message,
+       changes nothing but that idle memory may have been released. */
     dao_status_t (*take)(dao_placer_t *placer, size_t size_bytes, size_t alignment_bytes,
                          dao_piece_t *out_piece);
 
@@ -104,7 +106,8 @@ typedef struct dao_placer_ops {
     /* The largest request that needs no upstream. */
     uint64_t (*largest_hole)(const dao_placer_t *placer);
 
-    /* Sees what it keeps free, and if walks_used what it has handed out as well: segment by segment, in order of address. */
+    /* Sees what it keeps free, and if walks_used what it has handed out as well: segment by segment, in order
+       of address. */
     void (*walk)(const dao_placer_t *placer, dao_placed_visit_t visit, void *user);
     bool walks_used; /* pieces share segments; else each is one of its own */
 
@@ -124,7 +127,8 @@ struct dao_placer {
     dao_supply_t *supply; /* the allocator's own */
 };
 
-/* Makes an allocator of a placer and takes it over, after a failure too. DAO_ERR_NO_HOST_MEMORY, or what start answers. */
+/* Makes an allocator of a placer and takes it over, after a failure too. DAO_ERR_NO_HOST_MEMORY, or what
+   start answers. */
 DAO_NODISCARD dao_status_t dao_strategy_create(const dao_strategy_config_t *config, dao_placer_t *placer,
                                                dao_allocator_t **out_allocator);
 

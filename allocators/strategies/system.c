@@ -1,5 +1,7 @@
-/* No cache: every block is one call of the upstream, every free another. It is there to be compared with, and to see what a
-   vendor's own allocator does with a program. The table of live blocks (strategy.c) knows wrong frees all the same.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No cache: every block is one call of the upstream, every free another. It is there to be compared with, and
+   to see what a vendor's own allocator does with a program. The table of live blocks (strategy.c) knows wrong
+   frees all the same.
 
    What holds between calls: stats.reserved_bytes == stats.used_bytes. */
 #include "allocators/strategies/strategy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In a build for the cpu, the virtual devices are the built backend. */
 #include "backends/cpu/cpu.h"
 

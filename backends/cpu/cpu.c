@@ -1,4 +1,6 @@
-/* The cpu backend's table: the driver and its devices. cpu_memory.c has their memory, cpu_stream.c their streams. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cpu backend's table: the driver and its devices. cpu_memory.c has their memory, cpu_stream.c their
+   streams. */
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/cpu_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual devices over host memory. */
 #ifndef DAO_BACKENDS_CPU_CPU_H
 #define DAO_BACKENDS_CPU_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings of the virtual devices. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/numbers/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the cpu backend share. */
 #ifndef DAO_BACKENDS_CPU_CPU_INTERNAL_H
 #define DAO_BACKENDS_CPU_CPU_INTERNAL_H

@@ -1,5 +1,6 @@
-/* Memory of a virtual device that other processes have, too: an anonymous file of the system, mapped where it was made and
-   where its descriptor came to. It counts for the device on which it was made. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a virtual device that other processes have, too: an anonymous file of the system, mapped where it
+   was made and where its descriptor came to. It counts for the device on which it was made. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/memory/host.h"
 #include "base/memory/shared.h"

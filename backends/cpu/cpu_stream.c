@@ -1,12 +1,16 @@
-/* Streams of a virtual device: a thread each, which carries out commands in the order in which they were queued.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams of a virtual device: a thread each, which carries out commands in the order in which they were
+   queued.
 
        stream: ring of commands [ first ... first + count )  --worker-->  copy, fill, function, record, wait
 
-   An event points to the mark of its latest record; every record makes a new mark, so that whoever waits is bound to the
-   record that was the latest when he asked. Marks are counted: the event, the command and each waiter hold one. A mark
-   that nobody but its event holds is used again, so that recording seldom needs memory.
+   An event points to the mark of its latest record; every record makes a new mark, so that whoever waits is
+   bound to the record that was the latest when he asked. Marks are counted: the event, the command and each
+   waiter hold one. A mark that nobody but its event holds is used again, so that recording seldom needs
+   memory.
 
-   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a wire's. */
+   Locks, never two at a time: a stream's own (its ring and counters), the marks' (whether a mark is done), a
+   wire's. */
 #include "backends/cpu/cpu_internal.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -399,7 +403,8 @@ dao_status_t dao_cpu_stream_synchronize(dao_backend_stream_t *stream)
     return DAO_OK;
 }
 
-/* Gives the stream behind one of the list, with NULL the first, and one owner more to it; NULL behind the last. */
+/* Gives the stream behind one of the list, with NULL the first, and one owner more to it; NULL behind the
+   last. */
 static dao_backend_stream_t *own_next(dao_backend_device_t *device, const dao_backend_stream_t *stream)
 {
     dao_mutex_lock(&device->stream_lock);
@@ -411,8 +416,8 @@ static dao_backend_stream_t *own_next(dao_backend_device_t *device, const dao_ba
     return next;
 }
 
-/* Waits for one stream after the other, as an owner of it: the list's lock is not held meanwhile, and other threads may
-   destroy streams. */
+/* Waits for one stream after the other, as an owner of it: the list's lock is not held meanwhile, and other
+   threads may destroy streams. */
 dao_status_t dao_cpu_device_synchronize(dao_backend_device_t *device)
 {
     dao_status_t status = dao_cpu_check_thread();
@@ -479,8 +484,8 @@ void dao_cpu_event_destroy(dao_backend_event_t *event)
     dao_host_free(event);
 }
 
-/* Begins a mark for the next record, with a reference for its command: the event's own mark if nobody else holds it (then
-   its record, if there was one, is done), else a new one. NULL without memory. */
+/* Begins a mark for the next record, with a reference for its command: the event's own mark if nobody else
+   holds it (then its record, if there was one, is done), else a new one. NULL without memory. */
 static mark_t *begin_mark(dao_backend_event_t *event)
 {
     mark_t *mark = NULL;

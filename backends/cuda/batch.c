@@ -1,5 +1,6 @@
-/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0. tests/backends/test_cuda_batch.c compiles it as of
-   12.8 with any toolkit that has it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA's batches of copies. The call came with 12.8 and lost an argument with 13.0.
+   tests/backends/test_cuda_batch.c compiles it as of 12.8 with any toolkit that has it. */
 #include "backends/cuda/batch.h"
 
 #ifndef DAO_CUDA_BATCH_VERSION

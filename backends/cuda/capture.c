@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/cuda/capture.h"
 
 /* From then on the question has one name and one argument more. */

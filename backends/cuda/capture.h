@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which capture a stream is a part of: the question, which had other arguments before CUDA 13. */
 #ifndef DAO_BACKENDS_CUDA_CAPTURE_H
 #define DAO_BACKENDS_CUDA_CAPTURE_H

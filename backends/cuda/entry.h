@@ -1,4 +1,6 @@
-/* Calls of the driver itself, found through the runtime, so that nothing links libcuda and a program starts without a driver. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of the driver itself, found through the runtime, so that nothing links libcuda and a program starts
+   without a driver. */
 #ifndef DAO_BACKENDS_CUDA_ENTRY_H
 #define DAO_BACKENDS_CUDA_ENTRY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA's names for what backends/vendor/ calls: "vendor" for "cuda", the rest as it is spelled there. */
 #ifndef DAO_BACKENDS_CUDA_NAMES_H
 #define DAO_BACKENDS_CUDA_NAMES_H
@@ -51,7 +52,8 @@
 #define vendorErrorStreamCaptureImplicit       cudaErrorStreamCaptureImplicit
 #define vendorErrorCapturedEvent               cudaErrorCapturedEvent
 
-/* After these the context answers nothing but the same error. Those by number: not every toolkit has the names. */
+/* After these the context answers nothing but the same error. Those by number: not every toolkit has the
+   names. */
 #define VENDOR_LOST_LIST(X)                                                                                  \
     X(cudaErrorCudartUnloading)                                                                              \
     X(cudaErrorECCUncorrectable)                                                                             \

@@ -1,5 +1,6 @@
-/* The driver's virtual memory calls. A thread that finds the table of entry points incomplete looks all of them up; threads
-   that do it at the same time write the same values. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver's virtual memory calls. A thread that finds the table of entry points incomplete looks all of
+   them up; threads that do it at the same time write the same values. */
 #include "backends/cuda/vmm.h"
 #include "backends/cuda/entry.h"
 
@@ -80,7 +81,8 @@ static CUresult ask(int *out_value, CUdevice_attribute attribute, int device)
                : DRIVER(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)(out_value, attribute, handle);
 }
 
-/* Network cards can register such memory only if it was created for that. A driver that does not know the question cannot. */
+/* Network cards can register such memory only if it was created for that. A driver that does not know the
+   question cannot. */
 static CUmemAllocationProp memory_of(int device)
 {
     int is_for_cards = 0;

@@ -1,5 +1,6 @@
-/* Virtual memory of CUDA: the driver's calls under the runtime's error codes. They are looked up through the runtime, so
-   that nothing links the driver's library, and a program starts where there is none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory of CUDA: the driver's calls under the runtime's error codes. They are looked up through the
+   runtime, so that nothing links the driver's library, and a program starts where there is none. */
 #ifndef DAO_BACKENDS_CUDA_VMM_H
 #define DAO_BACKENDS_CUDA_VMM_H
 
@@ -27,7 +28,8 @@ cudaError_t dao_cuda_vmm_allow(void *address, size_t size_bytes, uint64_t device
 /* Tells whether the device's memory can go to other processes by a file descriptor. */
 cudaError_t dao_cuda_vmm_shareable(int *out_is_shareable, int device);
 
-/* Memory that can, the descriptor of it, which is the caller's, and memory by a descriptor, which stays the caller's. */
+/* Memory that can, the descriptor of it, which is the caller's, and memory by a descriptor, which stays the
+   caller's. */
 cudaError_t dao_cuda_vmm_create_shared(dao_cuda_vmm_t *out_handle, size_t size_bytes, int device);
 cudaError_t dao_cuda_vmm_export(int *out_descriptor, dao_cuda_vmm_t handle);
 cudaError_t dao_cuda_vmm_import(dao_cuda_vmm_t *out_handle, int descriptor);

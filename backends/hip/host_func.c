@@ -1,5 +1,6 @@
-/* A host function as a stream callback: the callback gets one pointer, so that function and user travel in a box,
-   which the callback frees. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host function as a stream callback: the callback gets one pointer, so that function and user travel in a
+   box, which the callback frees. */
 #include "backends/hip/host_func.h"
 
 #include "base/memory/host.h"

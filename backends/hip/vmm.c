@@ -1,5 +1,7 @@
-/* HIP's virtual memory calls, with the arguments that are the same each time. Not every version can be asked whether a
-   device has virtual memory; one that has none answers the question for its granularity with hipErrorNotSupported. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HIP's virtual memory calls, with the arguments that are the same each time. Not every version can be asked
+   whether a device has virtual memory; one that has none answers the question for its granularity with
+   hipErrorNotSupported. */
 #include "backends/hip/vmm.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory of HIP, as backends/vendor/vendor_pages.c calls it. */
 #ifndef DAO_BACKENDS_HIP_VMM_H
 #define DAO_BACKENDS_HIP_VMM_H
@@ -21,7 +22,8 @@ hipError_t dao_hip_vmm_allow(void *address, size_t size_bytes, uint64_t devices)
 /* Tells whether the device's memory can go to other processes by a file descriptor. */
 hipError_t dao_hip_vmm_shareable(int *out_is_shareable, int device);
 
-/* Memory that can, the descriptor of it, which is the caller's, and memory by a descriptor, which stays the caller's. */
+/* Memory that can, the descriptor of it, which is the caller's, and memory by a descriptor, which stays the
+   caller's. */
 hipError_t dao_hip_vmm_create_shared(hipMemGenericAllocationHandle_t *out_handle, size_t size_bytes,
                                      int device);
 hipError_t dao_hip_vmm_export(int *out_descriptor, hipMemGenericAllocationHandle_t handle);

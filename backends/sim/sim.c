@@ -1,5 +1,6 @@
-/* The sim backend's tables: the driver and its devices. sim_clock.c has their time, sim_stream.c what waits for it,
-   sim_memory.c their memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sim backend's tables: the driver and its devices. sim_clock.c has their time, sim_stream.c what waits
+   for it, sim_memory.c their memory. */
 #include "backends/sim/sim_internal.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"

@@ -1,15 +1,19 @@
-/* Virtual devices in virtual time: a discrete-event clock in the place of threads, so that hours of a device take
-   milliseconds and the same calls always give the same times.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual devices in virtual time: a discrete-event clock in the place of threads, so that hours of a device
+   take milliseconds and the same calls always give the same times.
 
-   Time stands still while the host works, however long that takes; it runs only while the host waits in one of the calls
-   that synchronize or destroy a stream, up to the moment that the host waits for. So nothing moves before somebody waits,
-   and asking an event again and again moves nothing. A wait that nothing can end is answered DAO_ERR_BACKEND.
+   Time stands still while the host works, however long that takes; it runs only while the host waits in one
+   of the calls that synchronize or destroy a stream, up to the moment that the host waits for. So nothing
+   moves before somebody waits, and asking an event again and again moves nothing. A wait that nothing can end
+   is answered DAO_ERR_BACKEND.
 
-   What takes time: a copy over a link latency + bytes / bandwidth, during which the link is taken, in the order in which
-   copies come to it; work of dao_sim_stream_work() and a delay what they say. Copies within a device or the host, fills and host
-   functions take none. A host function is called when its stream's time has come, by the thread that waits.
+   What takes time: a copy over a link latency + bytes / bandwidth, during which the link is taken, in the
+   order in which copies come to it; work of dao_sim_stream_work() and a delay what they say. Copies within a
+   device or the host, fills and host functions take none. A host function is called when its stream's time
+   has come, by the thread that waits.
 
-   Settings are those of virtual devices, `cpu` of dao_config_t; the environment is not asked. 2 devices of 4 GiB by default. */
+   Settings are those of virtual devices, `cpu` of dao_config_t; the environment is not asked. 2 devices of 4
+   GiB by default. */
 #ifndef DAO_BACKENDS_SIM_SIM_H
 #define DAO_BACKENDS_SIM_SIM_H
 
@@ -44,8 +48,8 @@ typedef struct dao_sim_span {
     uint64_t size_bytes; /* of a copy */
 } dao_sim_span_t;
 
-/* Has every span of a device's backend told as it ends, in the order of their ends, by the thread that moves time. The
-   callback must not call the device. NULL: no more. Set it while nothing is queued. */
+/* Has every span of a device's backend told as it ends, in the order of their ends, by the thread that moves
+   time. The callback must not call the device. NULL: no more. Set it while nothing is queued. */
 typedef void (*dao_sim_watch_t)(const dao_sim_span_t *span, void *user);
 void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *user);
 

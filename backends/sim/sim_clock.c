@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clock. Each stream's first command either runs and ends at a known time, or waits for a mark or a wire:
 
        begin_all    begins what can begin now; what takes no time is over at once and may let others begin
        end_next     moves to the earliest end, and ends all that ends then
 
-   The two take turns until what the caller waits for is reached. Streams are looked at in the order of their creation, so
-   equal calls give equal times. The lock is let go for host functions and watchers alone, with is_moving set: other threads may queue
-   commands meanwhile, but move no time and destroy no stream.
+   The two take turns until what the caller waits for is reached. Streams are looked at in the order of their
+   creation, so equal calls give equal times. The lock is let go for host functions and watchers alone, with
+   is_moving set: other threads may queue commands meanwhile, but move no time and destroy no stream.
 
    Invariants: end_ns >= now_ns of every running stream; a wire's user runs a copy over it. */
 #include "backends/sim/sim_internal.h"

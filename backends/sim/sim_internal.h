@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the sim backend share. One lock guards everything below; `_locked` functions hold it. */
 #ifndef DAO_BACKENDS_SIM_SIM_INTERNAL_H
 #define DAO_BACKENDS_SIM_SIM_INTERNAL_H
@@ -98,7 +99,8 @@ struct dao_backend_device {
 /* DAO_ERR_REENTRANT inside a host function: no call of the table is made from there. */
 DAO_NODISCARD dao_status_t dao_sim_check_thread(void);
 
-/* sim_clock.c: moves time until `is_reached(target)`. DAO_ERR_BACKEND if nothing is left that could reach it. */
+/* sim_clock.c: moves time until `is_reached(target)`. DAO_ERR_BACKEND if nothing is left that could reach it.
+   */
 typedef bool (*sim_reached_t)(const void *target);
 dao_status_t dao_sim_run(dao_backend_t *backend, sim_reached_t is_reached, const void *target);
 

@@ -1,5 +1,7 @@
-/* Streams are rings of commands, and events point to the mark of their latest record: every record makes a new mark, so
-   that whoever waits is bound to the record that was the latest when he asked. sim_clock.c carries commands out. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams are rings of commands, and events point to the mark of their latest record: every record makes a
+   new mark, so that whoever waits is bound to the record that was the latest when he asked. sim_clock.c
+   carries commands out. */
 #include "backends/sim/sim_internal.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of builds for cuda and hip. Alone in its file, so that a test program can bring another one. */
 #include "backends/vendor/vendor.h"
 

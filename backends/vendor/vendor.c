@@ -1,16 +1,19 @@
-/* The backend for CUDA and for HIP. The two spell alike what is needed here, so that it is written once, in plain C
-   over backends/cuda/names.h or backends/hip/names.h, whichever folder compiles it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend for CUDA and for HIP. The two spell alike what is needed here, so that it is written once, in
+   plain C over backends/cuda/names.h or backends/hip/names.h, whichever folder compiles it.
 
        dao_backend_t         how many devices there are
          dao_backend_device_t    a device's number and name; its primary context belongs to the whole process
            dao_backend_stream_t    a stream that does not wait for the default stream, nor that for it
            dao_backend_event_t     an event with a time; `is_recorded` tells one that never got any
 
-   Every slot is a guard, one vendor call, and one status. The guard makes the device current for the call and then
-   puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its own last error for the
-   thread, which is cleared after a failure of ours alone, so that the caller's own checks do not find it.
+   Every slot is a guard, one vendor call, and one status. The guard makes the device current for the call and
+   then puts back what was current before. A failure is mapped by dao_vendor_answer(); the vendor keeps its
+   own last error for the thread, which is cleared after a failure of ours alone, so that the caller's own
+   checks do not find it.
 
-   Virtual memory is in vendor_pages.c, the driver's pools in vendor_pool.c, memory of several processes in vendor_share.c. */
+   Virtual memory is in vendor_pages.c, the driver's pools in vendor_pool.c, memory of several processes in
+   vendor_share.c. */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/numbers/units.h"
@@ -138,7 +141,8 @@ static void put_back(int index, int previous)
 }
 #endif
 
-/* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows says so. */
+/* Gives the thread a mode of capture and takes the one that it had. Of a lost device the call that follows
+   says so. */
 static void exchange_mode(vendorStreamCaptureMode_t *mode)
 {
     (void)vendorThreadExchangeStreamCaptureMode(mode);
@@ -260,7 +264,8 @@ static dao_status_t device_open(dao_backend_t *backend, int32_t index, dao_backe
         CALL(status, index, DAO_ERR_NO_HOST_MEMORY, vendorGetDeviceProperties, (&properties, index));
     }
     if (status == DAO_OK) {
-        /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first allocation. */
+        /* Freeing nothing starts the device, which can fail and takes a while: here, not at the first
+           allocation. */
         CALL(status, index, DAO_ERR_NO_DEVICE_MEMORY, vendorFree, (NULL));
     }
     if (status == DAO_OK && backend->maps_pages) {
@@ -407,8 +412,9 @@ static dao_status_t peer_can(dao_backend_device_t *device, dao_backend_device_t 
     return status;
 }
 
-/* What the vendor enables is what it has allocated; what is mapped is opened page by page. Where the second fails the first
-   stays: the vendor would take it from others in the process, too, who may have enabled it before. */
+/* What the vendor enables is what it has allocated; what is mapped is opened page by page. Where the second
+   fails the first stays: the vendor would take it from others in the process, too, who may have enabled it
+   before. */
 static dao_status_t peer_enable(dao_backend_device_t *device, dao_backend_device_t *peer)
 {
     dao_status_t status;
@@ -418,7 +424,8 @@ static dao_status_t peer_enable(dao_backend_device_t *device, dao_backend_device
 
 /* Streams. */
 
-/* Gives the structure around a stream that there is not yet; NULL, which is an error already, without memory. */
+/* Gives the structure around a stream that there is not yet; NULL, which is an error already, without memory.
+   */
 static dao_backend_stream_t *stream_wrap(dao_backend_device_t *device)
 {
     dao_backend_stream_t *stream = dao_host_calloc(1, sizeof(*stream));
@@ -488,7 +495,8 @@ static dao_status_t stream_wait_event(dao_backend_stream_t *stream, dao_backend_
     return status;
 }
 
-/* The default stream is a part of what any other stream captures that waits for it: the answer is an error then. */
+/* The default stream is a part of what any other stream captures that waits for it: the answer is an error
+   then. */
 static vendorError_t capture_ask(vendorStream_t stream, uint64_t *out_capture)
 {
     vendorStreamCaptureStatus_t status = vendorStreamCaptureStatusNone;
@@ -619,8 +627,8 @@ static void run_host_copy(void *user)
     dao_host_free(copy);
 }
 
-/* The vendor's own copy within host memory makes the caller wait for the stream; a host function does not. In a graph it would
-   run more than once, with what was freed behind the first time. */
+/* The vendor's own copy within host memory makes the caller wait for the stream; a host function does not. In
+   a graph it would run more than once, with what was freed behind the first time. */
 static dao_status_t copy_on_host(dao_backend_stream_t *stream, void *dst, const void *src, size_t size_bytes)
 {
     uint64_t capture = 0;

@@ -1,5 +1,6 @@
-/* What the files of the backend for CUDA and HIP share: its objects, the guard, and how a vendor's answer becomes a status.
-   Included behind the names of one vendor (DAO_VENDOR_NAMES). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the backend for CUDA and HIP share: its objects, the guard, and how a vendor's answer
+   becomes a status. Included behind the names of one vendor (DAO_VENDOR_NAMES). */
 #ifndef DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
 #define DAO_BACKENDS_VENDOR_VENDOR_INTERNAL_H
 
@@ -45,8 +46,8 @@ typedef struct dao_vendor_guard {
     vendorStreamCaptureMode_t mode;
 } dao_vendor_guard_t;
 
-/* Makes a device current, and says that what follows has nothing to do with streams that are being captured into a graph, which
-   it would spoil otherwise. After vendorSuccess dao_vendor_leave() undoes both. */
+/* Makes a device current, and says that what follows has nothing to do with streams that are being captured
+   into a graph, which it would spoil otherwise. After vendorSuccess dao_vendor_leave() undoes both. */
 vendorError_t dao_vendor_enter(int index, dao_vendor_guard_t *out_guard);
 void dao_vendor_leave(int index, dao_vendor_guard_t *guard);
 
@@ -71,7 +72,8 @@ dao_status_t dao_vendor_pages_create_mapped(dao_backend_device_t *device, size_t
                                             size_t page_count, void *address,
                                             dao_backend_pages_t **out_pages);
 dao_status_t dao_vendor_pages_destroy(dao_backend_device_t *device, dao_backend_pages_t *pages);
-/* Gives up the structure alone: the vendor keeps the memory until the process ends, or it went with its device. */
+/* Gives up the structure alone: the vendor keeps the memory until the process ends, or it went with its
+   device. */
 void dao_vendor_pages_forget(dao_backend_device_t *device, dao_backend_pages_t *pages);
 
 /* Destroys what nobody can be told of; if that is refused it is forgotten. */

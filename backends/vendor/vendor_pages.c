@@ -1,6 +1,8 @@
-/* Virtual memory of CUDA and HIP: addresses are reserved, pages are physical memory without an address, and mapping puts
-   the one behind the other. A mapping can be used once access is allowed, which is a call of its own; both are one step
-   here, undone together. The vendor's calls have `vendorVmm` names in backends/cuda/names.h and backends/hip/names.h.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory of CUDA and HIP: addresses are reserved, pages are physical memory without an address, and
+   mapping puts the one behind the other. A mapping can be used once access is allowed, which is a call of its
+   own; both are one step here, undone together. The vendor's calls have `vendorVmm` names in
+   backends/cuda/names.h and backends/hip/names.h.
 
    A device has a list of its handles that are mapped, for peers that may reach its memory only later:
 
@@ -8,8 +10,8 @@
        peer_enable   adds the peer -> walks the list and allows it, under the lock
        pages_unmap   leaves the list -> unmaps
 
-   so that whichever of the first two gets the lock first, the other one sees what it did; and nothing is allowed that is
-   being unmapped. */
+   so that whichever of the first two gets the lock first, the other one sees what it did; and nothing is
+   allowed that is being unmapped. */
 #include "backends/vendor/vendor_internal.h"
 
 #include <assert.h>
@@ -135,7 +137,8 @@ dao_status_t dao_vendor_pages_open(dao_backend_device_t *device, int reacher)
 
 /* ---- pages ---- */
 
-/* Gives the structure around a handle that there is not yet; NULL, which is an error already, without memory. */
+/* Gives the structure around a handle that there is not yet; NULL, which is an error already, without memory.
+   */
 static dao_backend_pages_t *pages_wrap(const dao_backend_device_t *device, size_t size_bytes)
 {
     dao_backend_pages_t *pages = dao_host_calloc(1, sizeof(*pages));

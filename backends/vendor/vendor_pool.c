@@ -1,10 +1,11 @@
-/* Pools of the driver: device memory that it hands out and takes back in the order of a stream. Each pool has a stream of its own
-   on which nothing else happens, so that what it is asked for is done at once, and no other work is waited for: a plain free
-   waits for all of the device.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of the driver: device memory that it hands out and takes back in the order of a stream. Each pool has
+   a stream of its own on which nothing else happens, so that what it is asked for is done at once, and no
+   other work is waited for: a plain free waits for all of the device.
 
-   A pool keeps nothing: what is given back goes back to the device as soon as its stream is waited for (the default of its
-   release threshold). What peers may reach is said for each pool; a device's list of pools is guarded by its lock, as that of
-   its pages. */
+   A pool keeps nothing: what is given back goes back to the device as soon as its stream is waited for (the
+   default of its release threshold). What peers may reach is said for each pool; a device's list of pools is
+   guarded by its lock, as that of its pages. */
 #include "backends/vendor/vendor_internal.h"
 
 struct dao_backend_pool {

@@ -1,13 +1,14 @@
-/* Memory that several processes have. Where pages can go to other processes by a file descriptor it is one handle of pages with
-   addresses of its own; elsewhere it is an allocation, and what goes there are the vendor's 64 bytes, by which a driver finds
-   it as long as it lives:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that several processes have. Where pages can go to other processes by a file descriptor it is one
+   handle of pages with addresses of its own; elsewhere it is an allocation, and what goes there are the
+   vendor's 64 bytes, by which a driver finds it as long as it lives:
 
        share    descriptor   bytes
        pages    yes          the size that is mapped
        plain    no           the vendor's handle
 
-   Both are rounded up: pages to pages, allocations to a size that the driver takes from nobody else's, so that no other bytes
-   are seen with it (CUDA C Programming Guide, Interprocess Communication). */
+   Both are rounded up: pages to pages, allocations to a size that the driver takes from nobody else's, so
+   that no other bytes are seen with it (CUDA C Programming Guide, Interprocess Communication). */
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/memory/shared.h"

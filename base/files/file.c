@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file and its two directions. Invariant: of both engines one is there in both directions. */
 #define _GNU_SOURCE
 #include "base/files/file_internal.h"
@@ -210,7 +211,8 @@ uint64_t dao_file_free_bytes(const dao_file_t *file)
     return fstatvfs(file->handle, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : 0;
 }
 
-/* Whether a write would go beyond what the process may write to a file: the system answers that with a signal that ends it. */
+/* Whether a write would go beyond what the process may write to a file: the system answers that with a signal
+   that ends it. */
 static bool is_beyond_limit(uint64_t offset_bytes, size_t size_bytes)
 {
     struct rlimit most;

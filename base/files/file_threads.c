@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that carry out the pieces of one transfer at a time.
 
        caller     job = transfer, wakes all, waits until nothing is left and nobody is busy

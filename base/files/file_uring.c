@@ -1,10 +1,13 @@
-/* io_uring by the kernel's own interface: two rings of indices that the kernel and we share, and an array of requests.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* io_uring by the kernel's own interface: two rings of indices that the kernel and we share, and an array of
+   requests.
 
        submission   head (the kernel's)  ... tail (ours)      entry n: index into the requests, here always n mod size
        completion   head (ours)          ... tail (the kernel's)    entry: the slot that a request named, and its result
 
-   A slot holds a piece; a slot's piece is under way from its submission until its completion is taken. What both sides write
-   is read with acquire and written with release order. Source: io_uring(7), io_uring_setup(2), io_uring_enter(2). */
+   A slot holds a piece; a slot's piece is under way from its submission until its completion is taken. What
+   both sides write is read with acquire and written with release order. Source: io_uring(7),
+   io_uring_setup(2), io_uring_enter(2). */
 #define _GNU_SOURCE
 #include "base/files/file_internal.h"
 #include "base/memory/host.h"
@@ -136,7 +139,8 @@ void dao_file_uring_destroy(dao_file_uring_t *uring)
     dao_host_free(uring);
 }
 
-/* Puts a slot's piece into the submission ring. It has room: the ring has as many entries as there are slots. */
+/* Puts a slot's piece into the submission ring. It has room: the ring has as many entries as there are slots.
+   */
 static void send(dao_file_uring_t *uring, const dao_file_job_t *job, uint32_t slot)
 {
     const dao_file_piece_t *piece = &uring->slots[slot];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where this build does not know io_uring. */
 #include "base/files/file_internal.h"
 #include "base/report/assert.h"

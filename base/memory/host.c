@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* malloc and mmap, each behind a fault point. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
@@ -141,7 +142,8 @@ void *dao_host_move_home(void *from, size_t size_bytes, size_t alignment_bytes)
     if (home == NULL) {
         return NULL;
     }
-    /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved again. */
+    /* Without DONTUNMAP the old addresses would be free for any thread's next mmap until they are reserved
+       again. */
     void *moved =
         mremap(from, size_bytes, size_bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, home);
     if (moved != home) {

@@ -1,5 +1,7 @@
-/* mbind, madvise and mmap's huge pages. The policy is a wish: memory that is elsewhere is better than none, so that a refusal
-   costs the wish alone. The system calls are made by number: there is no need of another library. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mbind, madvise and mmap's huge pages. The policy is a wish: memory that is elsewhere is better than none,
+   so that a refusal costs the wish alone. The system calls are made by number: there is no need of another
+   library. */
 #define _GNU_SOURCE
 #include "base/memory/host_policy.h"
 
@@ -31,7 +33,8 @@ typedef struct node_set {
 /* The kernel counts one bit more than it reads. */
 #define NODE_BIT_COUNT (DAO_NUMA_NODE_MAX + 1)
 
-/* Gives pages that the administrator has set apart, or NULL with errno. They are reserved at once: touching them cannot fail. */
+/* Gives pages that the administrator has set apart, or NULL with errno. They are reserved at once: touching
+   them cannot fail. */
 static void *map_explicitly(size_t size_bytes)
 {
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What measuring needs. The lock pair is measured without the wrapping of sync.c. */
 #define _GNU_SOURCE
 #include "base/memory/measure.h"

@@ -1,4 +1,6 @@
-/* memfd_create and SCM_RIGHTS. Seals keep the size: a file that another process shrinks would turn accesses into SIGBUS. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memfd_create and SCM_RIGHTS. Seals keep the size: a file that another process shrinks would turn accesses
+   into SIGBUS. */
 #define _GNU_SOURCE
 #include "base/memory/shared.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rounding, comparing, and time of a transfer. */
 #ifndef DAO_BASE_MATH_H
 #define DAO_BASE_MATH_H
@@ -12,7 +13,8 @@ static inline bool dao_is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* The smallest multiple of `unit`, a power of two, that is at least `value`; the caller knows that it fits. */
+/* The smallest multiple of `unit`, a power of two, that is at least `value`; the caller knows that it fits.
+   */
 static inline uint64_t dao_round_up(uint64_t value, uint64_t unit)
 {
     DAO_ASSERT(dao_is_power_of_two(unit));
@@ -20,7 +22,8 @@ static inline uint64_t dao_round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) & ~(unit - 1);
 }
 
-/* The least whole number that is no less than `value`, which is above -1 and below 2^64. As ceil(), without libm. */
+/* The least whole number that is no less than `value`, which is above -1 and below 2^64. As ceil(), without
+   libm. */
 static inline uint64_t dao_ceil(double value)
 {
     uint64_t whole = (uint64_t)value;

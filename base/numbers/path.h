@@ -1,5 +1,6 @@
-/* What most calls go through, and what they do not, kept apart: so that the usual path calls nothing and needs little of the
-   stack, or none. The compiler's own measure of a function counts what is off it, too. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What most calls go through, and what they do not, kept apart: so that the usual path calls nothing and
+   needs little of the stack, or none. The compiler's own measure of a function counts what is off it, too. */
 #ifndef DAO_BASE_PATH_H
 #define DAO_BASE_PATH_H
 

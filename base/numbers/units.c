@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing numbers with units, in whole numbers throughout. */
 #include "base/numbers/units.h"
 
@@ -38,7 +39,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "12.5": whole = 12, fraction = 5, fraction_scale = 10. Digits of the fraction beyond the 18th are dropped. */
+/* "12.5": whole = 12, fraction = 5, fraction_scale = 10. Digits of the fraction beyond the 18th are dropped.
+   */
 typedef struct decimal {
     uint64_t whole;
     uint64_t fraction;
@@ -130,7 +132,8 @@ dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns)
     return parse(text, time_units, "", "nanoseconds, or with us, ms, s", out_ns);
 }
 
-/* The least value that is shown in units[i] (i > 0): less would be rounded to 1000.0 of the unit before it. */
+/* The least value that is shown in units[i] (i > 0): less would be rounded to 1000.0 of the unit before it.
+   */
 static uint64_t shown_from(const unit_t *units, size_t i)
 {
     uint64_t before = units[i - 1].factor;

@@ -1,5 +1,6 @@
-/* Two levels of assertion. DAO_ASSERT is cheap and on in every build but release; DAO_ASSERT_HEAVY walks a structure
-   and is on where DAO_HEAVY_ASSERTS is set (the dev, asan and tsan presets). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two levels of assertion. DAO_ASSERT is cheap and on in every build but release; DAO_ASSERT_HEAVY walks a
+   structure and is on where DAO_HEAVY_ASSERTS is set (the dev, asan and tsan presets). */
 #ifndef DAO_BASE_ASSERT_H
 #define DAO_BASE_ASSERT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A depth for each thread. */
 #include "base/report/callback.h"
 

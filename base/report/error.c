@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status codes' names and texts, and each thread's last error.
 
-   The message's room is taken with a thread's first error and given back as the thread ends. It is no thread-local array: a
-   library that is loaded into a running program has only some hundred bytes of these for all of its variables. Where there
-   is no memory for it, the code's text is the message. */
+   The message's room is taken with a thread's first error and given back as the thread ends. It is no
+   thread-local array: a library that is loaded into a running program has only some hundred bytes of these
+   for all of its variables. Where there is no memory for it, the code's text is the message. */
 #define _GNU_SOURCE
 #include "base/report/error.h"
 
@@ -43,7 +44,8 @@ __attribute__((destructor)) static void message_key_delete(void)
     }
 }
 
-/* Gives the room of this thread's message, or NULL. It goes round the fault points: an error is what they cause. */
+/* Gives the room of this thread's message, or NULL. It goes round the fault points: an error is what they
+   cause. */
 static char *message_room(void)
 {
     if (last_message == NULL) {
@@ -58,7 +60,8 @@ static char *message_room(void)
     return last_message;
 }
 
-/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message, as one line of UTF-8. Every message passes here. */
+/* Makes a text of at most DAO_ERROR_MESSAGE_BYTES this thread's message, as one line of UTF-8. Every message
+   passes here. */
 static void message_set(const char *message)
 {
     bool is_empty_still = message[0] == '\0' && last_message == NULL;

@@ -1,4 +1,6 @@
-/* The thread's own last error: code, vendor's code, and a message that names place, request, limit and what to do. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread's own last error: code, vendor's code, and a message that names place, request, limit and what
+   to do. */
 #ifndef DAO_BASE_ERROR_H
 #define DAO_BASE_ERROR_H
 
@@ -7,8 +9,8 @@
 /* Most bytes of a message, the closing zero included; longer ones are cut. */
 #define DAO_ERROR_MESSAGE_BYTES 1024
 
-/* Stores a failure for this thread and gives `status` back: `return dao_error(DAO_ERR_INVALID, "size is %zu", size);`.
-   The vendor's code is reset to 0. `status` is not DAO_OK. */
+/* Stores a failure for this thread and gives `status` back: `return dao_error(DAO_ERR_INVALID, "size is %zu",
+   size);`. The vendor's code is reset to 0. `status` is not DAO_OK. */
 DAO_PRINTF(2, 3) dao_status_t dao_error(dao_status_t status, const char *format, ...);
 
 /* dao_error() for an argument that must not be NULL: DAO_ERR_INVALID. */

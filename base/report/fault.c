@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One armed fault at a time, counted down without a lock. */
 #include "base/report/fault.h"
 

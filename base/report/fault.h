@@ -1,5 +1,7 @@
-/* Fault points: numbered places where the library takes something that can run out. A test arms one, and the n-th time
-   it is reached the call fails as if the system had refused. In release builds the points cost nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fault points: numbered places where the library takes something that can run out. A test arms one, and the
+   n-th time it is reached the call fails as if the system had refused. In release builds the points cost
+   nothing. */
 #ifndef DAO_BASE_FAULT_H
 #define DAO_BASE_FAULT_H
 
@@ -29,13 +31,15 @@ typedef enum dao_fault {
 /* Tells whether the call that asks has to fail now. Threads: any. */
 bool dao_fault_fires(dao_fault_t fault);
 
-/* Makes the `skip_count`-th next call (0: the very next) of a point fail; with `persistent` all after it too. */
+/* Makes the `skip_count`-th next call (0: the very next) of a point fail; with `persistent` all after it too.
+   */
 void dao_fault_arm(dao_fault_t fault, uint64_t skip_count, bool persistent);
 
 /* Lets everything succeed again. Gives the number of calls that failed since dao_fault_arm(). */
 uint64_t dao_fault_disarm(void);
 
-/* Spares this thread's calls, or no more: they do not count and do not fail. For what a test does beside what it tests. */
+/* Spares this thread's calls, or no more: they do not count and do not fail. For what a test does beside what
+   it tests. */
 void dao_fault_spare(bool is_spared);
 
 /* Gives a point's text, for messages of tests. */

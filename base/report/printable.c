@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 as RFC 3629 has it: the shortest form of a character, and no surrogates. */
 #include "base/report/printable.h"
 
@@ -7,7 +8,8 @@
 
 enum { UTF8_BYTES_MAX = 4 };
 
-/* Gives the bytes of the character that a text begins with; 0 if it is none, or one that cannot be printed. */
+/* Gives the bytes of the character that a text begins with; 0 if it is none, or one that cannot be printed.
+   */
 static size_t character_bytes(const unsigned char *text)
 {
     static const uint32_t least[UTF8_BYTES_MAX + 1] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text of others in one line of ours: a message, a table, JSON. */
 #ifndef DAO_BASE_PRINTABLE_H
 #define DAO_BASE_PRINTABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pthread and the system clock behind names of our own, with lock ranks checked. */
 #define _GNU_SOURCE
 #include "base/threads/sync.h"
@@ -79,7 +80,8 @@ void dao_mutex_unlock(dao_mutex_t *mutex)
     must(pthread_mutex_unlock(&mutex->handle));
 }
 
-/* How long a spinning lock is looked at before the processor is given to others, and how often that is tried. */
+/* How long a spinning lock is looked at before the processor is given to others, and how often that is tried.
+   */
 #define SPIN_COUNT    64
 #define YIELD_COUNT   64
 #define SPIN_SLEEP_NS 20000
@@ -165,7 +167,8 @@ void dao_cond_broadcast(dao_cond_t *cond)
     must(pthread_cond_broadcast(&cond->handle));
 }
 
-/* The thread takes no signal that is sent to the process: the program's handlers run on threads of its own. */
+/* The thread takes no signal that is sent to the process: the program's handlers run on threads of its own.
+   */
 static int create_deaf(pthread_t *handle, void *(*function)(void *), void *user)
 {
     sigset_t all, before;
@@ -248,7 +251,8 @@ typedef struct moment {
     uint64_t ns;
 } moment_t;
 
-/* Reads both clocks, close together: the best of a few tries, in case the thread is interrupted between them. */
+/* Reads both clocks, close together: the best of a few tries, in case the thread is interrupted between them.
+   */
 static moment_t moment_now(void)
 {
     moment_t best = {0};

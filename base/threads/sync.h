@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, locks, conditions and the clock. Nothing outside this layer calls pthread or reads a clock. */
 #ifndef DAO_BASE_SYNC_H
 #define DAO_BASE_SYNC_H
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check it. */
+/* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check
+   it. */
 typedef enum dao_rank {
     DAO_RANK_BORDER =
         1, /* where iterations that are served from plans begin and end: held while a plan is shown */
@@ -33,8 +35,8 @@ typedef struct dao_mutex {
     dao_rank_t rank;
 } dao_mutex_t;
 
-/* A lock for a few instructions: taking it free costs one atomic exchange, giving it back a store. Whoever finds it taken
-   spins, then yields, then sleeps. It may be held over longer work that happens seldom. */
+/* A lock for a few instructions: taking it free costs one atomic exchange, giving it back a store. Whoever
+   finds it taken spins, then yields, then sleeps. It may be held over longer work that happens seldom. */
 typedef struct dao_spin {
     _Atomic uint32_t is_taken;
     dao_rank_t rank;
@@ -87,7 +89,8 @@ static inline void dao_rank_give(dao_rank_t rank)
 }
 #endif
 
-/* Takes a lock that another lock of its rank is held beside: the caller takes such locks in one order everywhere. */
+/* Takes a lock that another lock of its rank is held beside: the caller takes such locks in one order
+   everywhere. */
 static inline bool dao_spin_try_beside(dao_spin_t *spin)
 {
     return atomic_exchange_explicit(&spin->is_taken, 1, memory_order_acquire) == 0;
@@ -157,8 +160,8 @@ DAO_NODISCARD dao_status_t dao_thread_exit_init(dao_thread_exit_t *thread_exit, 
 /* No thread has a value any more, or none of them will be told. */
 void dao_thread_exit_finish(dao_thread_exit_t *thread_exit);
 
-/* Sets this thread's value; NULL: nothing is called for it. The function may be called again in the same thread, for a
-   value that was set while it ended. False without memory. */
+/* Sets this thread's value; NULL: nothing is called for it. The function may be called again in the same
+   thread, for a value that was set while it ended. False without memory. */
 bool dao_thread_exit_set(dao_thread_exit_t *thread_exit, void *user);
 
 /* Gives the number of this process; a child of a fork has another one. */
@@ -167,15 +170,15 @@ int dao_process_self(void);
 /* Gives the other threads a turn. */
 void dao_thread_yield(void);
 
-/* From now on calls `before` in a thread that forks, then `parent` in it and `child` in its copy, which has no other
-   thread. Once for the life of the process. */
+/* From now on calls `before` in a thread that forks, then `parent` in it and `child` in its copy, which has
+   no other thread. Once for the life of the process. */
 void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void));
 
 /* Nanoseconds of a clock that never goes back. */
 uint64_t dao_clock_ns(void);
 
-/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one, else
-   dao_clock_ns(). */
+/* A count that grows at a steady pace and is read in a few nanoseconds: the processor's own where it has one,
+   else dao_clock_ns(). */
 static inline uint64_t dao_ticks(void)
 {
 #if defined(__x86_64__)
@@ -185,16 +188,16 @@ static inline uint64_t dao_ticks(void)
 #endif
 }
 
-/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace and takes a few
-   milliseconds; later ones go by it. */
+/* Gives the dao_clock_ns() of a dao_ticks() of this process. The first call in a process measures the pace
+   and takes a few milliseconds; later ones go by it. */
 uint64_t dao_ticks_to_ns(uint64_t ticks);
 
 /* Sleeps until dao_clock_ns() is at least `time_ns`. */
 void dao_sleep_until(uint64_t time_ns);
 
 #if defined(DAO_ASSERTS)
-/* The number of locks that this thread holds, but for a border's: functions of the program's are called under that, and what
-   takes it is refused there. */
+/* The number of locks that this thread holds, but for a border's: functions of the program's are called under
+   that, and what takes it is refused there. */
 unsigned dao_mutex_held_count(void);
 #define DAO_ASSERT_UNLOCKED() DAO_ASSERT(dao_mutex_held_count() == 0)
 #else

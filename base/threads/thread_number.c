@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A slot for each thread that has a number:
 
        slots      [ 7 * 1024 + 0 | 0 | 9 * 1024 + 2 | ... ]      0: nobody has it
        number     how many were given before it * DAO_THREAD_NUMBER_MAX + its slot
 
-   A thread writes its number to a slot that nobody has, and 0 as it ends: the thread of a number lives while it stands in its
-   slot. */
+   A thread writes its number to a slot that nobody has, and 0 as it ends: the thread of a number lives while
+   it stands in its slot. */
 #include "base/threads/thread_number.h"
 
 #include "base/report/error.h"

@@ -1,4 +1,6 @@
-/* What the files of `dao bench alloc` share: who is measured, replays, and the figures of one trace with one of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `dao bench alloc` share: who is measured, replays, and the figures of one trace with one
+   of them. */
 #ifndef DAO_TOOLS_BENCH_H
 #define DAO_TOOLS_BENCH_H
 
@@ -22,11 +24,13 @@ typedef struct dao_bench_peer {
     const char *why_not; /* of one that has no `alloc` */
 } dao_bench_peer_t;
 
-/* The device of the library, one row for each way of keeping its memory; the default comes first. bench_device_peer.c */
+/* The device of the library, one row for each way of keeping its memory; the default comes first.
+   bench_device_peer.c */
 extern const dao_bench_peer_t dao_bench_strategies[];
 extern const size_t dao_bench_strategy_count;
 
-/* Host allocators: index 0, 1, ... NULL behind the last. One that cannot be loaded has no `alloc`. bench_peers.c */
+/* Host allocators: index 0, 1, ... NULL behind the last. One that cannot be loaded has no `alloc`.
+   bench_peers.c */
 const dao_bench_peer_t *dao_bench_host_peer(size_t index);
 
 /* The call that does nothing: what a replay itself costs. */
@@ -61,7 +65,8 @@ typedef struct dao_bench_figures {
 
 /* ---- bench_replay.c ---- */
 
-/* Carries events out; gives the number of them that were. Fewer than asked for: the allocator refused the next one. */
+/* Carries events out; gives the number of them that were. Fewer than asked for: the allocator refused the
+   next one. */
 size_t dao_bench_replay(const dao_bench_peer_t *peer, const dao_alloc_event_t *events, size_t event_count,
                         void **slots);
 
@@ -77,7 +82,8 @@ DAO_NODISCARD dao_status_t dao_bench_speed(const dao_bench_peer_t *peer, const d
 /* Tells whether a strategy maps pages where the device has them. */
 bool dao_bench_maps_pages(const dao_bench_peer_t *peer);
 
-/* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is the default. */
+/* Says what small_bytes of the device places is from the next start on, for strategies that have slabs; 0 is
+   the default. */
 void dao_bench_small_set(size_t small_bytes);
 
 /* Without pages the device is one contiguous segment, for strategies that place blocks in ranges. */
@@ -96,7 +102,8 @@ DAO_NODISCARD dao_status_t dao_bench_memory(const dao_bench_peer_t *peer, const 
 
 /* ---- bench_threads.c ---- */
 
-/* Takes threads_ns, threads_scaling and threads_cpu_ratio; the i-th thread replays the i-th trace, from the first one again behind the last. */
+/* Takes threads_ns, threads_scaling and threads_cpu_ratio; the i-th thread replays the i-th trace, from the
+   first one again behind the last. */
 DAO_NODISCARD dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
                                              size_t trace_count, size_t thread_count,
                                              dao_bench_figures_t *figures);

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps books of memory and of pages.
 
        taken_bytes == memory given out + page handles <= device_bytes
 
-   Addresses are numbers: nothing is mapped there, so that an allocator which touches what it manages is found out. */
+   Addresses are numbers: nothing is mapped there, so that an allocator which touches what it manages is found
+   out. */
 #include "bench/alloc/bench_device.h"
 
 #include "base/memory/host.h"

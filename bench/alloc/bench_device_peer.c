@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library as one of those who are measured: its public pointer API on the device that keeps books. */
 #include "bench/alloc/bench.h"
 

@@ -1,13 +1,14 @@
-/* What `dao bench alloc --check`, bench/instructions and the release tests hold the library to: the one table of limits.
-   bench/instructions reads it too, a line each. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `dao bench alloc --check`, bench/instructions and the release tests hold the library to: the one table
+   of limits. bench/instructions reads it too, a line each. */
 #ifndef DAO_TOOLS_BENCH_LIMITS_H
 #define DAO_TOOLS_BENCH_LIMITS_H
 
 /* Instructions for a pair of dao_alloc() and dao_free(), every trace. */
 #define DAO_BENCH_INSTRUCTIONS_MAX 380
 
-/* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair; smallest device over
-   peak live without and with page mapping. 0: no limit. */
+/* Trace, or what the names of several begin with, the first that fits; ns of a pair over ns of a lock pair;
+   smallest device over peak live without and with page mapping. 0: no limit. */
 #define DAO_BENCH_LIMIT_LIST(X)                                                                              \
     X("a1", 1.2, 0, 0)                                                                                       \
     X("a2", 1.6, 0, 0)                                                                                       \
@@ -18,8 +19,8 @@
     X("d", 5, 1.14, 1.02)                                                                                    \
     X("torch:", 0, 0, 1.02)
 
-/* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of growth: none
-   where nothing grows. */
+/* Pages moved on a device of 1.2 times the peak, every trace. Driver calls are held to one for each page of
+   growth: none where nothing grows. */
 #define DAO_BENCH_REMAPPED_PAGES_MAX 0
 
 #endif

@@ -1,7 +1,9 @@
-/* What a trace needs of a device. Each question is a replay on a device of its own that keeps books, without a clock:
-   the answers are exact and the same on every machine.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a trace needs of a device. Each question is a replay on a device of its own that keeps books, without
+   a clock: the answers are exact and the same on every machine.
 
-   The smallest device is searched between the peak, which no allocator can do with less of, and a size that is enough:
+   The smallest device is searched between the peak, which no allocator can do with less of, and a size that
+   is enough:
 
        peak            fails ... fails | fits ... fits            steps of 2 MiB; it is taken for granted that
                                        ^ smallest                 what fits one size fits each larger one          */
@@ -13,7 +15,8 @@
 
 #include <dao/dao.h>
 
-/* With more live blocks than that no smallest device is searched: a device that is just too small makes every miss long. */
+/* With more live blocks than that no smallest device is searched: a device that is just too small makes every
+   miss long. */
 #define SEARCH_COUNT_MAX 20000u
 
 /* A device on which nothing should have to move. */

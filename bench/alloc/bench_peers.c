@@ -1,5 +1,6 @@
-/* Allocators of the host, to compare with: the C library's, and mimalloc and jemalloc where they are installed. They are
-   loaded beside the C library's and replace nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocators of the host, to compare with: the C library's, and mimalloc and jemalloc where they are
+   installed. They are loaded beside the C library's and replace nothing. */
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
 

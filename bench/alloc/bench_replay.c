@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a trace and takes its time.
 
-   A trace is cut into rounds of about ROUND_PAIR_COUNT pairs. What builds it up and its first round are not timed; when
-   it is at its end and more rounds are wanted, it starts anew. Each round is also replayed with calls that do nothing,
-   and beside it the lock pair is taken, so that all three see the same machine:
+   A trace is cut into rounds of about ROUND_PAIR_COUNT pairs. What builds it up and its first round are not
+   timed; when it is at its end and more rounds are wanted, it starts anew. Each round is also replayed with
+   calls that do nothing, and beside it the lock pair is taken, so that all three see the same machine:
 
        | build up | warm up |  timed  |  timed  | ... |      ns_per_pair = median(round - empty round) / pairs  */
 #include "bench/alloc/bench.h"

@@ -1,4 +1,6 @@
-/* Each row goes out at once for people; the array goes out at the end. Breaches of limits are told on standard error. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each row goes out at once for people; the array goes out at the end. Breaches of limits are told on
+   standard error. */
 #include "bench/alloc/bench_report.h"
 
 #include "bench/alloc/bench_limits.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of `dao bench alloc`: a table for people with the limits beside the figures, or one JSON array. */
 #ifndef DAO_TOOLS_BENCH_REPORT_H
 #define DAO_TOOLS_BENCH_REPORT_H
@@ -20,7 +21,8 @@ dao_bench_figures_t dao_bench_figures_none(void);
 /* The mean of each figure; one that a row lacks is lacking. `count` is at least 1. */
 dao_bench_figures_t dao_bench_figures_mean(const dao_bench_figures_t *rows, size_t count);
 
-/* With `is_checked`, rows of the default strategy are held to their limits, and a breach makes the command fail. */
+/* With `is_checked`, rows of the default strategy are held to their limits, and a breach makes the command
+   fail. */
 void dao_bench_report_begin(dao_bench_report_t *report, bool is_json, bool is_checked);
 
 void dao_bench_report_row(dao_bench_report_t *report, const char *trace, const char *strategy,

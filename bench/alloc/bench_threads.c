@@ -1,14 +1,15 @@
-/* Several threads on one place, each with a trace and slots of its own and on a processor of its own: what a pair costs all of
-   them together, by the clock on the wall and in processor time, the replay itself included. The clock tells what threads
-   gain; processor time tells what they cost each other, whatever else runs: waits without sleep, and lines of the cache that
-   they share.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several threads on one place, each with a trace and slots of its own and on a processor of its own: what a
+   pair costs all of them together, by the clock on the wall and in processor time, the replay itself
+   included. The clock tells what threads gain; processor time tells what they cost each other, whatever else
+   runs: waits without sleep, and lines of the cache that they share.
 
        worker    builds up, warms up, is ready ... | meet | slice | meet | slice | ... | clears
        crew      waits until all are ready, goes          ^ from the first one's begin to the last one's end
 
-   What else the machine does makes a slice only slower. So the same is done in rounds, one thread and all of them in turns;
-   of each slice the fastest round counts, and rounds go on until no slice gets much faster. A slice is short: two
-   processors need to be undisturbed that long at a time, not for a whole trace. */
+   What else the machine does makes a slice only slower. So the same is done in rounds, one thread and all of
+   them in turns; of each slice the fastest round counts, and rounds go on until no slice gets much faster. A
+   slice is short: two processors need to be undisturbed that long at a time, not for a whole trace. */
 #include "bench/alloc/bench.h"
 
 #include "base/memory/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `dao bench alloc`: the library's allocators and those of the host, side by side over the same traces. */
 #define _GNU_SOURCE
 #include "bench/alloc/bench.h"
@@ -157,7 +158,8 @@ static dao_status_t run_peer(bench_t *bench, const dao_bench_peer_t *peer, const
     return DAO_OK;
 }
 
-/* Host allocators give each large block a mapping and write to it: a process has too few of them for the largest traces. */
+/* Host allocators give each large block a mapping and write to it: a process has too few of them for the
+   largest traces. */
 static bool can_play(const dao_bench_peer_t *peer, const dao_alloc_trace_t *trace)
 {
     static const uint64_t count_max = 5000;

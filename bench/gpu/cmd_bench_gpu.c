@@ -1,5 +1,6 @@
-/* `dao bench gpu`: what the library takes from a device and its driver, beside what they give without it. Each figure has a
-   reference that is measured in the same run, so that their ratio says more than either:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao bench gpu`: what the library takes from a device and its driver, beside what they give without it.
+   Each figure has a reference that is measured in the same run, so that their ratio says more than either:
 
        copies by the executor      plain copies between pinned and device memory, as fast as the link goes
        copies of registered memory the same
@@ -140,7 +141,8 @@ static dao_status_t lane_copy(const bench_t *bench, const lane_t *lane, bool is_
                                    bench->copy_bytes);
 }
 
-/* Copies both ways, or one way alone, as fast as they go; gives the rate of one of them. The first round warms up. */
+/* Copies both ways, or one way alone, as fast as they go; gives the rate of one of them. The first round
+   warms up. */
 static dao_status_t copy_plainly(const bench_t *bench, bool with_in, bool with_out, double *out_rate)
 {
     lane_t in = {NULL, NULL, NULL};
@@ -348,7 +350,8 @@ static dao_status_t push_ring(dao_executor_t *executor, dao_managed_t **tensors,
     return status == DAO_OK ? dao_executor_sync(executor) : status;
 }
 
-/* Kernels that take no time use tensors in turn, of which half fit: every use is a copy in, and with `writes` one out. */
+/* Kernels that take no time use tensors in turn, of which half fit: every use is a copy in, and with `writes`
+   one out. */
 static dao_status_t run_ring(dao_executor_t *executor, dao_managed_t **tensors, bool writes, double *out_rate)
 {
     dao_status_t status = push_ring(executor, tensors, DAO_ACCESS_WRITE, RING_TENSORS);
@@ -559,8 +562,8 @@ static dao_status_t move_pages(const bench_t *bench, dao_backend_pages_t *const 
     return status;
 }
 
-/* Takes pages with their mapping, moves them to the other half of the addresses and back, and gives them back. Adds up the
-   time of taking and giving back, and of moving. */
+/* Takes pages with their mapping, moves them to the other half of the addresses and back, and gives them
+   back. Adds up the time of taking and giving back, and of moving. */
 static dao_status_t page_round(const bench_t *bench, char *addresses, size_t page_bytes, uint64_t *take_ns,
                                uint64_t *move_ns)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The figures that the planner is held to, and the instances that they are taken on. */
 #ifndef DAO_TOOLS_BENCH_PLAN_H
 #define DAO_TOOLS_BENCH_PLAN_H
@@ -50,8 +51,8 @@ size_t dao_plan_result_judge(const dao_plan_result_t *result, char *out_text, si
 /* Writes the limits of a goal. */
 void dao_plan_goal_text(const dao_plan_goal_t *goal, char *out_text, size_t text_bytes);
 
-/* How many times as fast this machine is now as the one on which peers were measured, by a loop of loads, comparisons and
-   stores. Takes most of a second. */
+/* How many times as fast this machine is now as the one on which peers were measured, by a loop of loads,
+   comparisons and stores. Takes most of a second. */
 double dao_bench_plan_speed(void);
 
 #endif

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A goal is one replay, or where steps deviate one for each cell:
 
        kinds    all, then each alone
        shares   of the events, in percent
        seeds    1, 2, ...
 
-   A result is made of the rows of all of them that the goal looks at.                                                     */
+   A result is made of the rows of all of them that the goal looks
+   at.                                                     */
 #include "bench/plan/bench_serve.h"
 
 #include "base/memory/host.h"

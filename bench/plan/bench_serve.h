@@ -1,5 +1,7 @@
-/* The figures that serving from plans is held to: how much of recorded steps the arena serves, and what a place takes where steps
-   deviate. Recorded steps of programs are replayed for them, as `dao replay` does, and blocks are never to share a byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The figures that serving from plans is held to: how much of recorded steps the arena serves, and what a
+   place takes where steps deviate. Recorded steps of programs are replayed for them, as `dao replay` does,
+   and blocks are never to share a byte. */
 #ifndef DAO_TOOLS_BENCH_SERVE_H
 #define DAO_TOOLS_BENCH_SERVE_H
 
@@ -12,8 +14,8 @@
     X(EQUAL, "equal")                                                                                        \
     X(DEVIATING, "deviating")
 
-/* Its own steps; its first one again and again; its first one and others that deviate from it, for each kind of deviation and all
-   together, each of some shares of the events, and each seed: a cell each. */
+/* Its own steps; its first one again and again; its first one and others that deviate from it, for each kind
+   of deviation and all together, each of some shares of the events, and each seed: a cell each. */
 typedef enum dao_serve_steps {
 #define DAO_SERVE_STEPS_ENUMERATOR(symbol, name) DAO_SERVE_STEPS_##symbol,
     DAO_SERVE_STEPS_LIST(DAO_SERVE_STEPS_ENUMERATOR)
@@ -27,7 +29,8 @@ typedef struct dao_serve_model {
     bool differs; /* sizes are others in each of its steps; else steps are equal, or shifted at the front */
 } dao_serve_model_t;
 
-/* What is run, and what must come of it, with each model. A limit of 0 is none; no blocks may overlap in any. */
+/* What is run, and what must come of it, with each model. A limit of 0 is none; no blocks may overlap in any.
+   */
 typedef struct dao_serve_goal {
     const char *figure;  /* goals of one name stand together */
     const char *place;   /* as --place of `dao replay` */
@@ -71,14 +74,14 @@ bool dao_serve_goal_takes(const dao_serve_goal_t *goal, const dao_serve_model_t 
 /* Tells whether a goal's place is here: its device, with pages unless the goal has segments. */
 bool dao_serve_goal_has_place(const dao_serve_goal_t *goal);
 
-/* Replays a file for the goal of a result, of which all but that and the instance is zero. Cells that
-   would begin after budget_ns of processor time are left out, but for the first; 0 is no limit. Their seeds are 1 to
-   seed_count. As dao_replay_run(). */
+/* Replays a file for the goal of a result, of which all but that and the instance is zero. Cells that would
+   begin after budget_ns of processor time are left out, but for the first; 0 is no limit. Their seeds are 1
+   to seed_count. As dao_replay_run(). */
 DAO_NODISCARD dao_status_t dao_serve_result_run(dao_serve_result_t *result, const dao_event_file_t *file,
                                                 uint64_t budget_ns, uint32_t seed_count);
 
-/* Adds what came of a cell: a row a served step, in order. A result of which all but the goal and the instance is zero is that of
-   no cells. */
+/* Adds what came of a cell: a row a served step, in order. A result of which all but the goal and the
+   instance is zero is that of no cells. */
 void dao_serve_result_add(dao_serve_result_t *result, const dao_replay_row_t *rows, size_t row_count,
                           const dao_replay_overlaps_t *overlaps);
 

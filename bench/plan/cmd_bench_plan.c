@@ -1,4 +1,6 @@
-/* `dao bench plan`: takes the figures of plan_goals.c and of serve_goals.c, each on its file or on what stands in for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao bench plan`: takes the figures of plan_goals.c and of serve_goals.c, each on its file or on what
+   stands in for it. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/plan/bench_plan.h"
@@ -64,8 +66,8 @@ typedef struct bench {
 
 /* ---- speed ---- */
 
-/* Nanoseconds that the loop took on the machine of the peers' times, which was lent by a provider: one virtual processor of
-   an AMD EPYC. */
+/* Nanoseconds that the loop took on the machine of the peers' times, which was lent by a provider: one
+   virtual processor of an AMD EPYC. */
 #define SPEED_REFERENCE_NS 188e6
 
 enum { SPEED_WORD_COUNT = 1 << 14, SPEED_STEP_COUNT = 1 << 27, SPEED_TRY_COUNT = 3 };
@@ -271,7 +273,8 @@ static bool is_made(const char *instance)
     return strchr(instance, ':') != NULL;
 }
 
-/* Finds a file of the folder of data, or what stands in for it; either may be NULL. False: nothing is here. */
+/* Finds a file of the folder of data, or what stands in for it; either may be NULL. False: nothing is here.
+   */
 static bool find_instance(const bench_t *bench, const char *file, const char *stand_in,
                           char out_path[PATH_BYTES], bool *out_is_file)
 {
@@ -308,8 +311,8 @@ static dao_status_t run_method(dao_plan_contest_t *contest, const char *method, 
     return status;
 }
 
-/* Times the looks of `best`, which has all the others in it. The work of each try is the same: a gap that not all of them had
-   was the machine's. */
+/* Times the looks of `best`, which has all the others in it. The work of each try is the same: a gap that not
+   all of them had was the machine's. */
 static dao_status_t run_looks(const dao_plan_contest_t *contest, dao_plan_result_t *result)
 {
     dao_status_t status = DAO_OK;

@@ -1,5 +1,7 @@
-/* A line a figure. Files are those of the folder of data; docs/planning.md says where they come from. MiniMalloc's times were
-   taken with its commit 9f5cf81, built by gcc 12 -O3, at the capacity in the files' names. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line a figure. Files are those of the folder of data; docs/planning.md says where they come from.
+   MiniMalloc's times were taken with its commit 9f5cf81, built by gcc 12 -O3, at the capacity in the files'
+   names. */
 #include "bench/plan/bench_plan.h"
 
 #define HARD(name)    "minimalloc/" name ".1048576.csv"

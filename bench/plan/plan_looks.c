@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A watch on the planner's meter: each look reads the clock of the thread. */
 #include "bench/plan/plan_looks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a planner works until it hears that it is cancelled. */
 #ifndef DAO_TOOLS_PLAN_LOOKS_H
 #define DAO_TOOLS_PLAN_LOOKS_H
@@ -9,8 +10,8 @@
  *
  * @param problem         Borrowed.
  * @param budget_ns       Of processor time, what the clocks take included.
- * @param out_longest_ns  Longest processor time from one look at the cancellation to the next, the last one to the end of the
- *                        work. Written only on DAO_OK.
+ * @param out_longest_ns  Longest processor time from one look at the cancellation to the next, the last one
+ *                        to the end of the work. Written only on DAO_OK.
  * @return DAO_OK; what the work answers, but that it was cancelled.
  *
  * Threads: any. Waits: never. Cost: the budget.

@@ -1,10 +1,13 @@
-/* A line a model, and a line a figure and place. Files are those of the folder of data; docs/lifetimes.md says what they are. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line a model, and a line a figure and place. Files are those of the folder of data; docs/lifetimes.md
+   says what they are. */
 #include "bench/plan/bench_serve.h"
 
 #define STEP(name, b) "torch-steps/" name "/" name "." b ".events.csv"
 #define OWN_STEP      "examples/traces/mobilenet_v2/mobilenet_v2.4.events.csv"
 
-/* Where the arena is one block, equal steps are served once they were seen to repeat: from the fourth or tenth on. */
+/* Where the arena is one block, equal steps are served once they were seen to repeat: from the fourth or
+   tenth on. */
 #define REPEATED_STEP 10
 
 #define PAGES    .place = "device:0"

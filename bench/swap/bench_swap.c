@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/swap/bench_swap.h"
 
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the sets of `dao bench swap` share: where their steps lie, and what a figure over its limit does. */
 #ifndef DAO_TOOLS_BENCH_SWAP_H
 #define DAO_TOOLS_BENCH_SWAP_H
@@ -25,7 +26,8 @@ enum { DAO_BENCH_STEP_NAME_BYTES = 64 };
 /* The file's name without its endings, and the batch. */
 void dao_bench_step_name(const dao_bench_step_t *step, char text[DAO_BENCH_STEP_NAME_BYTES]);
 
-/* Reads a step, or says on standard error that it is not there, which is no failure; dao_step_trace_finish() follows where it is. */
+/* Reads a step, or says on standard error that it is not there, which is no failure; dao_step_trace_finish()
+   follows where it is. */
 DAO_NODISCARD dao_status_t dao_bench_step_read(const dao_bench_swap_t *bench, const dao_bench_step_t *step,
                                                dao_step_trace_t *out_trace, bool *out_is_there);
 

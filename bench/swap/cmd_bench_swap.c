@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `dao bench swap`: plans of swapped steps against the bound, one row a step and capacity, then a summary.
 
        setting   steps                          device            link each way    copy
@@ -7,9 +8,10 @@
                                                 need                one at a time
        device    steps that are run, see bench_swap_device.c
 
-   Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all that counts;
-   `placed` is the plan itself with its static addresses within the capacity; `noise` and `link` are that plan played with
-   other kernel times and a slower link, over the bound of those; `first` is a step of the executor that nobody planned. */
+   Ratios are times over the bound. `parts` and `whole` are of plans without addresses, in which bytes are all
+   that counts; `placed` is the plan itself with its static addresses within the capacity; `noise` and `link`
+   are that plan played with other kernel times and a slower link, over the bound of those; `first` is a step
+   of the executor that nobody planned. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/swap/bench_swap.h"
@@ -83,7 +85,8 @@ static const subject_t upstream_subjects[] = {
     {.step = {"heuristic-allocator/MobilenetV2.io_info.json.gz", "16"}},
 };
 
-/* HeuristicAllocator's scripts, and the least gain over each of them. They say themselves what memory they need. */
+/* HeuristicAllocator's scripts, and the least gain over each of them. They say themselves what memory they
+   need. */
 typedef struct script {
     const char *name;
     dao_swap_maps_mode_t mode;

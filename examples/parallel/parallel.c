@@ -1,7 +1,8 @@
-/* A model is trained by several workers, each with its part of every batch and a device of its own, and every gradient becomes
-   the mean of all workers'. First by the threads of one process, on devices that hold everything; then on devices that
-   hold a part of that, by the processes of an MPI job if mpirun started this, else by threads again. The losses of both
-   have to be the same, bit by bit.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model is trained by several workers, each with its part of every batch and a device of its own, and every
+   gradient becomes the mean of all workers'. First by the threads of one process, on devices that hold
+   everything; then on devices that hold a part of that, by the processes of an MPI job if mpirun started
+   this, else by threads again. The losses of both have to be the same, bit by bit.
 
        parallel.c            this file: workers, devices, budgets, the comparison
        team.c                the mean over threads and over processes
@@ -146,8 +147,8 @@ static void *work(void *user)
 
 /* ---- teams of workers ---- */
 
-/* Finds how many devices there are, and the fair part of one for each of the workers. The kernels here are host functions, so
-   the host has to reach a device's memory. */
+/* Finds how many devices there are, and the fair part of one for each of the workers. The kernels here are
+   host functions, so the host has to reach a device's memory. */
 static bool devices_find(int worker_count, int32_t *out_count, uint64_t *out_part_bytes)
 {
     dao_device_info_t info;
@@ -164,7 +165,8 @@ static bool devices_find(int worker_count, int32_t *out_count, uint64_t *out_par
     return info.host_accessible;
 }
 
-/* Trains with threads, each on a device of its own as far as there are so many. Capacity 0 is a fair part of a device. */
+/* Trains with threads, each on a device of its own as far as there are so many. Capacity 0 is a fair part of
+   a device. */
 static bool train_by_threads(const options_t *options, int worker_count, uint64_t capacity_bytes,
                              result_t *result)
 {
@@ -201,8 +203,8 @@ static bool train_by_threads(const options_t *options, int worker_count, uint64_
     return is_right;
 }
 
-/* Trains as one process of a job: on the device of its number among the machine's processes, with its share of the machine's
-   memory. */
+/* Trains as one process of a job: on the device of its number among the machine's processes, with its share
+   of the machine's memory. */
 static bool train_by_processes(const options_t *options, const job_t *job, uint64_t capacity_bytes,
                                result_t *result)
 {

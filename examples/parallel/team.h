@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that learn as one: the threads of this process, or the processes of an MPI job. */
 #ifndef PARALLEL_TEAM_H
 #define PARALLEL_TEAM_H
@@ -16,9 +17,9 @@ typedef struct member {
     int count; /* of the team's workers */
 } member_t;
 
-/* Makes numbers the mean of those of all workers: added in the order of their ranks, so that threads and processes get the same
-   in every bit. All workers call it for the same things in the same order; each one from one thread at a time.
-   (MPI_Allreduce and NCCL add in an order of their own.) */
+/* Makes numbers the mean of those of all workers: added in the order of their ranks, so that threads and
+   processes get the same in every bit. All workers call it for the same things in the same order; each one
+   from one thread at a time. (MPI_Allreduce and NCCL add in an order of their own.) */
 void team_mean(float *values, size_t count, void *member);
 
 /* Gives a team of this process's threads, or NULL. */

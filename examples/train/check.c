@@ -1,5 +1,6 @@
-/* Every operator gets random numbers, once on the host and once on the device. What comes out has to be the same but for the
-   order in which sums are added. An operand of a check is a letter and a number of floats:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every operator gets random numbers, once on the host and once on the device. What comes out has to be the
+   same but for the order in which sums are added. An operand of a check is a letter and a number of floats:
 
        r   read         w   written        u   changed in place
        t   tokens       s   the schedule of adamw

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells whether a set of operators computes what the loops of operators.c do. */
 #ifndef TRAIN_CHECK_H
 #define TRAIN_CHECK_H

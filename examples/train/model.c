@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a model is put onto DAO's executor, which is what this example is about:
 
        dao_managed_t    every weight, gradient and layer's output: a size, no address
        dao_step_t       the kernels of a training step in order, each with what it reads and writes, and where contents are
-                        not needed any more: known before the step runs, so that the executor sees every future use
+                        not needed any more: known before the step runs, so that the executor sees every
+                        future use
        launch()         what the executor calls when a kernel's operands are on the device: it gets their addresses, for
                         this launch alone, and queues the work on a stream
 
@@ -22,7 +24,8 @@
 #define TENSOR_COUNT_MAX                                                                                     \
     (TENSORS_A_PARAMETER * PARAMETER_COUNT_MAX + TENSORS_A_LAYER * MODEL_LAYER_COUNT_MAX + 16)
 
-/* Wider models learn in smaller steps: with AdamW the rate goes as one over the width (Yang et al., Tensor Programs V, 2022). */
+/* Wider models learn in smaller steps: with AdamW the rate goes as one over the width (Yang et al., Tensor
+   Programs V, 2022). */
 #define LEARNING_RATE 2e-3f
 #define RATE_WIDTH    64.0f
 #define WEIGHT_DECAY  0.01f
@@ -44,8 +47,8 @@ typedef struct norm {
     dao_managed_t *output, *moments;
 } norm_t;
 
-/* input -> norm_1 -> query_key_value -> attention -> join -> + input = middle -> norm_2 -> widen -> GELU -> narrow
-   -> + middle = output. What is named here is kept until the backward pass has used it. */
+/* input -> norm_1 -> query_key_value -> attention -> join -> + input = middle -> norm_2 -> widen -> GELU ->
+   narrow -> + middle = output. What is named here is kept until the backward pass has used it. */
 typedef struct layer {
     dao_managed_t *input, *middle, *output;
     norm_t norm_1, norm_2;
@@ -67,7 +70,8 @@ struct model {
     linear_t head;
     dao_managed_t *logits; /* and then their gradient */
 
-    /* Gradients that the layers use one after the other: of a layer's output, norm, attention, qkv and wide rows. */
+    /* Gradients that the layers use one after the other: of a layer's output, norm, attention, qkv and wide
+       rows. */
     dao_managed_t *d_output, *d_norm, *d_mixed, *d_qkv, *d_wide;
 
     parameter_t parameters[PARAMETER_COUNT_MAX];
@@ -85,7 +89,8 @@ typedef struct kernel_user {
     sizes_t sizes;
 } kernel_user_t;
 
-/* Called by the executor. The addresses are good for what is queued here, and may be others in the next step. */
+/* Called by the executor. The addresses are good for what is queued here, and may be others in the next step.
+   */
 static dao_status_t launch(const dao_launch_t *launch, void *user)
 {
     const kernel_user_t *kernel = user;
@@ -135,7 +140,8 @@ static void push_kernel(model_t *model, const char *name, operator_t run, const 
     }
 }
 
-/* PUSH(model, operator, sizes, reads(a), writes(b), ...): operands in the order that operators.h has beside its name. */
+/* PUSH(model, operator, sizes, reads(a), writes(b), ...): operands in the order that operators.h has beside
+   its name. */
 #define PUSH(model, run, sizes, ...) PUSH_WITH(model, run, sizes, 0, __VA_ARGS__)
 #define PUSH_WITH(model, run, sizes, workspace_bytes, ...)                                                   \
     push_kernel(model, #run, (model)->config.operators->run, sizes, workspace_bytes,                         \
@@ -340,8 +346,8 @@ static void push_layer(model_t *model, const layer_t *layer)
     PUSH(model, add_in_place, &narrow, reads(layer->middle), updates(layer->output));
 }
 
-/* Turns d_output from the gradient of the layer's output into that of its input. What runs beside the norms is added
-   unchanged, so it is there already. */
+/* Turns d_output from the gradient of the layer's output into that of its input. What runs beside the norms
+   is added unchanged, so it is there already. */
 static void push_layer_backward(model_t *model, const layer_t *layer)
 {
     size_t width = model->config.width;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small transformer whose training step is a dao_step_t: built once, run for every batch. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
@@ -6,7 +7,8 @@
 
 #include <dao/dao.h>
 
-/* How several workers, each with a model of its own, learn as one: every gradient becomes the mean of all workers'. */
+/* How several workers, each with a model of its own, learn as one: every gradient becomes the mean of all
+   workers'. */
 typedef struct model_exchange {
     /* Called in each worker for the same gradients in the same order, on a thread of the device's stream. */
     void (*mean)(float *values, size_t count, void *user);
@@ -28,10 +30,12 @@ typedef struct model_config {
 
 typedef struct model model_t;
 
-/* Creates the model's tensors in an executor, fills the weights from fixed random numbers, and registers the step. */
+/* Creates the model's tensors in an executor, fills the weights from fixed random numbers, and registers the
+   step. */
 dao_status_t model_create(dao_executor_t *executor, const model_config_t *config, model_t **out_model);
 
-/* Runs a training step on batch_count * (time_count + 1) bytes, and waits for its loss. Steps count from 1. */
+/* Runs a training step on batch_count * (time_count + 1) bytes, and waits for its loss. Steps count from 1.
+   */
 dao_status_t model_train(model_t *model, const unsigned char *tokens, size_t step_number, float *out_loss);
 
 /* Drops all handles. NULL is allowed. */

@@ -1,8 +1,10 @@
-/* The operators on an NVIDIA device: matrices by cuBLAS, the rest as kernels of a line or two. What operators.c does on the
-   host, in another order of adding, which is fixed as well: no atomics, sums by trees of one shape.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operators on an NVIDIA device: matrices by cuBLAS, the rest as kernels of a line or two. What
+   operators.c does on the host, in another order of adding, which is fixed as well: no atomics, sums by trees
+   of one shape.
 
-   Everything is queued on the stream of the launch. The executor launches on one thread, so that what a launch sets up for
-   its operator can be kept in this file's variables. */
+   Everything is queued on the stream of the launch. The executor launches on one thread, so that what a
+   launch sets up for its operator can be kept in this file's variables. */
 #include "operators.h"
 
 #include <dao/stream.h>
@@ -290,8 +292,8 @@ typedef struct matrix {
     bool is_transposed;
 } matrix_t;
 
-/* c = scale * a b + kept * c for `count` matrices; c has so many rows and columns, `inner` is what is added up. cuBLAS counts
-   columns first: it is told of the transposed product, b a. */
+/* c = scale * a b + kept * c for `count` matrices; c has so many rows and columns, `inner` is what is added
+   up. cuBLAS counts columns first: it is told of the transposed product, b a. */
 static void multiply(matrix_t a, matrix_t b, matrix_t c, size_t rows, size_t columns, size_t inner,
                      size_t count, float scale, float kept)
 {
@@ -365,7 +367,8 @@ static matrix_t weights_of(const sizes_t *sizes, const void *weights, size_t seq
                     false};
 }
 
-/* Turns the scores of a row up to its own time into weights that add up to 1; the others become 0. A block a row. */
+/* Turns the scores of a row up to its own time into weights that add up to 1; the others become 0. A block a
+   row. */
 static __global__ void softmax_rows(float *scores, size_t time_count)
 {
     size_t count = blockIdx.x % time_count + 1;

@@ -1,12 +1,14 @@
-/* The operators of a small transformer, forward and backward. There are two sets of them, which compute the same:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operators of a small transformer, forward and backward. There are two sets of them, which compute the
+   same:
 
        host_operators   operators.c: plain loops over arrays of floats, for virtual devices; they know nothing of DAO
        cuda_operators   operators.cu: cuBLAS and CUDA C, for NVIDIA devices; where the build has them
 
-   An operator gets the sizes that it needs and the addresses of its operands, in the order that stands beside its name, as
-   "(what it reads) -> what it writes", and its workspace behind them. Each adds in a fixed order: equal bytes in give equal
-   bytes out, wherever the operands happen to lie. That is why a run with little memory can be compared with one with plenty,
-   bit by bit. */
+   An operator gets the sizes that it needs and the addresses of its operands, in the order that stands beside
+   its name, as "(what it reads) -> what it writes", and its workspace behind them. Each adds in a fixed
+   order: equal bytes in give equal bytes out, wherever the operands happen to lie. That is why a run with
+   little memory can be compared with one with plenty, bit by bit. */
 #ifndef TRAIN_OPERATORS_H
 #define TRAIN_OPERATORS_H
 
@@ -19,7 +21,8 @@ DAO_BEGIN_DECLS
 /* Tokens are bytes. */
 #define VOCABULARY_COUNT 256
 
-/* What an operator has to know beside its operands. "Rows" are the tokens of all sequences: batch_count * time_count. */
+/* What an operator has to know beside its operands. "Rows" are the tokens of all sequences: batch_count *
+   time_count. */
 typedef struct sizes {
     size_t batch_count; /* sequences */
     size_t time_count;  /* tokens of a sequence */
@@ -47,7 +50,8 @@ typedef struct schedule {
 #define GELU_CUBE         0.044715f
 
 typedef struct operators {
-    /* Tokens have time_count + 1 bytes a sequence: position t is the input, position t + 1 what is to be said. */
+    /* Tokens have time_count + 1 bytes a sequence: position t is the input, position t + 1 what is to be
+       said. */
     operator_t embed_forward;  /* (tokens, table, positions) -> x */
     operator_t embed_backward; /* (tokens, dx) -> dtable, dpositions */
 

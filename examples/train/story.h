@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the example learns to continue. Written for it, and free for any use. */
 #ifndef TRAIN_STORY_H
 #define TRAIN_STORY_H

@@ -1,6 +1,8 @@
-/* A small transformer is trained on text, in plain C, on a device that need not hold it: first with as much memory as it
-   likes, which tells its peak, then with shares of that peak. DAO's executor moves weights, optimizer state and activations
-   between the device and the host. The losses of all runs have to be the same, bit by bit.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small transformer is trained on text, in plain C, on a device that need not hold it: first with as much
+   memory as it likes, which tells its peak, then with shares of that peak. DAO's executor moves weights,
+   optimizer state and activations between the device and the host. The losses of all runs have to be the
+   same, bit by bit.
 
        train.c        this file: options, batches, runs, the table
        model.c        how the model is put onto the executor: start reading there

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * What every header needs: the version, visibility, and C linkage for C++.
@@ -34,7 +35,10 @@
 
 DAO_BEGIN_DECLS
 
-/** The version of the library that the program runs with, such as "0.1.0". Threads: any. Waits: never. Cost: O(1). */
+/**
+ * The version of the library that the program runs with, such as "0.1.0". Threads: any. Waits: never. Cost:
+ * O(1).
+ */
 DAO_API const char *dao_version(void);
 
 DAO_END_DECLS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * C++: memory that gives itself back, and the standard library's containers at a place. See dao.hpp.
@@ -106,7 +107,8 @@ template <typename Place> class block
     std::size_t size_bytes_ = 0;
 };
 
-/** An object, or with T[] an array of objects, at a place. Moved, never copied. Where the host cannot touch the memory,
+/** An object, or with T[] an array of objects, at a place. Moved, never copied. Where the host cannot touch
+   the memory,
     objects are trivially copyable, and neither made nor looked at here. See make_unique(). */
 template <typename T, typename Place> class unique_ptr
 {
@@ -311,9 +313,9 @@ template <typename Place> constexpr bool container_place_is_single() noexcept
 } // namespace detail
 
 /**
- * A standard allocator for containers on the host or in pinned memory: std::vector<T, dao::allocator<T, dao::pinned_place>>.
- * Those of one place are equal. A container that is moved or swapped takes its place along; one that is assigned to stays
- * where it is. Alignments beyond the place's own are kept. Threads: any.
+ * A standard allocator for containers on the host or in pinned memory: std::vector<T, dao::allocator<T,
+ * dao::pinned_place>>. Those of one place are equal. A container that is moved or swapped takes its place
+ * along; one that is assigned to stays where it is. Alignments beyond the place's own are kept. Threads: any.
  */
 template <typename T, typename Place = cpu_place>
 class allocator : private detail::place_holder<Place, detail::container_place_is_single<Place>()>

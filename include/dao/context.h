@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Starting and stopping the library, its devices, and the log.
@@ -21,11 +22,15 @@ typedef enum dao_log_level {
     DAO_LOG_LEVEL_DEBUG = 3,
 } dao_log_level_t;
 
-/** Takes one line of the log, UTF-8 without a line end. No lock is held; it may call any function of the library but
+/** Takes one line of the log, UTF-8 without a line end. No lock is held; it may call any function of the
+   library but
     dao_finalize(), which answers DAO_ERR_REENTRANT. */
 typedef void (*dao_log_callback_t)(dao_log_level_t level, const char *message, void *user);
 
-/** Virtual devices of the cpu backend; the other backends ignore this. 0 means the default or the environment's. */
+/**
+ * Virtual devices of the cpu backend; the other backends ignore this. 0 means the default or the
+ * environment's.
+ */
 typedef struct dao_cpu_config {
     int32_t device_count;  /**< DAO_CPU_DEVICES; default 2 */
     uint64_t device_bytes; /**< capacity of each, DAO_CPU_DEVICE_BYTES; default 4 GiB; may be far beyond the
@@ -37,9 +42,11 @@ typedef struct dao_cpu_config {
     bool no_page_mapping; /**< DAO_CPU_NO_PAGE_MAPPING=1; be a device without virtual memory */
 } dao_cpu_config_t;
 
-/** What is done to find misuse of memory at a place; each costs memory or time. A block that is freed behind a stream's work,
-    or under a lease, is looked at and filled when the stream has passed and the lease has ended, with the next call that asks
-    for memory or trims; what is wrong is logged then, and told by dao_hardening_check(). */
+/** What is done to find misuse of memory at a place; each costs memory or time. A block that is freed behind
+   a stream's work,
+    or under a lease, is looked at and filled when the stream has passed and the lease has ended, with the
+    next call that asks for memory or trims; what is wrong is logged then, and told by dao_hardening_check().
+    */
 typedef enum dao_hardening {
     DAO_HARDENING_GUARD = 1u << 0, /**< "guard": bytes behind each block are looked at when it is freed */
     DAO_HARDENING_JUNK = 1u << 1,  /**< "junk": new blocks are filled with 0xcd, freed ones with 0xdd */
@@ -77,31 +84,34 @@ typedef struct dao_config { /* a new field goes into SETTING_LIST of runtime/cor
 } dao_config_t;
 
 /**
- * Starts the library. Calls after the first one start nothing; those that succeed are counted: each is undone by one
- * dao_finalize(). What their config leaves 0 is as it was started; what it says has to be what the first one's said.
- * Compared are the configs as they are written, also in what this backend ignores: what the environment or a default gave counts as
- * not said. Any other call starts it too, with defaults and nothing said, unless it was finalized.
- * Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none (bytes, bytes per second, nanoseconds).
+ * Starts the library. Calls after the first one start nothing; those that succeed are counted: each is undone
+ * by one dao_finalize(). What their config leaves 0 is as it was started; what it says has to be what the
+ * first one's said. Compared are the configs as they are written, also in what this backend ignores: what the
+ * environment or a default gave counts as not said. Any other call starts it too, with defaults and nothing
+ * said, unless it was finalized. Numbers in the environment take units ("4GiB", "50GB/s", "10us") or none
+ * (bytes, bytes per second, nanoseconds).
  *
  * @param config  Borrowed for the call; NULL means all defaults.
- * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that it cannot be started with, which the message names;
- *         DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_BUSY if it is started with another config, whether
- *         this one is valid or not: the message names the setting and both values; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED;
- *         DAO_ERR_REENTRANT from a segment callback.
+ * @return DAO_OK; DAO_ERR_INVALID for a setting or an environment value that it cannot be started with, which
+ *         the message names; DAO_ERR_NO_DEVICE if the backend has no driver or device; DAO_ERR_BUSY if it is
+ *         started with another config, whether this one is valid or not: the message names the setting and
+ *         both values; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; DAO_ERR_REENTRANT from a segment callback.
  *
- * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first used.
+ * Threads: any. Waits: for another thread's start. Cost: opens the backend; devices start when they are first
+ * used.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_init(const dao_config_t *config);
 
 /**
- * Stops the library once every dao_init() is undone. Live blocks and handles are reported to the log, one line each.
- * Blocks of dao_alloc() are given back with their places. Handles stay valid, and what they need stays with them
- * until the last one is released.
+ * Stops the library once every dao_init() is undone. Live blocks and handles are reported to the log, one
+ * line each. Blocks of dao_alloc() are given back with their places. Handles stay valid, and what they need
+ * stays with them until the last one is released.
  *
  * @return DAO_OK; DAO_ERR_BUSY if blocks or handles were still live: the library is stopped all the same;
- *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT, and nothing is done, from a
- *         callback whose caller needs the library afterwards: of the log, memory pressure, segments, tags, a plan that is
- *         saved or shown, and a planner that submits work. One that undoes a dao_init() of the callback's own is no stop.
+ *         DAO_ERR_SHUTDOWN if it was not started; DAO_ERR_FORKED; DAO_ERR_REENTRANT, and nothing is done,
+ *         from a callback whose caller needs the library afterwards: of the log, memory pressure, segments,
+ *         tags, a plan that is saved or shown, and a planner that submits work. One that undoes a dao_init()
+ *         of the callback's own is no stop.
  *
  * Threads: any, with no other call under way but releases of handles. Waits: for work on the devices.
  */
@@ -151,21 +161,21 @@ typedef struct dao_device_info {
 DAO_API DAO_NODISCARD dao_status_t dao_device_query(int32_t device_index, dao_device_info_t *out_info);
 
 /**
- * Tells whether a device still works, from what its calls have answered so far. One that answered DAO_ERR_DEVICE_LOST is lost
- * until the library is finalized and started anew: what needs it is refused at once, frees are done in the books, and
- * all other places go on.
+ * Tells whether a device still works, from what its calls have answered so far. One that answered
+ * DAO_ERR_DEVICE_LOST is lost until the library is finalized and started anew: what needs it is refused at
+ * once, frees are done in the books, and all other places go on.
  *
- * @return DAO_OK, also for a device that was not used yet; DAO_ERR_DEVICE_LOST with the device's first answer in the message;
- *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init().
+ * @return DAO_OK, also for a device that was not used yet; DAO_ERR_DEVICE_LOST with the device's first answer
+ *         in the message; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init().
  *
  * Threads: any. Waits: never. Cost: O(1), no backend call.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
 
 /**
- * Sets this thread's current device; every thread begins with device 0. It decides one thing: pinned memory that this thread
- * frees and that belongs to another device is given back by that device's next call, not by this thread. No other call of the
- * library uses it or changes it.
+ * Sets this thread's current device; every thread begins with device 0. It decides one thing: pinned memory
+ * that this thread frees and that belongs to another device is given back by that device's next call, not by
+ * this thread. No other call of the library uses it or changes it.
  *
  * @return DAO_OK; DAO_ERR_NO_DEVICE: it stays as it was; DAO_ERR_SHUTDOWN.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * All of libdao for C++17: a face over the C headers, without a library of its own.
@@ -16,12 +17,13 @@
  *     dao::plan plan(problem);                                             offsets for lives that are known
  *
  * Calls that fail throw dao::error; those that take std::nothrow or are noexcept answer instead, with
- * dao_last_status() and dao_last_message(). Containers' allocators throw dao::bad_alloc, which is a std::bad_alloc.
- * Compiled without exceptions, what would throw calls std::terminate(), as the standard library's own calls do.
- * What the host cannot touch (device memory) is refused at compile time where a container or an object would touch it.
+ * dao_last_status() and dao_last_message(). Containers' allocators throw dao::bad_alloc, which is a
+ * std::bad_alloc. Compiled without exceptions, what would throw calls std::terminate(), as the standard
+ * library's own calls do. What the host cannot touch (device memory) is refused at compile time where a
+ * container or an object would touch it.
  *
- * Where nothing else is said, threads, waits and costs are those of the C function that a name belongs to, and an object
- * of a class here belongs to one thread at a time.
+ * Where nothing else is said, threads, waits and costs are those of the C function that a name belongs to,
+ * and an object of a class here belongs to one thread at a time.
  */
 #ifndef DAO_DAO_HPP
 #define DAO_DAO_HPP

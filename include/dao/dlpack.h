@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * DLPack: tensors of other libraries as ours, and ours as theirs, without a copy. https://dmlc.github.io/dlpack
+ * @file DLPack: tensors of other libraries as ours, and ours as theirs, without a copy.
+ * https://dmlc.github.io/dlpack
  *
  *     place                     DLPack's device types
  *     cpu                       kDLCPU
@@ -9,12 +10,13 @@
  *     device, cuda and hip      kDLCUDA (kDLCUDAManaged comes in, too), kDLROCM
  *     device, cpu backend       none: a virtual device's memory follows its streams, which others do not know
  *
- * DLPack knows nothing of streams. Before a tensor of a device goes out, its consumer's stream has to wait for the work
- * that writes it; before the consumer calls the deleter, see dao_record_stream() for what still uses it on other streams
- * than the memory's own.
+ * DLPack knows nothing of streams. Before a tensor of a device goes out, its consumer's stream has to wait
+ * for the work that writes it; before the consumer calls the deleter, see dao_record_stream() for what still
+ * uses it on other streams than the memory's own.
  *
- * Memory without a type goes out as a tensor of bytes over it, see dao_tensor_from_memory(), and what came in has its memory at
- * dao_tensor_memory(). Copies by dao_copy() take device and pinned memory of the library alone: dao_stream_copy() takes any.
+ * Memory without a type goes out as a tensor of bytes over it, see dao_tensor_from_memory(), and what came in
+ * has its memory at dao_tensor_memory(). Copies by dao_copy() take device and pinned memory of the library
+ * alone: dao_stream_copy() takes any.
  *
  * DLPack's structures are only named here. Their bodies are in DLPack's own header, or in dao/dlpack_abi.h.
  */
@@ -29,7 +31,10 @@ struct DLManagedTensorVersioned;
 
 DAO_BEGIN_DECLS
 
-/** The version that is written, the oldest that has all that is used. Of what is read, the major one has to be the same. */
+/**
+ * The version that is written, the oldest that has all that is used. Of what is read, the major one has to be
+ * the same.
+ */
 #define DAO_DLPACK_VERSION_MAJOR 1
 #define DAO_DLPACK_VERSION_MINOR 0
 
@@ -40,12 +45,13 @@ typedef enum dao_dlpack_flag {
 } dao_dlpack_flag_t;
 
 /**
- * Gives a tensor to another library, without a copy. Its memory lives until the consumer has called the deleter, which any
- * thread may do, after dao_finalize() too.
+ * Gives a tensor to another library, without a copy. Its memory lives until the consumer has called the
+ * deleter, which any thread may do, after dao_finalize() too.
  *
  * @param tensor       Borrowed; what is given out has a reference of its own.
  * @param flags        Of dao_dlpack_flag_t.
- * @param out_managed  The caller owns it, until it calls out_managed->deleter or hands it to a consumer that does.
+ * @param out_managed  The caller owns it, until it calls out_managed->deleter or hands it to a consumer that
+ *                     does.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for memory of a virtual device: copy it to the host;
  *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED.
  *
@@ -55,24 +61,29 @@ DAO_API DAO_NODISCARD dao_status_t dao_tensor_to_dlpack(dao_tensor_t *tensor, ui
                                                         struct DLManagedTensorVersioned **out_managed);
 
 /**
- * Takes a tensor of another library, without a copy. Views of it work as of any other tensor; when the last one is released,
- * the producer's deleter is called, once.
+ * Takes a tensor of another library, without a copy. Views of it work as of any other tensor; when the last
+ * one is released, the producer's deleter is called, once.
  *
- * @param managed     Taken over on DAO_OK. On failure it is still the caller's and was not changed: its deleter is to be called.
+ * @param managed     Taken over on DAO_OK. On failure it is still the caller's and was not changed: its
+ *                    deleter is to be called.
  * @param flags       Of dao_dlpack_flag_t.
  * @param out_tensor  The caller owns one reference.
- * @return DAO_OK; DAO_ERR_INVALID for a NULL where there are elements or dimensions, a negative length, too many dimensions,
- *         an address that is not aligned to its type, and a read-only tensor without DAO_DLPACK_FLAG_READ_ONLY;
- *         DAO_ERR_UNSUPPORTED for another major version, a type that dao_type_t has not, several lanes, and a device type
- *         that the backend has not; DAO_ERR_OVERFLOW for a shape or strides that do not fit 64 bits; DAO_ERR_OUT_OF_BOUNDS for
- *         elements outside of the address space; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID for a NULL where there are elements or dimensions, a negative length, too
+ *         many dimensions, an address that is not aligned to its type, and a read-only tensor without
+ *         DAO_DLPACK_FLAG_READ_ONLY; DAO_ERR_UNSUPPORTED for another major version, a type that dao_type_t
+ *         has not, several lanes, and a device type that the backend has not; DAO_ERR_OVERFLOW for a shape or
+ *         strides that do not fit 64 bits; DAO_ERR_OUT_OF_BOUNDS for elements outside of the address space;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(rank).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_from_dlpack(struct DLManagedTensorVersioned *managed,
                                                           uint32_t flags, dao_tensor_t **out_tensor);
 
-/** As dao_tensor_to_dlpack(), in the form of before DLPack 1.0, which says nothing of versions and of who may write. */
+/**
+ * As dao_tensor_to_dlpack(), in the form of before DLPack 1.0, which says nothing of versions and of who may
+ * write.
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_to_dlpack_unversioned(dao_tensor_t *tensor,
                                                                     struct DLManagedTensor **out_managed);
 

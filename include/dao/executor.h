@@ -1,18 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * The executor: runs kernels whose tensors do not all fit on the device.
  *
  *     generator threads --push(kernel)--> bounded queue --> executor thread --> compute, H2D, D2H streams
  *
- * The program creates managed tensors, pushes kernels that name what they read and write, and drops its handles.
- * The executor brings every operand onto the device before its kernel, moves others to pinned host memory to make
- * room, and frees a tensor as soon as it has neither a handle nor a pending access.
+ * The program creates managed tensors, pushes kernels that name what they read and write, and drops its
+ * handles. The executor brings every operand onto the device before its kernel, moves others to pinned host
+ * memory to make room, and frees a tensor as soon as it has neither a handle nor a pending access.
  *
- * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears it.
- * A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
+ * The first failure stops the kernels after it: they are skipped until dao_executor_sync() reports and clears
+ * it. A kernel that fails or is skipped leaves its tensors as they were. After the sync the executor goes on.
  *
  * A device that is lost stays lost: kernels are skipped, and every sync and dao_executor_destroy() answer
- * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still gives tensors whose bytes are all on the host.
+ * DAO_ERR_DEVICE_LOST. Once a sync has said so, dao_managed_read() still gives tensors whose bytes are all on
+ * the host.
  */
 #ifndef DAO_EXECUTOR_H
 #define DAO_EXECUTOR_H
@@ -45,10 +47,11 @@ typedef struct dao_launch {
 } dao_launch_t;
 
 /**
- * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this executor.
- * Addresses are good for work queued on that stream before the function returns.
- * If it returns an error after it has queued work, each tensor that the kernel writes falls back to its copy on the host or in
- * the file; one that only the device has keeps what that work has written; one without a content still has none.
+ * Queues the kernel's work on launch->stream and returns. Called on the executor's thread; must not call this
+ * executor. Addresses are good for work queued on that stream before the function returns. If it returns an
+ * error after it has queued work, each tensor that the kernel writes falls back to its copy on the host or in
+ * the file; one that only the device has keeps what that work has written; one without a content still has
+ * none.
  */
 typedef dao_status_t (*dao_launch_func_t)(const dao_launch_t *launch, void *user);
 
@@ -94,7 +97,10 @@ typedef struct dao_victim {
     bool clean;        /**< the host or the file has a valid copy: leaving costs no copy */
 } dao_victim_t;
 
-/** The program's own policy: a higher score leaves sooner. Reads only its arguments. Called on the executor's thread. */
+/**
+ * The program's own policy: a higher score leaves sooner. Reads only its arguments. Called on the executor's
+ * thread.
+ */
 typedef double (*dao_policy_score_t)(const dao_victim_t *victim, void *user);
 
 /** Settings of an executor. All zero means defaults. */
@@ -121,8 +127,10 @@ typedef struct dao_executor_config {
 /** Kernels that wait in the queue before push waits, by default. */
 #define DAO_EXECUTOR_QUEUE_DEFAULT 1024
 
-/** Device time of kernels that are queued before the host waits, by default: a second. Copies are queued about as far ahead as
-    kernels, so it should be no less than the time to move what a step moves, or what the device holds; docs/simulate.md. */
+/** Device time of kernels that are queued before the host waits, by default: a second. Copies are queued
+   about as far ahead as
+    kernels, so it should be no less than the time to move what a step moves, or what the device holds;
+    docs/simulate.md. */
 #define DAO_EXECUTOR_AHEAD_NS_DEFAULT UINT64_C(1000000000)
 
 /**
@@ -130,8 +138,10 @@ typedef struct dao_executor_config {
  *
  * @param config        Borrowed for the call; NULL means all defaults.
  * @param out_executor  The caller owns it, until dao_executor_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OVERFLOW for more than 1 TiB on the device or in the file; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be had; DAO_ERR_IO if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OVERFLOW for more than 1 TiB on the device or in the file;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be had; DAO_ERR_IO
+ *         if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: reserves the arena.
  */
@@ -139,13 +149,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
                                                        dao_executor_t **out_executor);
 
 /**
- * Runs what is queued, stops the thread and gives back all memory. Handles to its tensors and steps stay valid and may only be
- * released.
+ * Runs what is queued, stops the thread and gives back all memory. Handles to its tensors and steps stay
+ * valid and may only be released.
  *
  * @param executor  NULL is allowed.
- * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread: nothing is done.
+ * @return DAO_OK; the first error that no sync reported; DAO_ERR_REENTRANT from the executor's own thread:
+ * nothing is done.
  *
- * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that is being made is given up,
+ * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that
+ * is being made is given up,
  *        within milliseconds.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
@@ -161,7 +173,8 @@ typedef struct dao_managed_config {
  * Creates a managed tensor. It takes no memory until it is first touched.
  *
  * @param out_tensor  The caller owns one reference, until dao_managed_release().
- * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_OVERFLOW for more than 1 TiB; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID for size 0 or NULL; DAO_ERR_OVERFLOW for more than 1 TiB;
+ * DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -169,12 +182,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_create(dao_executor_t *executor,
                                                       const dao_managed_config_t *config,
                                                       dao_managed_t **out_tensor);
 
-/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the latest handles that
+/** Adds a reference. DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
+   latest handles that
     died are remembered. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_status_t dao_managed_retain(dao_managed_t *tensor);
 
 /**
- * Drops a reference. The last one travels through the queue: kernels pushed before still use the tensor, then it is freed.
+ * Drops a reference. The last one travels through the queue: kernels pushed before still use the tensor, then
+ * it is freed.
  *
  * @param tensor  NULL is allowed.
  * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_managed_retain().
@@ -194,9 +209,10 @@ DAO_API uint64_t dao_managed_id(const dao_managed_t *tensor);
  *
  * @param source      `size_bytes` bytes on the host; free for reuse when the call returns.
  * @param size_bytes  The size of the tensor.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_COPY_FAILED and DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
- *         DAO_ERR_REENTRANT from the executor's own thread; DAO_ERR_BUSY after a failure that dao_executor_sync() has not
- *         reported yet; DAO_ERR_DEVICE_LOST with the tensor's name. On failure the tensor is unchanged.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_HOST_FULL; DAO_ERR_COPY_FAILED and DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread; DAO_ERR_BUSY after a failure
+ *         that dao_executor_sync() has not reported yet; DAO_ERR_DEVICE_LOST with the tensor's name. On
+ *         failure the tensor is unchanged.
  *
  * Threads: any. Waits: until the executor gets there. Cost: one copy on the host.
  */
@@ -219,44 +235,52 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read(dao_managed_t *tensor, void 
  * Pushes a kernel. Kernels run in the order in which they were pushed; any number of threads may push.
  *
  * @param kernel  Borrowed for the call.
- * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands; DAO_ERR_OVERFLOW for a
- *         workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called.
- *         What goes wrong later is reported by dao_executor_sync().
+ * @return DAO_OK; DAO_ERR_INVALID for a missing launch, a NULL or foreign tensor, too many operands;
+ *         DAO_ERR_OVERFLOW for a workspace of more than 1 TiB; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;
+ *         DAO_ERR_REENTRANT from the executor's own thread. On failure `drop` is not called. What goes wrong
+ *         later is reported by dao_executor_sync().
  *
  * Threads: any. Waits: while the queue is full. Cost: O(operands).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_executor_push(dao_executor_t *executor, const dao_kernel_t *kernel);
 
 /**
- * Waits until everything pushed by this call's begin has run on the device, and reports the first error since the last sync.
+ * Waits until everything pushed by this call's begin has run on the device, and reports the first error since
+ * the last sync.
  *
- * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE, DAO_ERR_HOST_FULL, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_COPY_FAILED, DAO_ERR_IO,
- *         DAO_ERR_NEVER_WRITTEN, DAO_ERR_KERNEL_FAILED, with a message that names the kernel, the tensor and the figures;
- *         the device's own error; DAO_ERR_STOPPED; DAO_ERR_REENTRANT.
+ * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE, DAO_ERR_HOST_FULL, DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_COPY_FAILED,
+ *         DAO_ERR_IO, DAO_ERR_NEVER_WRITTEN, DAO_ERR_KERNEL_FAILED, with a message that names the kernel, the
+ *         tensor and the figures; the device's own error; DAO_ERR_STOPPED; DAO_ERR_REENTRANT.
  *
  * Threads: any. Waits: for the queue and the device. Cost: one item in the queue.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_executor_sync(dao_executor_t *executor);
 
 /**
- * Says that a step of the program ends here, and the next one begins. dao_step_run() does so before and behind a run.
+ * Says that a step of the program ends here, and the next one begins. dao_step_run() does so before and
+ * behind a run.
  *
- * Steps that come again are recognized by their kernels: name, function, workspace, and sizes, accesses and order of tensors.
- * Tensors may be others each time, if the step or the program writes them before the step reads them. From the second time on the executor knows
- * what comes; where tensors have to be moved, it measures the step and makes a plan for it (dao/swap.h) on a thread of its
- * own, and follows that from the begin of a later step. A step that becomes another one goes on without the plan from that
- * kernel on. Plans of the last few steps are kept, and made anew when kernels or copies take other times than they did.
+ * Steps that come again are recognized by their kernels: name, function, workspace, and sizes, accesses and
+ * order of tensors. Tensors may be others each time, if the step or the program writes them before the step
+ * reads them. From the second time on the executor knows what comes; where tensors have to be moved, it
+ * measures the step and makes a plan for it (dao/swap.h) on a thread of its own, and follows that from the
+ * begin of a later step. A step that becomes another one goes on without the plan from that kernel on. Plans
+ * of the last few steps are kept, and made anew when kernels or copies take other times than they did.
  *
- * While a plan is followed, a content may be given up that a kernel which is queued already is going to overwrite. If that
- * kernel fails, or is skipped, the tensor counts as never written.
+ * While a plan is followed, a content may be given up that a kernel which is queued already is going to
+ * overwrite. If that kernel fails, or is skipped, the tensor counts as never written.
  *
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the
+ * executor's own thread.
  *
  * Threads: any. Waits: never. Cost: one item in the queue.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_executor_mark(dao_executor_t *executor);
 
-/** The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see dao_executor_mark(). */
+/**
+ * The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see
+ * dao_executor_mark().
+ */
 #define DAO_EXECUTOR_STATS_LIST(X)                                                                           \
     X(uint64_t, kernel_count, "kernels launched")                                                            \
     X(uint64_t, skipped_count, "kernels skipped after a failure")                                            \
@@ -313,10 +337,16 @@ typedef struct dao_executor_stats {
 DAO_API DAO_NODISCARD dao_status_t dao_executor_stats_get(dao_executor_t *executor,
                                                           dao_executor_stats_t *out_stats);
 
-/** Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the name of a policy, such as "weighted_belady"; "unknown" for a number that is none. Threads: any.
+ * Waits: never. Cost: O(1).
+ */
 DAO_API const char *dao_policy_name(dao_policy_t policy);
 
-/** Finds a policy by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Finds a policy by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never.
+ * Cost: O(1).
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_policy_parse(const char *text, dao_policy_t *out_policy);
 
 DAO_END_DECLS

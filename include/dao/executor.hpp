@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do, and dao.hpp.
+ * @file C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do,
+ * and dao.hpp.
  */
 #ifndef DAO_EXECUTOR_HPP
 #define DAO_EXECUTOR_HPP
@@ -62,7 +63,9 @@ class executor : public detail::owned<::dao_executor_t, detail::executor_end>
     }
 };
 
-/** A counted handle to a tensor whose bytes an executor moves. Members that are not noexcept throw dao::error. */
+/**
+ * A counted handle to a tensor whose bytes an executor moves. Members that are not noexcept throw dao::error.
+ */
 class managed : public detail::counted<::dao_managed_t, ::dao_managed_retain, ::dao_managed_release>
 {
   public:

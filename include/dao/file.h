@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * The file tier: where an executor puts tensors when pinned host memory is full. A write has succeeded once the system has
- * taken its bytes: what is full or refuses them loses nothing, but what the system loses afterwards, as it writes them to the
- * disk, is not seen.
+ * @file The file tier: where an executor puts tensors when pinned host memory is full. A write has succeeded
+ * once the system has taken its bytes: what is full or refuses them loses nothing, but what the system loses
+ * afterwards, as it writes them to the disk, is not seen.
  */
 #ifndef DAO_FILE_H
 #define DAO_FILE_H
@@ -35,10 +35,16 @@ typedef struct dao_file_config {
     dao_file_engine_t engine;
 } dao_file_config_t;
 
-/** Gives the name of an engine, such as "uring"; "unknown" for a number that is none. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the name of an engine, such as "uring"; "unknown" for a number that is none. Threads: any. Waits:
+ * never. Cost: O(1).
+ */
 DAO_API const char *dao_file_engine_name(dao_file_engine_t engine);
 
-/** Finds an engine by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Finds an engine by its name. DAO_ERR_INVALID if there is none of that name. Threads: any. Waits: never.
+ * Cost: O(1).
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engine);
 
 DAO_END_DECLS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * C++: the handles of the C headers as objects: streams, events, memory, tensors. See dao.hpp.
@@ -240,7 +241,10 @@ inline void host_unregister(void *address) noexcept
 
 } // namespace detail
 
-/** Host memory of the program's own, registered as long as this lives. As dao_host_register(), or throws dao::error. */
+/**
+ * Host memory of the program's own, registered as long as this lives. As dao_host_register(), or throws
+ * dao::error.
+ */
 class registration : public detail::owned<void, detail::host_unregister>
 {
   public:
@@ -345,7 +349,10 @@ template <typename Place> constexpr void require_stream_order() noexcept
 
 } // namespace detail
 
-/** Allocates in a stream's order, or throws dao::error; NULL is the device's compute stream. As dao_alloc_async(). */
+/**
+ * Allocates in a stream's order, or throws dao::error; NULL is the device's compute stream. As
+ * dao_alloc_async().
+ */
 template <typename Place>
 [[nodiscard]] void *alloc_async(Place where, std::size_t size_bytes, ::dao_stream_t *on)
 {
@@ -371,7 +378,10 @@ template <typename Place> void record_stream(Place where, void *address, ::dao_s
     check(::dao_record_stream(place_of(where), address, on));
 }
 
-/** What another process needs to import memory; closed with it. Members that are not noexcept throw dao::error. */
+/**
+ * What another process needs to import memory; closed with it. Members that are not noexcept throw
+ * dao::error.
+ */
 class memory_share
 {
   public:
@@ -520,7 +530,8 @@ class memory : public detail::counted<::dao_memory_t, ::dao_memory_retain, ::dao
     }
 };
 
-/** Lengths, strides or an order of dimensions, copied: {2, 3}, a std::vector, or a pointer and a count. More numbers than
+/** Lengths, strides or an order of dimensions, copied: {2, 3}, a std::vector, or a pointer and a count. More
+   numbers than
     DAO_TENSOR_RANK_MAX are counted but not kept: every call refuses so many. */
 template <typename Number> class dimensions
 {
@@ -563,7 +574,10 @@ template <typename Number> class dimensions
 using extents = dimensions<std::int64_t>;    /**< a shape, or strides in elements */
 using axis_order = dimensions<std::int32_t>; /**< dimensions, each once */
 
-/** A counted view of memory. Members that are not noexcept throw dao::error; those that make views copy nothing. */
+/**
+ * A counted view of memory. Members that are not noexcept throw dao::error; those that make views copy
+ * nothing.
+ */
 class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao_tensor_release>
 {
   public:
@@ -628,7 +642,10 @@ class tensor : public detail::counted<::dao_tensor_t, ::dao_tensor_retain, ::dao
             [&](auto **out) { return ::dao_tensor_narrow(get(), dimension, start, length, out); }));
     }
 
-    /** Throws dao::error with DAO_ERR_INVALID, too, if `order` has not as many numbers as the tensor has dimensions. */
+    /**
+     * Throws dao::error with DAO_ERR_INVALID, too, if `order` has not as many numbers as the tensor has
+     * dimensions.
+     */
     [[nodiscard]] tensor permute(axis_order order) const
     {
         if (order.size() != rank()) {

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Where the host place's memory lies and in which pages: NUMA nodes, huge pages, memory that is there at once.
+ * @file Where the host place's memory lies and in which pages: NUMA nodes, huge pages, memory that is there
+ * at once.
  */
 #ifndef DAO_HOST_MEMORY_H
 #define DAO_HOST_MEMORY_H
@@ -29,10 +30,10 @@ typedef enum dao_huge_pages {
 } dao_huge_pages_t;
 
 /**
- * Settings of the host place's regions, which hold its blocks above 32 KiB under the strategies good_fit and best_fit.
- * What the system refuses (a node that is not there, a container that may not choose, no huge pages set apart) is a warning
- * in the log, once, and the memory is as by default: it can be used all the same. Pinned memory lies where its device's
- * driver puts it.
+ * Settings of the host place's regions, which hold its blocks above 32 KiB under the strategies good_fit and
+ * best_fit. What the system refuses (a node that is not there, a container that may not choose, no huge pages
+ * set apart) is a warning in the log, once, and the memory is as by default: it can be used all the same.
+ * Pinned memory lies where its device's driver puts it.
  */
 typedef struct dao_host_memory_config {
     dao_numa_t numa;

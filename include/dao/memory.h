@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Memory at a place: raw addresses by dao_alloc() and dao_free(), and counted handles by dao_memory_t.
@@ -19,14 +20,14 @@ typedef struct dao_stream dao_stream_t;
  *
  * @param place       Where.
  * @param size_bytes  0 gives NULL and is no error.
- * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device that is not
- *         there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT, DAO_ERR_NO_DEVICE_MEMORY,
- *         DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_INVALID for what is no place, DAO_ERR_BACKEND and
- *         DAO_ERR_THREAD if the device could not be started, DAO_ERR_REENTRANT in a callback that must not allocate,
- *         DAO_ERR_FORKED in a child process, DAO_ERR_SHUTDOWN.
+ * @return The caller owns it until dao_free(). NULL with dao_last_status(): DAO_ERR_NO_DEVICE for a device
+ *         that is not there, DAO_ERR_DEVICE_LOST for one that has failed for good, DAO_ERR_LIMIT,
+ *         DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_OVERFLOW, DAO_ERR_INVALID for what is no
+ *         place, DAO_ERR_BACKEND and DAO_ERR_THREAD if the device could not be started, DAO_ERR_REENTRANT in
+ *         a callback that must not allocate, DAO_ERR_FORKED in a child process, DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: only when memory is short: for the device, for the place's pressure callbacks, and for other threads
- * as long as dao_pressure_wait_set() says. Cost: O(1) from the cache, else a few backend calls.
+ * Threads: any. Waits: only when memory is short: for the device, for the place's pressure callbacks, and for
+ * other threads as long as dao_pressure_wait_set() says. Cost: O(1) from the cache, else a few backend calls.
  */
 DAO_API DAO_NODISCARD void *dao_alloc(dao_place_t place, size_t size_bytes);
 DAO_API DAO_NODISCARD void *dao_alloc_cpu(dao_cpu_place_t place,
@@ -47,8 +48,8 @@ typedef struct dao_alloc_options {
  * Allocates memory at a place, aligned and counted as wanted. dao_free() takes it.
  *
  * @param options  Borrowed for the call; NULL is all zero.
- * @return As dao_alloc(); besides, NULL with dao_last_status() DAO_ERR_INVALID for an alignment that is no power of two
- *         and for a number that is no tag, and DAO_ERR_LIMIT for the limit of the tag.
+ * @return As dao_alloc(); besides, NULL with dao_last_status() DAO_ERR_INVALID for an alignment that is no
+ *         power of two and for a number that is no tag, and DAO_ERR_LIMIT for the limit of the tag.
  *
  * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
  */
@@ -61,16 +62,17 @@ DAO_API DAO_NODISCARD void *dao_alloc_with(dao_place_t place, size_t size_bytes,
  *
  * @param place    The place it was allocated at.
  * @param address  NULL is allowed and does nothing.
- * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE, DAO_ERR_WRONG_PLACE: nothing
- *         was changed, and the address was not touched. A block that was freed long ago may be foreign: its memory may have been
- *         joined with its neighbours' or given back, and of host blocks up to 32 KiB the latest 64 frees of the place are
- *         remembered; DAO_ERR_INVALID for what is no place; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_REENTRANT in a callback that must not free; DAO_ERR_FORKED; DAO_ERR_SHUTDOWN. At a hardened place (see
- *         dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the block were written, or what the library knows of it
- *         was; the block is never used again; and the backend's answer if its bytes cannot be reached.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER, DAO_ERR_INTERIOR_POINTER, DAO_ERR_DOUBLE_FREE,
+ *         DAO_ERR_WRONG_PLACE: nothing was changed, and the address was not touched. A block that was freed
+ *         long ago may be foreign: its memory may have been joined with its neighbours' or given back, and of
+ *         host blocks up to 32 KiB the latest 64 frees of the place are remembered; DAO_ERR_INVALID for what
+ *         is no place; DAO_ERR_NO_DEVICE; DAO_ERR_REENTRANT in a callback that must not free; DAO_ERR_FORKED;
+ *         DAO_ERR_SHUTDOWN. At a hardened place (see dao_hardening_t) also DAO_ERR_CORRUPT: bytes behind the
+ *         block were written, or what the library knows of it was; the block is never used again; and the
+ *         backend's answer if its bytes cannot be reached.
  *
- * Threads: any. Waits: while another thread grows or trims the place, which may wait for the device; at a hardened device place
- * also for its bytes. Cost: O(1).
+ * Threads: any. Waits: while another thread grows or trims the place, which may wait for the device; at a
+ * hardened device place also for its bytes. Cost: O(1).
  */
 DAO_API dao_status_t dao_free(dao_place_t place, void *address);
 DAO_API dao_status_t dao_free_cpu(dao_cpu_place_t place, void *address); /**< dao_free() on the host */
@@ -126,26 +128,28 @@ DAO_API dao_status_t dao_trim(dao_place_t place, size_t keep_bytes, size_t *out_
 /**
  * Sets the most bytes that a place may hold (reserved, cached ones included). Holds exactly.
  *
- * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is trimmed first.
- * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.
+ * @param limit_bytes  0 means no limit but the device's own. Below what is reserved now, cached memory is
+ *                     trimmed first.
+ * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_BACKEND if it refuses to take memory back.
  *
  * Threads: any. Waits: for the device, if it has to trim. Cost: as dao_trim().
  */
 DAO_API DAO_NODISCARD dao_status_t dao_limit_set(dao_place_t place, size_t limit_bytes);
 
 /**
- * Copies bytes between any two places and waits until they have arrived. It does not wait for work of other streams
- * that writes `src` or uses `dst`: synchronize with that first.
+ * Copies bytes between any two places and waits until they have arrived. It does not wait for work of other
+ * streams that writes `src` or uses `dst`: synchronize with that first.
  *
  * @param dst_place   Where `dst` is.
  * @param dst         `size_bytes` bytes, not overlapping `src`.
  * @param src_place   Where `src` is.
  * @param src         `size_bytes` bytes.
  * @param size_bytes  0 does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_OUT_OF_BOUNDS if a device or pinned range is not inside one live
- *         block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST; DAO_ERR_NO_HOST_MEMORY and
- *         DAO_ERR_LIMIT where a copy between devices has to go through pinned memory; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_OUT_OF_BOUNDS if a device or pinned range is not inside
+ *         one live block of its place; DAO_ERR_NO_DEVICE; DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST;
+ *         DAO_ERR_NO_HOST_MEMORY and DAO_ERR_LIMIT where a copy between devices has to go through pinned
+ *         memory; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: until the bytes have arrived. Cost: the copy.
  */
@@ -155,7 +159,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_copy(dao_place_t dst_place, void *dst, da
 /** A counted handle to a range of memory: address, size, place, owner. */
 typedef struct dao_memory dao_memory_t;
 
-/** Frees what a handle was made from; called once, by the thread that drops the last handle, with no lock held. */
+/**
+ * Frees what a handle was made from; called once, by the thread that drops the last handle, with no lock
+ * held.
+ */
 typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *user);
 
 /**
@@ -163,11 +170,11 @@ typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *use
  *
  * @param place       Where.
  * @param size_bytes  0 gives a handle with a NULL address.
- * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the device's
- *                    compute stream. The handle keeps it alive.
+ * @param stream      Borrowed, on the place's device; the stream that the memory is first used on. NULL: the
+ *                    device's compute stream. The handle keeps it alive.
  * @param out_memory  The caller owns one reference, until dao_memory_release().
- * @return As dao_alloc(); DAO_ERR_INVALID for NULL, or for a stream of another device or of a start of the library that
- *         dao_finalize() has ended.
+ * @return As dao_alloc(); DAO_ERR_INVALID for NULL, or for a stream of another device or of a start of the
+ *         library that dao_finalize() has ended.
  *
  * Threads: any. Waits: as dao_alloc(). Cost: as dao_alloc().
  */
@@ -183,7 +190,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create(dao_place_t place, size_t s
  * @param deleter     May be NULL: nothing is freed.
  * @param user        Handed to the deleter.
  * @param out_memory  The caller owns one reference.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY. On failure the deleter is not called.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY. On failure the deleter is not
+ * called.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -207,23 +215,24 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 /**
  * Adds a reference.
  *
- * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the latest handles
- *         that died are remembered. Nothing is changed.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a handle without references, as far as that can be seen: the
+ *         latest handles that died are remembered. Nothing is changed.
  *
  * Threads: any. Waits: never. Cost: one atomic addition.
  */
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference; the last one frees the memory, once its stream is done with it. Works after dao_finalize() too. Of a
- * stream that is being captured into a graph, the memory and the stream are kept until the capture has ended and the library
- * looks at it again: at the latest when the stream is destroyed.
+ * Drops a reference; the last one frees the memory, once its stream is done with it. Works after
+ * dao_finalize() too. Of a stream that is being captured into a graph, the memory and the stream are kept
+ * until the capture has ended and the library looks at it again: at the latest when the stream is destroyed.
  *
  * @param memory  NULL is allowed and does nothing.
- * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT from a
- *         segment callback (dao/segment.h).
+ * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT
+ *         from a segment callback (dao/segment.h).
  *
- * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one atomic subtraction; the last one as dao_free().
+ * Threads: any. Waits: never, but after dao_finalize() the last handle of a device for its work. Cost: one
+ * atomic subtraction; the last one as dao_free().
  */
 DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 
@@ -231,9 +240,15 @@ DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 DAO_API void *dao_memory_address(const dao_memory_t *memory);
 /** Gives the size that was asked for, in bytes. Threads: any. Waits: never. Cost: O(1). */
 DAO_API size_t dao_memory_size(const dao_memory_t *memory);
-/** Gives the place the bytes are at; pinned memory is at its pinned place, whichever device owns it. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the place the bytes are at; pinned memory is at its pinned place, whichever device owns it. Threads:
+ * any. Waits: never. Cost: O(1).
+ */
 DAO_API dao_place_t dao_memory_place(const dao_memory_t *memory);
-/** Gives the stream it was allocated on, borrowed; NULL for host memory. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the stream it was allocated on, borrowed; NULL for host memory. Threads: any. Waits: never. Cost:
+ * O(1).
+ */
 DAO_API dao_stream_t *dao_memory_stream(const dao_memory_t *memory);
 /** Gives the number of references now, for tests and reports. Threads: any. Waits: never. Cost: O(1). */
 DAO_API uint32_t dao_memory_use_count(const dao_memory_t *memory);

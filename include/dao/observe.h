@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries), and its figures
- * under the names that other tools know.
+ * @file Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries),
+ * and its figures under the names that other tools know.
  */
 #ifndef DAO_OBSERVE_H
 #define DAO_OBSERVE_H
@@ -11,7 +11,8 @@
 DAO_BEGIN_DECLS
 
 /**
- * Takes a piece of text that a writer makes. An answer that is not DAO_OK ends the writing and is what the writer answers.
+ * Takes a piece of text that a writer makes. An answer that is not DAO_OK ends the writing and is what the
+ * writer answers.
  *
  * @param text        Borrowed for the call; not closed by a zero.
  * @param text_bytes  At least 1.
@@ -48,13 +49,14 @@ typedef struct dao_memory_event {
 #define DAO_EVENTS_COUNT_MAX ((size_t)1 << 24)
 
 /**
- * Starts to record what happens at a place, in a ring of fixed size: the latest events are kept. Events of an earlier
- * recording that were not read are forgotten. A place that does not record pays for one branch.
+ * Starts to record what happens at a place, in a ring of fixed size: the latest events are kept. Events of an
+ * earlier recording that were not read are forgotten. A place that does not record pays for one branch.
  *
- * @param event_count  Rounded up to a power of two; at most DAO_EVENTS_COUNT_MAX; 0 is DAO_EVENTS_COUNT_DEFAULT. Each takes
- *                     32 bytes, which stay with the library for the next recording until it ends.
- * @return DAO_OK; DAO_ERR_BUSY: it is recording already; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY;
- *         DAO_ERR_SHUTDOWN.
+ * @param event_count  Rounded up to a power of two; at most DAO_EVENTS_COUNT_MAX; 0 is
+ *                     DAO_EVENTS_COUNT_DEFAULT. Each takes 32 bytes, which stay with the library for the next
+ *                     recording until it ends.
+ * @return DAO_OK; DAO_ERR_BUSY: it is recording already; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: the memory of the ring.
  */
@@ -63,15 +65,18 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_start(dao_place_t place, size_t ev
 /**
  * Stops recording. What was recorded can be read until the next start.
  *
- * @return DAO_OK; DAO_ERR_NOT_READY: it is not recording; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_NOT_READY: it is not recording; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
+ * DAO_ERR_SHUTDOWN.
  *
- * Threads: any; an event that another thread is about to record may still be written. Waits: never. Cost: O(1).
+ * Threads: any; an event that another thread is about to record may still be written. Waits: never. Cost:
+ * O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
 
 /**
- * Reads the events since the last read, while they are being recorded or later. They come in the order in which they were
- * noted; events of different threads that lie close together may be out of order by their times.
+ * Reads the events since the last read, while they are being recorded or later. They come in the order in
+ * which they were noted; events of different threads that lie close together may be out of order by their
+ * times.
  *
  * @param events    Room for `capacity` events; the caller's.
  * @param capacity  At least 1.
@@ -80,15 +85,16 @@ DAO_API DAO_NODISCARD dao_status_t dao_events_stop(dao_place_t place);
  * @return DAO_OK; DAO_ERR_NOT_READY: nothing was recorded at this place; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
  *         DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: the first call of a process a few milliseconds, to measure the pace of the processor's clock; for a
- * thread that was interrupted while it noted the next event, at most a second. Cost: O(events).
+ * Threads: any. Waits: the first call of a process a few milliseconds, to measure the pace of the processor's
+ * clock; for a thread that was interrupted while it noted the next event, at most a second. Cost: O(events).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_events_read(dao_place_t place, dao_memory_event_t *events,
                                                    size_t capacity, size_t *out_count, uint64_t *out_lost);
 
 /**
- * Writes events as CSV with the columns of RMM's log: Thread,Time,Action,Pointer,Size,Stream. Actions are "allocate",
- * "free" and "allocate failure"; trims are left out. Times are hours:minutes:seconds.microseconds of the events' clock.
+ * Writes events as CSV with the columns of RMM's log: Thread,Time,Action,Pointer,Size,Stream. Actions are
+ * "allocate", "free" and "allocate failure"; trims are left out. Times are hours:minutes:seconds.microseconds
+ * of the events' clock.
  *
  * @param with_header  Writes the line of column names first.
  * @param write        Takes the text, a line at a time.
@@ -119,7 +125,8 @@ typedef struct dao_snapshot_block {
     uint32_t segment; /**< index of its segment */
 } dao_snapshot_block_t;
 
-/** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill it. What the
+/** A stretch of memory that was taken from the system: of mapped pages, or as it was given. Its blocks fill
+   it. What the
     alignment of a block has cost before the block is a free one, with the last three strategies too. */
 typedef struct dao_snapshot_segment {
     uint64_t address;
@@ -135,22 +142,25 @@ typedef struct dao_snapshot_segment {
 typedef struct dao_snapshot dao_snapshot_t;
 
 /**
- * Takes a snapshot of a place. Where the place's allocator does not show its free blocks, it has the live ones alone, each
- * as a segment of its own.
+ * Takes a snapshot of a place. Where the place's allocator does not show its free blocks, it has the live
+ * ones alone, each as a segment of its own.
  *
  * @param out_snapshot  The caller owns it, until dao_snapshot_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew faster, time
- *         after time, than room for its blocks could be made; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY if the place grew
+ *         faster, time after time, than room for its blocks could be made; DAO_ERR_SHUTDOWN.
  *
- * Threads: any; calls at the place wait while its blocks are copied, well below a millisecond for 10,000. Waits: never.
- * Cost: O(blocks).
+ * Threads: any; calls at the place wait while its blocks are copied, well below a millisecond for 10,000.
+ * Waits: never. Cost: O(blocks).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_snapshot_create(dao_place_t place, dao_snapshot_t **out_snapshot);
 
 /** Frees a snapshot; NULL is allowed. Threads: one at a time. Waits: never. Cost: O(1). */
 DAO_API void dao_snapshot_destroy(dao_snapshot_t *snapshot);
 
-/** Gives the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the blocks, borrowed, segment by segment in order of address; `out_count` may be NULL. Threads: any.
+ * Waits: never. Cost: O(1).
+ */
 DAO_API const dao_snapshot_block_t *dao_snapshot_blocks(const dao_snapshot_t *snapshot, size_t *out_count);
 
 /** Gives the segments, borrowed. Threads: any. Waits: never. Cost: O(1). */
@@ -158,10 +168,11 @@ DAO_API const dao_snapshot_segment_t *dao_snapshot_segments(const dao_snapshot_t
                                                             size_t *out_count);
 
 /**
- * Writes a snapshot as JSON, in the shape of torch.cuda.memory._snapshot(), which PyTorch's memory viewer shows: "segments",
- * each with its "blocks", and an empty "device_traces". A live block is "active_allocated", a pending one
- * "active_pending_free", a free one "inactive". The library keeps no stack traces and no pools, so "frames" are empty and
- * every "segment_type" is "large". Beside PyTorch's keys, a block has its "tag".
+ * Writes a snapshot as JSON, in the shape of torch.cuda.memory._snapshot(), which PyTorch's memory viewer
+ * shows: "segments", each with its "blocks", and an empty "device_traces". A live block is
+ * "active_allocated", a pending one "active_pending_free", a free one "inactive". The library keeps no stack
+ * traces and no pools, so "frames" are empty and every "segment_type" is "large". Beside PyTorch's keys, a
+ * block has its "tag".
  *
  * @param write  Takes the text in pieces.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; what `write` answered.
@@ -193,8 +204,8 @@ typedef struct dao_block_info {
  *
  * @param address   Any address; it is not touched.
  * @param out_info  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no live block of this place is there; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_FOREIGN_POINTER: no live block of this place is there; DAO_ERR_INVALID;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(blocks) at worst, and a walk of the live handles.
  */
@@ -207,7 +218,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_block_query(dao_place_t place, const void
 typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
 
 /**
- * Gives the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here, and no others.
+ * Gives the figures of a place under the names of torch.cuda.memory_stats(): those that are counted here, and
+ * no others.
  *
  * | name | what it is here |
  * | --- | --- |
@@ -223,13 +235,13 @@ typedef void (*dao_stats_visit_t)(const char *name, uint64_t value, void *user);
  * | num_ooms | failed_count |
  * | num_device_alloc, num_device_free | grow_count, shrink_count |
  *
- * The figures of blocks and segments (active, inactive_split, segment) come from a snapshot, the others from one
- * dao_stats_get() just before it; other threads may work in between. Where no snapshot can be had for want of memory, the
- * call fails before anything is seen.
+ * The figures of blocks and segments (active, inactive_split, segment) come from a snapshot, the others from
+ * one dao_stats_get() just before it; other threads may work in between. Where no snapshot can be had for
+ * want of memory, the call fails before anything is seen.
  *
  * @param visit  Called with no lock held.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as dao_snapshot_create();
- *         DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BUSY as
+ *         dao_snapshot_create(); DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(blocks).
  */
@@ -239,16 +251,16 @@ DAO_API DAO_NODISCARD dao_status_t dao_stats_tree_walk(dao_place_t place, dao_st
 /* ---- misuse ---- */
 
 /**
- * Looks at all blocks of a place that was hardened (see dao_hardening_t): the guards of live blocks, the bytes of
- * freed ones that are kept back, and what the library knows of them.
+ * Looks at all blocks of a place that was hardened (see dao_hardening_t): the guards of live blocks, the
+ * bytes of freed ones that are kept back, and what the library knows of them.
  *
- * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the first wrong byte
- *         of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened; DAO_ERR_NO_HOST_MEMORY;
- *         DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_SHUTDOWN.
+ * @return DAO_OK: nothing is wrong; DAO_ERR_CORRUPT with a message that names place, block and offset of the
+ *         first wrong byte of the first damaged block; DAO_ERR_UNSUPPORTED: the place is not hardened;
+ *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND or DAO_ERR_DEVICE_LOST if the bytes cannot be read;
+ *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
  *
- * Threads: any; a free of the block that is being looked at waits. Waits: on a device, for copies of the bytes. Cost: reads
- * all guards, and all bytes that are kept back.
+ * Threads: any; a free of the block that is being looked at waits. Waits: on a device, for copies of the
+ * bytes. Cost: reads all guards, and all bytes that are kept back.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_hardening_check(dao_place_t place);
 

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Devices that reach each other's memory: what kernels of one may do with addresses of another one. dao_copy() works between any
- * two devices; a vendor's goes directly from one to the other where that is enabled here, and through the host else.
+ * @file Devices that reach each other's memory: what kernels of one may do with addresses of another one.
+ * dao_copy() works between any two devices; a vendor's goes directly from one to the other where that is
+ * enabled here, and through the host else.
  */
 #ifndef DAO_PEER_H
 #define DAO_PEER_H
@@ -17,7 +18,8 @@ typedef struct dao_peer_info {
 } dao_peer_info_t;
 
 /**
- * Asks whether a device can reach another one's memory, and whether it may by now. The other way round is another question.
+ * Asks whether a device can reach another one's memory, and whether it may by now. The other way round is
+ * another question.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is.
@@ -30,17 +32,19 @@ DAO_API DAO_NODISCARD dao_status_t dao_peer_query(int32_t device_index, int32_t 
                                                   dao_peer_info_t *out_info);
 
 /**
- * Lets a device reach another one's memory: kernels of the one may read and write all of the other one's place, what is
- * allocated later and what is moved to other pages too. Of pages it holds until dao_finalize(), of what a vendor allocates as a
- * whole as long as the process lives. Enabling it again is no error,
- * even if other code in the process did it first.
+ * Lets a device reach another one's memory: kernels of the one may read and write all of the other one's
+ * place, what is allocated later and what is moved to other pages too. Of pages it holds until
+ * dao_finalize(), of what a vendor allocates as a whole as long as the process lives. Enabling it again is no
+ * error, even if other code in the process did it first.
  *
  * @param device_index  The device that reaches.
  * @param peer_index    The device whose memory it is; `device_index` itself is reached anyway.
- * @return DAO_OK; DAO_ERR_UNSUPPORTED if it cannot, see dao_peer_query(): nothing is changed; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_NO_DEVICE_MEMORY; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_UNSUPPORTED if it cannot, see dao_peer_query(): nothing is changed;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND;
+ *         DAO_ERR_SHUTDOWN.
  *
- * Threads: any. Waits: for the driver. Cost: a backend call, and one more for each page of the peer's that is mapped.
+ * Threads: any. Waits: for the driver. Cost: a backend call, and one more for each page of the peer's that is
+ * mapped.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_peer_enable(int32_t device_index, int32_t peer_index);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * C++: places, errors, and memory at a place by address. See dao.hpp.
@@ -24,7 +25,10 @@ using pinned_place = ::dao_pinned_place_t; /**< page-locked for a device: dao::p
 using device_place = ::dao_device_place_t; /**< a device's own memory: dao::device_place{2} */
 using place = ::dao_place_t;               /**< any of them, known only at run time */
 
-/** Gives the place of a type of its own as one that is known at run time. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the place of a type of its own as one that is known at run time. Threads: any. Waits: never. Cost:
+ * O(1).
+ */
 [[nodiscard]] constexpr ::dao_place_t place_of(cpu_place where) noexcept
 {
     return {DAO_PLACE_KIND_CPU, where.index};
@@ -127,7 +131,10 @@ template <typename Error> [[noreturn]] inline void raise(dao_status_t status)
 
 } // namespace detail
 
-/** Throws dao::error for any answer but DAO_OK: `dao::check(dao_init(nullptr))`. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Throws dao::error for any answer but DAO_OK: `dao::check(dao_init(nullptr))`. Threads: any. Waits: never.
+ * Cost: O(1).
+ */
 inline void check(dao_status_t status)
 {
     if (status != DAO_OK) {
@@ -319,7 +326,8 @@ void copy(To dst_place, void *dst, From src_place, const void *src, std::size_t 
     check(::dao_copy(place_of(dst_place), dst, place_of(src_place), src, size_bytes));
 }
 
-/** Gives the address by which a device's kernels reach a byte of pinned or registered memory, or throws dao::error. As
+/** Gives the address by which a device's kernels reach a byte of pinned or registered memory, or throws
+   dao::error. As
     dao_host_device_address_query(). */
 [[nodiscard]] inline void *device_address(device_place device, void *address)
 {
@@ -362,7 +370,10 @@ class tag_scope
     dao_tag_t before_;
 };
 
-/** What happens until the scope ends is an iteration at a place. As dao_iteration_begin() and dao_iteration_end(). */
+/**
+ * What happens until the scope ends is an iteration at a place. As dao_iteration_begin() and
+ * dao_iteration_end().
+ */
 class iteration
 {
   public:

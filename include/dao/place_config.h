@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * How the memory of a place is kept: the strategy that places blocks, what is taken at the start, and how it grows.
+ * @file How the memory of a place is kept: the strategy that places blocks, what is taken at the start, and
+ * how it grows.
  */
 #ifndef DAO_PLACE_CONFIG_H
 #define DAO_PLACE_CONFIG_H
@@ -10,7 +11,10 @@
 
 DAO_BEGIN_DECLS
 
-/** The strategies: number, name, and what each does. The default is for use, the others are there to be compared with. */
+/**
+ * The strategies: number, name, and what each does. The default is for use, the others are there to be
+ * compared with.
+ */
 #define DAO_STRATEGY_LIST(X)                                                                                 \
     X(1, GOOD_FIT, "good_fit", "the lowest of the first holes that fit, merged at once: the default")        \
     X(2, BEST_FIT, "best_fit", "the smallest hole that fits, merged at once")                                \
@@ -18,8 +22,10 @@ DAO_BEGIN_DECLS
     X(4, SIZE_CLASS, "size_class", "blocks of 11 sizes from 32 KiB to 256 MiB, kept for the next request")   \
     X(5, SYSTEM, "system", "no cache: each block is a call of the backend or the system")
 
-/** How blocks are placed. All answer wrong frees with distinct errors, hold limits exactly, follow streams (`<dao/async.h>`) and
-    have leases (`<dao/lease.h>`); the last three place whole blocks, which limits what is used again at once. */
+/** How blocks are placed. All answer wrong frees with distinct errors, hold limits exactly, follow streams
+   (`<dao/async.h>`) and
+    have leases (`<dao/lease.h>`); the last three place whole blocks, which limits what is used again at once.
+    */
 typedef enum dao_strategy {
     DAO_STRATEGY_DEFAULT = 0, /**< for device places what dao_config_t and DAO_STRATEGY say; else good fit */
 #define DAO_STRATEGY_ENUMERATOR(number, symbol, name, text)                                                  \
@@ -61,23 +67,26 @@ typedef struct dao_place_config {
 } dao_place_config_t;
 
 /**
- * Says how the memory of a place is to be kept, before the place is first used. A second call takes the place of the
- * first. What was said is forgotten by dao_finalize().
+ * Says how the memory of a place is to be kept, before the place is first used. A second call takes the place
+ * of the first. What was said is forgotten by dao_finalize().
  *
- * A device's two places, its own and its pinned one, start together: with the first allocation at either, with a stream,
- * a limit or a question to the device. If what a config asks for cannot be had then, the start of the device fails, and
- * the next use tries again; until then the config can be changed. The host's place starts with its first allocation or limit.
+ * A device's two places, its own and its pinned one, start together: with the first allocation at either,
+ * with a stream, a limit or a question to the device. If what a config asks for cannot be had then, the start
+ * of the device fails, and the next use tries again; until then the config can be changed. The host's place
+ * starts with its first allocation or limit.
  *
  * @param config  Borrowed for the call.
- * @return DAO_OK; DAO_ERR_BUSY if the place has started; DAO_ERR_INVALID for a place or a config that is not valid, which
- *         the message names; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init() if this call starts the library.
+ * @return DAO_OK; DAO_ERR_BUSY if the place has started; DAO_ERR_INVALID for a place or a config that is not
+ *         valid, which the message names; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; the errors of dao_init() if
+ *         this call starts the library.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_place_configure(dao_place_t place, const dao_place_config_t *config);
 
 /**
- * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a number that is none.
+ * Gives the name of a strategy, such as "good_fit"; "default" for DAO_STRATEGY_DEFAULT, "unknown" for a
+ * number that is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are alive together share
- * bytes, and the highest byte used, the peak, is as low as can be found.
+ * @file Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are
+ * alive together share bytes, and the highest byte used, the peak, is as low as can be found.
  *
  *     dao_plan_make(&problem, NULL, &plan);             works to the end: the bound is met, or nothing helps any more
  *
@@ -11,12 +11,13 @@
  *     dao_planner_best(planner, &plan);                 at any moment: the best plan so far
  *     dao_planner_destroy(planner);                     plans that were handed out stay
  *
- * A plan is better that leaves out fewer bytes, and of two that leave out as many the one whose peak is lower. With several pools
- * the peak is the sum of the pools' own peaks, whichever of them they are in; so a buffer goes to a later pool where that costs
- * less, and not only where the pools before it are full.
+ * A plan is better that leaves out fewer bytes, and of two that leave out as many the one whose peak is
+ * lower. With several pools the peak is the sum of the pools' own peaks, whichever of them they are in; so a
+ * buffer goes to a later pool where that costs less, and not only where the pools before it are full.
  *
- * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem and settings, which
- * may limit it, give the same plans, after the same work, in whatever slices and on whatever thread. Nothing here needs dao_init().
+ * A plan is immutable and counted. Work is counted in steps of the methods, not in time: the same problem and
+ * settings, which may limit it, give the same plans, after the same work, in whatever slices and on whatever
+ * thread. Nothing here needs dao_init().
  */
 #ifndef DAO_PLAN_H
 #define DAO_PLAN_H
@@ -34,7 +35,8 @@ DAO_BEGIN_DECLS
 /** Largest buffer, in bytes. */
 #define DAO_PLAN_SIZE_MAX ((uint64_t)1 << 48)
 
-/** All sizes, each rounded up to its alignment, and the largest fixed end of each pool together: at most this many bytes. Also
+/** All sizes, each rounded up to its alignment, and the largest fixed end of each pool together: at most this
+   many bytes. Also
     the most that a pool may hold. */
 #define DAO_PLAN_TOTAL_MAX ((uint64_t)1 << 61)
 
@@ -71,7 +73,10 @@ typedef struct dao_plan_pool_config {
     uint64_t capacity_bytes; /**< 0: no limit */
 } dao_plan_pool_t;
 
-/** What is to be planned. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by each call. */
+/**
+ * What is to be planned. All zero but the buffers: one pool without limit, half-open lifetimes. Borrowed by
+ * each call.
+ */
 typedef struct dao_plan_problem {
     const dao_plan_buffer_t *buffers;
     size_t buffer_count; /**< 0 is a problem with an empty plan */
@@ -82,10 +87,10 @@ typedef struct dao_plan_problem {
         *pools;          /**< where plans are as good, earlier ones are filled first, as far as is looked */
     uint32_t pool_count; /**< 0: one pool without limit */
     /**
-     * Several streams of time: buffer i begins at the vector clock begin_clocks[i * clock_count ...] and ends at
-     * end_clocks[i * clock_count ...], which is in no component below and in one above it. Two buffers may share bytes if
-     * the end of one happens before the beginning of the other: it is in no component above it. Instead of begin_time
-     * and end_time, and without period, margin, gaps and is_closed.
+     * Several streams of time: buffer i begins at the vector clock begin_clocks[i * clock_count ...] and ends
+     * at end_clocks[i * clock_count ...], which is in no component below and in one above it. Two buffers may
+     * share bytes if the end of one happens before the beginning of the other: it is in no component above
+     * it. Instead of begin_time and end_time, and without period, margin, gaps and is_closed.
      */
     const uint32_t *begin_clocks;
     const uint32_t *end_clocks;
@@ -233,8 +238,9 @@ DAO_API uint64_t dao_plan_pool_peak(const dao_plan_t *plan, uint32_t pool);
 #define DAO_PLAN_BIN_POLICY_COUNT 3u
 
 /**
- * Gives the bytes that a policy of the method `bins` needs: all its blocks, to the end of each. The plan is that of the least, where
- * nothing is fixed and nothing is limited; its peak may be lower, by what the last block's buffers leave of it.
+ * Gives the bytes that a policy of the method `bins` needs: all its blocks, to the end of each. The plan is
+ * that of the least, where nothing is fixed and nothing is limited; its peak may be lower, by what the last
+ * block's buffers leave of it.
  *
  * @return 0 for NULL, a plan of another method or a policy that is none.
  *
@@ -260,14 +266,16 @@ DAO_API size_t dao_plan_count(const dao_plan_t *plan);
 DAO_API dao_status_t dao_plan_report_get(const dao_plan_t *plan, dao_plan_report_t *out_report);
 
 /**
- * Checks offsets against a problem: no two buffers share bytes at the same time, each lies where it may, in a pool that
- * holds it. Buffers that are not placed are not checked. It shares no code with what finds offsets.
+ * Checks offsets against a problem: no two buffers share bytes at the same time, each lies where it may, in a
+ * pool that holds it. Buffers that are not placed are not checked. It shares no code with what finds offsets.
  *
  * @param problem  Borrowed.
- * @param offsets  One a buffer, DAO_PLAN_NOWHERE for one that is not placed. May be NULL for an empty problem.
+ * @param offsets  One a buffer, DAO_PLAN_NOWHERE for one that is not placed. May be NULL for an empty
+ *                 problem.
  * @param pools    One a buffer; NULL: all are in pool 0.
- * @return DAO_OK; DAO_ERR_INVALID for NULL, a problem that is not valid, or offsets that break a rule: the message names
- *         the buffers; DAO_ERR_OVERFLOW for sizes that are too large together; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, a problem that is not valid, or offsets that break a rule: the
+ *         message names the buffers; DAO_ERR_OVERFLOW for sizes that are too large together;
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(n log n); with clocks up to O(n^2).
  */
@@ -277,33 +285,38 @@ DAO_API DAO_NODISCARD dao_status_t dao_plan_check(const dao_plan_problem_t *prob
 /** Works on one problem. */
 typedef struct dao_planner dao_planner_t;
 
-/** What an executor runs: `run(argument)`, once, on any thread, at some time after `submit`, or at once inside of it. */
+/**
+ * What an executor runs: `run(argument)`, once, on any thread, at some time after `submit`, or at once inside
+ * of it.
+ */
 typedef void (*dao_plan_run_func_t)(void *argument);
 
-/** How a planner works; all zero: the best method, until it is done, on a thread of its own if it is started. */
+/**
+ * How a planner works; all zero: the best method, until it is done, on a thread of its own if it is started.
+ */
 typedef struct dao_planner_config {
     dao_plan_method_t method;
     uint64_t work_limit; /**< steps, though `best` always finds a first plan; 0: no limit */
     uint64_t seed;       /**< for what is drawn at random; 0 is a seed like any other */
     /**
-     * Hands work to the program's executor, for dao_planner_start(); NULL: the planner has a thread. Each run works for
-     * about a millisecond and then submits the next one. Called without locks, never by two threads at the same time.
-     * It may call any function of the library but dao_finalize(), which answers DAO_ERR_REENTRANT, and those that wait for
-     * this planner.
+     * Hands work to the program's executor, for dao_planner_start(); NULL: the planner has a thread. Each run
+     * works for about a millisecond and then submits the next one. Called without locks, never by two threads
+     * at the same time. It may call any function of the library but dao_finalize(), which answers
+     * DAO_ERR_REENTRANT, and those that wait for this planner.
      */
     void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user);
     void *submit_user;
 } dao_planner_config_t;
 
 /**
- * Makes a planner: checks the problem and copies it. Plans come with the work: with the method `best` a first one after about
- * a third of a microsecond a buffer, from other methods when they are done.
+ * Makes a planner: checks the problem and copies it. Plans come with the work: with the method `best` a first
+ * one after about a third of a microsecond a buffer, from other methods when they are done.
  *
  * @param problem      Borrowed for the call.
  * @param config       Copied; NULL: all defaults.
  * @param out_planner  The caller owns it, until dao_planner_destroy(); written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID for NULL or a problem or config that is not valid: the message says what; DAO_ERR_OVERFLOW
- *         for sizes that are too large together; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL or a problem or config that is not valid: the message says what;
+ *         DAO_ERR_OVERFLOW for sizes that are too large together; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(n), some 20 ns a buffer.
  */
@@ -314,13 +327,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_create(const dao_plan_problem_t *
 /**
  * Works in the calling thread.
  *
- * @param work         Steps, at least some 4096 at a time; 0: until there is a plan. A step takes some 5 to 50 ns. What cannot be
- *                     taken up again halfway, such as sorting all buffers once, may exceed it; a cancellation ends that, too.
- * @param out_is_done  May be NULL. True: the bound is met, the limit of work is reached, or nothing helps any more.
- * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is seen only when lives are laid side by side: fixed buffers that share
- *         bytes, one that gaps leave nothing of, too many pieces; DAO_ERR_BUSY for a planner that was started;
- *         DAO_ERR_STOPPED for one that was cancelled; DAO_ERR_NO_HOST_MEMORY: the plans so far stay, and the method goes on
- *         with the next call.
+ * @param work         Steps, at least some 4096 at a time; 0: until there is a plan. A step takes some 5 to
+ *                     50 ns. What cannot be taken up again halfway, such as sorting all buffers once, may
+ *                     exceed it; a cancellation ends that, too.
+ * @param out_is_done  May be NULL. True: the bound is met, the limit of work is reached, or nothing helps any
+ *                     more.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is seen only when lives are laid side by side: fixed
+ *         buffers that share bytes, one that gaps leave nothing of, too many pieces; DAO_ERR_BUSY for a
+ *         planner that was started; DAO_ERR_STOPPED for one that was cancelled; DAO_ERR_NO_HOST_MEMORY: the
+ *         plans so far stay, and the method goes on with the next call.
  *
  * Threads: one at a time. Waits: never. Cost: the work.
  */
@@ -329,11 +344,11 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_work(dao_planner_t *planner, uint
 /**
  * Lets it work in the background until it is done or cancelled, once.
  *
- * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY if it was started; DAO_ERR_STOPPED if it was cancelled;
- *         DAO_ERR_THREAD if the system has no thread: it was not started.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_BUSY if it was started; DAO_ERR_STOPPED if it was
+ *         cancelled; DAO_ERR_THREAD if the system has no thread: it was not started.
  *
- * Threads: any, but not while another one is in dao_planner_work(). Waits: never; an executor may run inside of it. Cost:
- * starting a thread.
+ * Threads: any, but not while another one is in dao_planner_work(). Waits: never; an executor may run inside
+ * of it. Cost: starting a thread.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
 
@@ -341,16 +356,17 @@ DAO_API DAO_NODISCARD dao_status_t dao_planner_start(dao_planner_t *planner);
  * Waits until work in the background has ended.
  *
  * @param timeout_ns  At most so long; UINT64_MAX: for as long as it takes.
- * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it was cancelled before;
- *         DAO_ERR_INVALID for NULL; what ended the work, such as DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK: it is done, or was never started; DAO_ERR_NOT_READY: the time is over; DAO_ERR_STOPPED: it
+ *         was cancelled before; DAO_ERR_INVALID for NULL; what ended the work, such as
+ *         DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any, but for a run of the executor. Waits: yes. Cost: O(1).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_planner_wait(dao_planner_t *planner, uint64_t timeout_ns);
 
 /**
- * Ends the work: whoever does it returns within a millisecond or two of processor time, up to millions of buffers. The best plan so
- * far stays.
+ * Ends the work: whoever does it returns within a millisecond or two of processor time, up to millions of
+ * buffers. The best plan so far stays.
  *
  * @return DAO_OK, also if it was done; DAO_ERR_INVALID for NULL.
  *
@@ -369,8 +385,8 @@ DAO_API dao_status_t dao_planner_cancel(dao_planner_t *planner);
 DAO_API DAO_NODISCARD dao_status_t dao_planner_best(dao_planner_t *planner, dao_plan_t **out_plan);
 
 /**
- * Cancels, waits until nobody works any more, and frees. An executor must have run what was submitted, or do so now. NULL is
- * allowed. Plans that were handed out stay.
+ * Cancels, waits until nobody works any more, and frees. An executor must have run what was submitted, or do
+ * so now. NULL is allowed. Plans that were handed out stay.
  *
  * Threads: any, once; not a run of the executor. Waits: as described. Cost: O(1).
  */

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * What happens when memory is short, before an allocation fails: who is asked to free something, and how long to wait.
+ * @file What happens when memory is short, before an allocation fails: who is asked to free something, and
+ * how long to wait.
  *
- * An allocation that finds no memory goes down this ladder, each step once, and tries again after each that freed
- * something: frees that wait for a stream; free memory of the place, moved, joined, or taken new; cached memory of the
- * place, and for host memory of all host places; callbacks; waiting for other threads. Then it fails, with a message
- * that says what is held by whom and what would help.
+ * An allocation that finds no memory goes down this ladder, each step once, and tries again after each that
+ * freed something: frees that wait for a stream; free memory of the place, moved, joined, or taken new;
+ * cached memory of the place, and for host memory of all host places; callbacks; waiting for other threads.
+ * Then it fails, with a message that says what is held by whom and what would help.
  */
 #ifndef DAO_PRESSURE_H
 #define DAO_PRESSURE_H
@@ -18,27 +19,29 @@ DAO_BEGIN_DECLS
 #define DAO_PRESSURE_CALLBACK_COUNT_MAX 64
 
 /**
- * Is asked to free memory of a place. Called at most once an allocation, by the thread that allocates, with no lock held;
- * by several threads at the same time if several are short of memory. It may call any function of the library but
- * dao_finalize(), which answers DAO_ERR_REENTRANT; an allocation inside of it that finds no memory calls no callback and does not wait.
+ * Is asked to free memory of a place. Called at most once an allocation, by the thread that allocates, with
+ * no lock held; by several threads at the same time if several are short of memory. It may call any function
+ * of the library but dao_finalize(), which answers DAO_ERR_REENTRANT; an allocation inside of it that finds
+ * no memory calls no callback and does not wait.
  *
  * @param place         Where memory is short.
  * @param needed_bytes  What the allocation asks for.
  * @param user          As given to dao_pressure_callback_add().
- * @return Bytes that were freed; 0 if there were none: then the allocation does not try again after this callback.
+ * @return Bytes that were freed; 0 if there were none: then the allocation does not try again after this
+ * callback.
  */
 typedef size_t (*dao_pressure_callback_t)(dao_place_t place, size_t needed_bytes, void *user);
 
 /**
- * Adds a callback to a place. Callbacks are called in the order in which they were added, until the allocation succeeds;
- * not for a request that is larger than the place's limit or device. One that is added while callbacks are called is
- * first called for the next allocation. dao_finalize() removes all.
+ * Adds a callback to a place. Callbacks are called in the order in which they were added, until the
+ * allocation succeeds; not for a request that is larger than the place's limit or device. One that is added
+ * while callbacks are called is first called for the next allocation. dao_finalize() removes all.
  *
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
  * @param out_id    Written only on DAO_OK; for dao_pressure_callback_remove(); never 0, never used again.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more than DAO_PRESSURE_CALLBACK_COUNT_MAX;
- *         DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more than
+ *         DAO_PRESSURE_CALLBACK_COUNT_MAX; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(callbacks).
  */
@@ -47,19 +50,20 @@ DAO_API DAO_NODISCARD dao_status_t dao_pressure_callback_add(dao_place_t place,
                                                              uint64_t *out_id);
 
 /**
- * Removes a callback. When this answers DAO_OK the callback is not running and is not called any more; only from inside
- * of itself may it be removed while it runs.
+ * Removes a callback. When this answers DAO_OK the callback is not running and is not called any more; only
+ * from inside of itself may it be removed while it runs.
  *
- * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_BUSY, from inside of a callback, if another thread
- *         is running the one to be removed: waiting for it there could be for ever. Nothing is changed then.
+ * @return DAO_OK; DAO_ERR_INVALID for an id that is not there; DAO_ERR_BUSY, from inside of a callback, if
+ *         another thread is running the one to be removed: waiting for it there could be for ever. Nothing is
+ *         changed then.
  *
  * Threads: any. Waits: for running calls of it, but not from inside of a callback. Cost: O(callbacks).
  */
 DAO_API dao_status_t dao_pressure_callback_remove(uint64_t id);
 
 /**
- * Sets how long an allocation at a place waits for other threads to free memory, as the last step before it fails. It
- * tries again after each free and each change of a limit.
+ * Sets how long an allocation at a place waits for other threads to free memory, as the last step before it
+ * fails. It tries again after each free and each change of a limit.
  *
  * @param wait_ns  Nanoseconds; 0, as at the start, does not wait.
  * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
@@ -69,12 +73,14 @@ DAO_API dao_status_t dao_pressure_callback_remove(uint64_t id);
 DAO_API dao_status_t dao_pressure_wait_set(dao_place_t place, uint64_t wait_ns);
 
 /**
- * Sets the most bytes that host memory may hold: the host's place and the pinned places of all devices together, cached
- * bytes included. Holds exactly. When it is reached, cached memory of all these places is given back before an allocation
- * answers DAO_ERR_LIMIT. The config's host_limit_bytes is the limit at the start.
+ * Sets the most bytes that host memory may hold: the host's place and the pinned places of all devices
+ * together, cached bytes included. Holds exactly. When it is reached, cached memory of all these places is
+ * given back before an allocation answers DAO_ERR_LIMIT. The config's host_limit_bytes is the limit at the
+ * start.
  *
  * @param limit_bytes  0 means no limit. Below what is held now, cached memory is given back first.
- * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_LIMIT if live blocks hold more than that: the limit stays as it was;
+ * DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: for frees that wait for a stream, if it has to give memory back. Cost: as dao_trim().
  */
@@ -88,7 +94,8 @@ typedef struct dao_host_stats {
 } dao_host_stats_t;
 
 /**
- * Reads what host memory holds. While other threads allocate, the fields may belong to moments that lie a little apart.
+ * Reads what host memory holds. While other threads allocate, the fields may belong to moments that lie a
+ * little apart.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL; DAO_ERR_SHUTDOWN.

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Being told when a place takes memory from the backend and gives it back, so that it can be registered elsewhere: with a
- * network, a communication library, a profiler.
+ * @file Being told when a place takes memory from the backend and gives it back, so that it can be registered
+ * elsewhere: with a network, a communication library, a profiler.
  */
 #ifndef DAO_SEGMENT_H
 #define DAO_SEGMENT_H
@@ -20,27 +20,30 @@ typedef enum dao_segment_event {
 } dao_segment_event_t;
 
 /**
- * Is told of a stretch of memory. What is released was obtained before, as one stretch of the same address and size: with
- * page mapping each is one page, which is also released when it is moved to another address, and obtained there. If the
- * backend refuses to take a stretch back, it is obtained once more.
+ * Is told of a stretch of memory. What is released was obtained before, as one stretch of the same address
+ * and size: with page mapping each is one page, which is also released when it is moved to another address,
+ * and obtained there. If the backend refuses to take a stretch back, it is obtained once more.
  *
- * Called while the place's allocator is locked, perhaps by several threads for different places, so that it has to be
- * quick and must not wait for a thread that uses the library. It may call nothing of the library but dao_status_*() and
- * dao_last_*(); functions that need an allocator answer DAO_ERR_REENTRANT there and change nothing.
+ * Called while the place's allocator is locked, perhaps by several threads for different places, so that it
+ * has to be quick and must not wait for a thread that uses the library. It may call nothing of the library
+ * but dao_status_*() and dao_last_*(); functions that need an allocator answer DAO_ERR_REENTRANT there and
+ * change nothing.
  */
 typedef void (*dao_segment_callback_t)(dao_place_t place, dao_segment_event_t event, void *address,
                                        size_t size_bytes, void *user);
 
 /**
- * Adds a callback to a place of a device, its own or its pinned one. It is told of what is obtained from now on: add it
- * before the device is first used, or after dao_trim(). dao_finalize() removes all, after they were told of all that goes.
+ * Adds a callback to a place of a device, its own or its pinned one. It is told of what is obtained from now
+ * on: add it before the device is first used, or after dao_trim(). dao_finalize() removes all, after they
+ * were told of all that goes.
  *
  * @param place     DAO_PLACE_KIND_DEVICE or DAO_PLACE_KIND_PINNED; the host's memory comes from no backend.
  * @param function  Stays valid until it is removed.
  * @param user      Handed to `function`.
  * @param out_id    Written only on DAO_OK; for dao_segment_callback_remove(); never 0, never used again.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's place; DAO_ERR_NO_DEVICE; DAO_ERR_TOO_MANY for more
- *         than DAO_SEGMENT_CALLBACK_COUNT_MAX; DAO_ERR_REENTRANT from inside of one; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's place; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_TOO_MANY for more than DAO_SEGMENT_CALLBACK_COUNT_MAX; DAO_ERR_REENTRANT from inside of
+ *         one; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(callbacks).
  */

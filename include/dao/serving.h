@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * Serving from a plan: a program that asks for the same memory again and again is watched for an iteration, and then gets
- * each buffer where a plan has a place for it, in one arena that is hardly larger than what lives at one time.
+ * @file Serving from a plan: a program that asks for the same memory again and again is watched for an
+ * iteration, and then gets each buffer where a plan has a place for it, in one arena that is hardly larger
+ * than what lives at one time.
  *
  *     dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
  *     dao_place_configure(place, &config);
@@ -12,8 +13,8 @@
  *         dao_iteration_end(place);
  *     }
  *
- * What deviates from the plan gets idle memory of the arena, or comes from the place's usual allocator; no two blocks ever
- * share a byte. Where much deviates, the plan is made anew with what was seen.
+ * What deviates from the plan gets idle memory of the arena, or comes from the place's usual allocator; no
+ * two blocks ever share a byte. Where much deviates, the plan is made anew with what was seen.
  */
 #ifndef DAO_SERVING_H
 #define DAO_SERVING_H
@@ -90,7 +91,8 @@ typedef struct dao_serving_config {
 #define DAO_SERVING_WORK_DEFAULT (UINT64_C(1) << 24)
 
 /**
- * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "unknown" for a number that is none.
+ * Gives the name of a mode, such as "offsets"; "default" for DAO_SERVING_DEFAULT, "unknown" for a number that
+ * is none.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -110,14 +112,17 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_mode_parse(const char *text, dao_
 /* ---- iterations ---- */
 
 /**
- * Begins an iteration at a place: a step of training, a request that is answered. Iterations that begin while one is under
- * way, in this thread or another, are a part of it. Where nothing serves the place from plans, this does nothing.
+ * Begins an iteration at a place: a step of training, a request that is answered. Iterations that begin while
+ * one is under way, in this thread or another, are a part of it. Where nothing serves the place from plans,
+ * this does nothing.
  *
- * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_REENTRANT from a
- *         segment callback, and from any callback while this thread is in a call of this header; the errors of the place's
- *         start. That a plan cannot be served for want of memory is no error: the place goes on without.
+ * @return DAO_OK; DAO_ERR_INVALID for a place that is none; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN;
+ *         DAO_ERR_REENTRANT from a segment callback, and from any callback while this thread is in a call of
+ *         this header; the errors of the place's start. That a plan cannot be served for want of memory is no
+ *         error: the place goes on without.
  *
- * Threads: any. Waits: never, but for the arena's memory when a plan is served for the first time. Cost: O(plan's keys).
+ * Threads: any. Waits: never, but for the arena's memory when a plan is served for the first time. Cost:
+ * O(plan's keys).
  */
 DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
 
@@ -126,8 +131,9 @@ DAO_API dao_status_t dao_iteration_begin(dao_place_t place);
  *
  * @return As dao_iteration_begin(); DAO_ERR_INVALID also where none is under way.
  *
- * Threads: any, not only the one that began. Waits: never, but for the device where pages are mapped and what an iteration took that
- * left its plan is given back. Cost: O(1), and the plan if the caller is the one who makes it.
+ * Threads: any, not only the one that began. Waits: never, but for the device where pages are mapped and what
+ * an iteration took that left its plan is given back. Cost: O(1), and the plan if the caller is the one who
+ * makes it.
  */
 DAO_API dao_status_t dao_iteration_end(dao_place_t place);
 
@@ -157,8 +163,9 @@ static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
 #define DAO_ITERATION_NAME(line)    DAO_ITERATION_NAME_OF(line)
 
 /**
- * Makes what is left of the enclosing block of code an iteration, however it is left: `DAO_ITERATION(place);`, at a place of any
- * type; a line for each place, where there are several. In C++: `dao::iteration scope(place);`.
+ * Makes what is left of the enclosing block of code an iteration, however it is left:
+ * `DAO_ITERATION(place);`, at a place of any type; a line for each place, where there are several. In C++:
+ * `dao::iteration scope(place);`.
  */
 #define DAO_ITERATION(place)                                                                                 \
     __attribute__((cleanup(dao_iteration_scope_end), unused)) const dao_iteration_scope_t                    \
@@ -166,9 +173,9 @@ static inline void dao_iteration_scope_end(const dao_iteration_scope_t *scope)
 #endif
 
 /**
- * Says who asks, for this thread's requests from now on: a number that the program gives to an operator, a call site, a layer.
- * Requests with a key are told apart by it and by how often it came in the iteration, in any order; those without one by the
- * order of their sizes.
+ * Says who asks, for this thread's requests from now on: a number that the program gives to an operator, a
+ * call site, a layer. Requests with a key are told apart by it and by how often it came in the iteration, in
+ * any order; those without one by the order of their sizes.
  *
  * @param key  0 is nobody.
  * @return The key before, to be set again.
@@ -180,9 +187,11 @@ DAO_API uint64_t dao_serving_key_set(uint64_t key);
 /* ---- control ---- */
 
 /**
- * Lets requests pass by the plan, or be served again. Blocks stay where they are. While requests pass by nothing is recorded.
+ * Lets requests pass by the plan, or be served again. Blocks stay where they are. While requests pass by
+ * nothing is recorded.
  *
- * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_iteration_begin() otherwise.
+ * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_iteration_begin()
+ * otherwise.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -210,23 +219,24 @@ DAO_API dao_status_t dao_serving_reset(dao_place_t place);
 /**
  * Writes the plan of a place as text, to be loaded by a later run.
  *
- * @param write  Takes the text, a line at a time. It may call any function of the library but dao_finalize() and those of this
- *               header that take a place, which answer DAO_ERR_REENTRANT.
- * @return DAO_OK; DAO_ERR_NOT_READY: there is no plan yet; DAO_ERR_BUSY in an iteration; DAO_ERR_INVALID for NULL; what
- *         `write` answered; as dao_serving_enable().
+ * @param write  Takes the text, a line at a time. It may call any function of the library but dao_finalize()
+ *               and those of this header that take a place, which answer DAO_ERR_REENTRANT.
+ * @return DAO_OK; DAO_ERR_NOT_READY: there is no plan yet; DAO_ERR_BUSY in an iteration; DAO_ERR_INVALID for
+ *         NULL; what `write` answered; as dao_serving_enable().
  *
  * Threads: any. Waits: never. Cost: O(plan).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_serving_save(dao_place_t place, dao_write_t write, void *user);
 
 /**
- * Loads a plan that dao_serving_save() wrote, so that the first iteration is served. It is trusted in nothing: a text that is
- * not such a plan is refused.
+ * Loads a plan that dao_serving_save() wrote, so that the first iteration is served. It is trusted in
+ * nothing: a text that is not such a plan is refused.
  *
  * @param text        Borrowed for the call.
  * @param text_bytes  Its length.
- * @return DAO_OK; DAO_ERR_PARSE with the line and what is wrong in it; DAO_ERR_INVALID for NULL and for offsets that are no
- *         plan; DAO_ERR_BUSY in an iteration or while a plan is made; DAO_ERR_NO_HOST_MEMORY; as dao_serving_enable().
+ * @return DAO_OK; DAO_ERR_PARSE with the line and what is wrong in it; DAO_ERR_INVALID for NULL and for
+ *         offsets that are no plan; DAO_ERR_BUSY in an iteration or while a plan is made;
+ *         DAO_ERR_NO_HOST_MEMORY; as dao_serving_enable().
  *
  * Threads: any. Waits: never. Cost: O(n log n) of the plan's entries.
  */
@@ -234,7 +244,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_serving_load(dao_place_t place, const cha
 
 /* ---- figures ---- */
 
-/** What is counted in iterations. Each request of at least smallest_bytes in a served iteration is a hit, missed, unplanned
+/** What is counted in iterations. Each request of at least smallest_bytes in a served iteration is a hit,
+   missed, unplanned
     or null_bin; one that fails is not counted. Text and JSON forms come from this list. */
 #define DAO_ITERATION_STATS_LIST(X)                                                                          \
     X(request_count, "requests")                                                                             \
@@ -298,7 +309,8 @@ typedef struct dao_serving_lifetime {
     uint32_t lane; /**< which thread it was, in the order in which they came */
 } dao_serving_lifetime_t;
 
-/** Sees one lifetime. It may call any function of the library but dao_finalize() and those of this header that take a place,
+/** Sees one lifetime. It may call any function of the library but dao_finalize() and those of this header
+   that take a place,
     which answer DAO_ERR_REENTRANT. */
 typedef void (*dao_serving_visit_t)(const dao_serving_lifetime_t *lifetime, void *user);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Device memory that several processes have: one creates and exports it, others import it.
@@ -10,19 +11,21 @@
  *                                                          dao_share_close(&share)
  *     dao_memory_release(memory)                           dao_memory_release(memory)
  *
- * Such memory is a segment of its own, taken from the device for nobody else: what else a process allocates cannot be seen by
- * others. It is beside the place's blocks: its limit and its tags do not count it, since the place could give none of it back
- * to make room. A program that is to stay within a number of bytes sets the place's limit to that number less what it shares.
- * `shared_bytes` and `imported_bytes` of dao_stats_t do count it, and dao_device_query(), which counts what others have, too.
- * Segment callbacks (dao/segment.h) are told of it. It is a handle like any other: for tensors, DLPack, dao_copy().
+ * Such memory is a segment of its own, taken from the device for nobody else: what else a process allocates
+ * cannot be seen by others. It is beside the place's blocks: its limit and its tags do not count it, since
+ * the place could give none of it back to make room. A program that is to stay within a number of bytes sets
+ * the place's limit to that number less what it shares. `shared_bytes` and `imported_bytes` of dao_stats_t do
+ * count it, and dao_device_query(), which counts what others have, too. Segment callbacks (dao/segment.h) are
+ * told of it. It is a handle like any other: for tensors, DLPack, dao_copy().
  *
- * Who writes when is between the processes: an event of one is none of another. Finish the work (dao_stream_synchronize()),
- * then tell the others.
+ * Who writes when is between the processes: an event of one is none of another. Finish the work
+ * (dao_stream_synchronize()), then tell the others.
  *
- * How long it lives: a share with a descriptor stands for the memory itself, which stays until the last process has released
- * its handle and closed its shares, in any order, even if the process that created it has ended. A share without one
- * (dao_share_t::descriptor is negative) is the address of somebody who has it: the exporting process keeps its handle until
- * all others have released theirs. Importing what is gone, or closed, is an error.
+ * How long it lives: a share with a descriptor stands for the memory itself, which stays until the last
+ * process has released its handle and closed its shares, in any order, even if the process that created it
+ * has ended. A share without one (dao_share_t::descriptor is negative) is the address of somebody who has it:
+ * the exporting process keeps its handle until all others have released theirs. Importing what is gone, or
+ * closed, is an error.
  */
 #ifndef DAO_SHARE_H
 #define DAO_SHARE_H
@@ -34,7 +37,8 @@ DAO_BEGIN_DECLS
 /** Bytes of a share. */
 #define DAO_SHARE_BYTES 128
 
-/** What another process needs to import memory. The bytes may go there by any way, and may be copied; a descriptor has to be
+/** What another process needs to import memory. The bytes may go there by any way, and may be copied; a
+   descriptor has to be
     sent by dao_share_send(), or as the system passes descriptors otherwise, and be put in here. */
 typedef struct dao_share {
     unsigned char bytes[DAO_SHARE_BYTES];
@@ -46,10 +50,11 @@ typedef struct dao_share {
  *
  * @param place       A device.
  * @param size_bytes  At least 1. The device rounds it up to its granularity, mostly 2 MiB.
- * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the device.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's and for pinned memory, and where the backend shares
- *         nothing; DAO_ERR_NO_DEVICE_MEMORY; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_NO_DEVICE; DAO_ERR_DEVICE_LOST;
- *         DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the
+ *                    device.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for the host's and for pinned memory, and where the
+ *         backend shares nothing; DAO_ERR_NO_DEVICE_MEMORY; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: as the backend's allocation does. Cost: a few backend calls.
  */
@@ -62,7 +67,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_create_shared(dao_place_t place, s
  * @param memory     Of dao_memory_create_shared(), the whole of it.
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for any other memory, imported one too; without a free
- *         descriptor DAO_ERR_IO, or DAO_ERR_BACKEND by a vendor's driver; DAO_ERR_DEVICE_LOST; DAO_ERR_BACKEND; DAO_ERR_FORKED.
+ *         descriptor DAO_ERR_IO, or DAO_ERR_BACKEND by a vendor's driver; DAO_ERR_DEVICE_LOST;
+ *         DAO_ERR_BACKEND; DAO_ERR_FORKED.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
@@ -71,13 +77,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_s
 /**
  * Gives a handle to memory that another process has exported. Its last release closes it here.
  *
- * @param place       The same device in this process, or one that reaches it. dao_peer_enable() does not extend to imported
- *                    memory.
+ * @param place       The same device in this process, or one that reaches it. dao_peer_enable() does not
+ *                    extend to imported memory.
  * @param share       Borrowed; it can be closed after the call.
- * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the device.
- * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone, and for one of this
- *         process, which has the memory already; DAO_ERR_UNSUPPORTED for another backend's; otherwise as
- *         dao_memory_create_shared().
+ * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the
+ *                    device.
+ * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or whose memory is gone, and
+ *         for one of this process, which has the memory already; DAO_ERR_UNSUPPORTED for another backend's;
+ *         otherwise as dao_memory_create_shared().
  *
  * Threads: any. Waits: as the backend's allocation does. Cost: a few backend calls.
  */
@@ -88,9 +95,10 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_import(dao_place_t place, const da
  * Sends a share to another process of this machine.
  *
  * @param share   Borrowed; the other side gets a descriptor of its own.
- * @param socket  A local socket (AF_UNIX) that keeps messages whole or is a stream: socketpair(), accept(), connect().
- * @return DAO_OK; DAO_ERR_INVALID for NULL, what is no share, and a missing descriptor; DAO_ERR_IO, and the system's
- *         reason in the message.
+ * @param socket  A local socket (AF_UNIX) that keeps messages whole or is a stream: socketpair(), accept(),
+ *                connect().
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, what is no share, and a missing descriptor; DAO_ERR_IO, and the
+ *         system's reason in the message.
  *
  * Threads: any, one at a time on a socket. Waits: while the socket is full. Cost: a system call.
  */
@@ -100,14 +108,16 @@ DAO_API DAO_NODISCARD dao_status_t dao_share_send(const dao_share_t *share, int 
  * Receives what dao_share_send() has sent.
  *
  * @param out_share  Written only on DAO_OK; the caller owns its descriptor, until dao_share_close().
- * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is no share; DAO_ERR_IO, also when the other side has closed the socket.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, and for what is no share; DAO_ERR_IO, also when the other side
+ * has closed the socket.
  *
  * Threads: any, one at a time on a socket. Waits: for the other side. Cost: a system call.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_share_receive(int socket, dao_share_t *out_share);
 
 /**
- * Closes a share's descriptor, if it has one, and clears its bytes: it is no share any more. Memory that was imported by it stays.
+ * Closes a share's descriptor, if it has one, and clears its bytes: it is no share any more. Memory that was
+ * imported by it stays.
  *
  * @param share  NULL is allowed, one of zeros, and one that is closed already; then nothing is done.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * What a place holds, in bytes and counts. Reading changes nothing.
@@ -40,9 +41,10 @@ typedef struct dao_stats {
 } dao_stats_t;
 
 /**
- * Reads the statistics of a place. All fields belong to one moment, but for deferred_count, and for what other threads do
- * with small blocks just then: of that each field may show the state before or after. Peaks of large blocks are exact while
- * one thread uses the place; with several, and for small blocks, whose slabs count whole, they are upper bounds.
+ * Reads the statistics of a place. All fields belong to one moment, but for deferred_count, and for what
+ * other threads do with small blocks just then: of that each field may show the state before or after. Peaks
+ * of large blocks are exact while one thread uses the place; with several, and for small blocks, whose slabs
+ * count whole, they are upper bounds.
  *
  * @param out_stats  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.

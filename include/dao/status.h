@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * What every call answers: a code, and for this thread a sentence that names the place, the request,
@@ -70,7 +71,8 @@ DAO_API const char *dao_status_text(dao_status_t status);
 
 /**
  * Gives the code of this thread's last failed call, for calls such as dao_alloc() whose result is a pointer.
- * To be asked right after the call that failed: as with errno, one that succeeds by trying again may change it.
+ * To be asked right after the call that failed: as with errno, one that succeeds by trying again may change
+ * it.
  *
  * Threads: any, each has its own. Waits: never. Cost: O(1).
  */

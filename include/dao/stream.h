@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Streams: work on a device in order; events: points in that work.
@@ -12,7 +13,10 @@ DAO_BEGIN_DECLS
 typedef struct dao_stream dao_stream_t;
 typedef struct dao_event dao_event_t;
 
-/** A function that a stream runs on a host thread when it reaches it. It must not call the library, but for reads of tensors' fields. */
+/**
+ * A function that a stream runs on a host thread when it reaches it. It must not call the library, but for
+ * reads of tensors' fields.
+ */
 typedef void (*dao_host_func_t)(void *user);
 
 /**
@@ -20,23 +24,27 @@ typedef void (*dao_host_func_t)(void *user);
  *
  * @param device_index  The device.
  * @param out_stream    The caller owns it, until dao_stream_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_THREAD;
+ * DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_stream_t **out_stream);
 
 /**
- * Makes a stream that somebody else created one of the library's, such as PyTorch's: memory follows it, copies are queued on it,
- * events are recorded on it. Adopting one twice gives two that follow each other as two streams would.
+ * Makes a stream that somebody else created one of the library's, such as PyTorch's: memory follows it,
+ * copies are queued on it, events are recorded on it. Adopting one twice gives two that follow each other as
+ * two streams would.
  *
  * @param device_index  The device it is of.
- * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On the cpu backend what
- *                      dao_stream_native() gives; NULL is the device's compute stream.
- * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the stream itself to its creator. Until
- *                      then, and until all memory handles that name it are gone, its creator keeps it.
- * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device; DAO_ERR_NO_DEVICE;
- *         DAO_ERR_UNSUPPORTED where the backend cannot; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_SHUTDOWN.
+ * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On
+ *                      the cpu backend what dao_stream_native() gives; NULL is the device's compute stream.
+ * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the stream itself to its
+ *                      creator. Until then, and until all memory handles that name it are gone, its creator
+ *                      keeps it.
+ * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device;
+ *         DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED where the backend cannot; DAO_ERR_NO_HOST_MEMORY;
+ *         DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -44,11 +52,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
                                                     dao_stream_t **out_stream);
 
 /**
- * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go; those that went while
- * it was being captured into a graph keep it no longer.
+ * Waits for a stream's work and gives up the stream. Memory handles that name it keep it until they go; those
+ * that went while it was being captured into a graph keep it no longer.
  *
- * @param stream  NULL is allowed. Not one of a device's own streams, and not one that is being captured, whose capture that
- *                would end: nothing is done then, which dao_last_status() tells by DAO_ERR_INVALID and DAO_ERR_BUSY.
+ * @param stream  NULL is allowed. Not one of a device's own streams, and not one that is being captured,
+ *                whose capture that would end: nothing is done then, which dao_last_status() tells by
+ *                DAO_ERR_INVALID and DAO_ERR_BUSY.
  *
  * Threads: any. Waits: for the stream's work. Cost: a backend call.
  */
@@ -98,11 +107,12 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_synchronize(dao_stream_t *stream);
  * @param dst_place, dst  Where to; stays allocated until the copy is done.
  * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
  * @param size_bytes      0 does nothing.
- * @return DAO_OK; DAO_ERR_INVALID, also if neither place is the stream's device and one is a device; DAO_ERR_COPY_FAILED;
- *         DAO_ERR_DEVICE_LOST; DAO_ERR_UNSUPPORTED between devices where the backend has no such copy: see dao_copy(), and
- *         within the host while the stream is being captured into a graph.
+ * @return DAO_OK; DAO_ERR_INVALID, also if neither place is the stream's device and one is a device;
+ *         DAO_ERR_COPY_FAILED; DAO_ERR_DEVICE_LOST; DAO_ERR_UNSUPPORTED between devices where the backend has
+ *         no such copy: see dao_copy(), and within the host while the stream is being captured into a graph.
  *
- * Threads: any. Waits: never for pinned and device memory; a vendor may wait for other host memory. Cost: a backend call.
+ * Threads: any. Waits: never for pinned and device memory; a vendor may wait for other host memory. Cost: a
+ * backend call.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *dst,
                                                    dao_place_t src_place, const void *src, size_t size_bytes);
@@ -116,9 +126,9 @@ typedef struct dao_copy_batch {
 } dao_copy_batch_t;
 
 /**
- * Queues several copies from one place to another one: by one call where the vendor has such a call (CUDA from 12.8 on), one
- * after the other else. Work before and after them is ordered as with dao_stream_copy(); among each other they run in any order,
- * so none reads or writes what another one writes.
+ * Queues several copies from one place to another one: by one call where the vendor has such a call (CUDA
+ * from 12.8 on), one after the other else. Work before and after them is ordered as with dao_stream_copy();
+ * among each other they run in any order, so none reads or writes what another one writes.
  *
  * @return As dao_stream_copy(). After DAO_ERR_COPY_FAILED some of them may be queued.
  *
@@ -131,7 +141,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_copy_batch(dao_stream_t *stream, d
 /**
  * Queues a fill of device memory with one byte value.
  *
- * @param dst         Memory of the stream's device, which is not checked; stays allocated until the fill is done.
+ * @param dst         Memory of the stream's device, which is not checked; stays allocated until the fill is
+ *                    done.
  * @param value       Of every byte.
  * @param size_bytes  0 does nothing.
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BACKEND.
@@ -157,13 +168,17 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, da
  * Creates an event on a device, not yet recorded.
  *
  * @param out_event  The caller owns it, until dao_event_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_BACKEND;
+ * DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: a backend call.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event);
 
-/** Gives up an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never. Cost: a backend call. */
+/**
+ * Gives up an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never.
+ * Cost: a backend call.
+ */
 DAO_API void dao_event_destroy(dao_event_t *event);
 
 /**

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file
- * A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a plan of the copies
- * between the device and slower tiers, and the exact time of a plan.
+ * @file A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a
+ * plan of the copies between the device and slower tiers, and the exact time of a plan.
  *
  *     problem --dao_swap_find_bound()--> no scheme that only moves bytes is faster than this, and why
  *        |
@@ -9,8 +9,8 @@
  *                                  |
  *                         dao_swap_plan_replay()  -->  time of a step, stalls; also with disturbed kernel times and links
  *
- * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same answer, and nothing
- * is kept, read or waited for.
+ * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same
+ * answer, and nothing is kept, read or waited for.
  */
 #ifndef DAO_SWAP_H
 #define DAO_SWAP_H
@@ -33,7 +33,8 @@ typedef struct dao_swap_use {
     dao_access_t access;
 } dao_swap_use_t;
 
-/** A kernel. All that it uses is on the device while it runs. After the last use of a tensor that is not persistent its
+/** A kernel. All that it uses is on the device while it runs. After the last use of a tensor that is not
+   persistent its
     memory is free. */
 typedef struct dao_swap_kernel {
     uint64_t time_ns;         /**< at most DAO_SWAP_TIME_MAX */
@@ -90,7 +91,8 @@ typedef enum dao_swap_binding {
     DAO_SWAP_BINDING_BOTH = 3,    /**< both, over a link that they share */
 } dao_swap_binding_t;
 
-/** What no scheme that only moves bytes can beat. Not covered: recomputing, compressing, kernels that read host memory,
+/** What no scheme that only moves bytes can beat. Not covered: recomputing, compressing, kernels that read
+   host memory,
     another order of kernels. */
 typedef struct dao_swap_bound {
     uint64_t step_ns;    /**< the greatest of the three below */
@@ -104,35 +106,45 @@ typedef struct dao_swap_bound {
     uint64_t least_capacity_bytes;  /**< of one kernel: below this the step cannot run */
     uint32_t least_capacity_kernel; /**< the kernel that sets it */
 
-    /** The window that adds most to the bound: kernels first .. first + count - 1, going on at the step's start if it goes
+    /** The window that adds most to the bound: kernels first .. first + count - 1, going on at the step's
+       start if it goes
         beyond the end. Count 0: no window takes longer than its kernels. */
     uint32_t window_first_kernel;
     uint32_t window_kernel_count;
     uint64_t window_added_ns; /**< by which it is longer than its kernels */
     dao_swap_binding_t window_binding;
 
-    /** How far ahead of the running kernel copies have to be queued: the time to move in_bytes, at most a step. */
+    /**
+     * How far ahead of the running kernel copies have to be queued: the time to move in_bytes, at most a
+     * step.
+     */
     uint64_t lookahead_ns;
     uint32_t lookahead_kernels; /**< most kernels in such a time */
 } dao_swap_bound_t;
 
-/** With at most so many kernels the windows of the bound may begin and end at any; with more, every few kernels. */
+/**
+ * With at most so many kernels the windows of the bound may begin and end at any; with more, every few
+ * kernels.
+ */
 #define DAO_SWAP_CUT_MAX 4096u
 
 /**
  * Computes the bound of a step.
  *
  * @param problem    Borrowed.
- * @param out_bound  Written on DAO_OK; with DAO_ERR_KERNEL_TOO_LARGE only compute_ns, peak_bytes and least_capacity_*, all else 0.
- * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
- *         capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
+ * @param out_bound  Written on DAO_OK; with DAO_ERR_KERNEL_TOO_LARGE only compute_ns, peak_bytes and
+ *                   least_capacity_*, all else 0.
+ * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE
+ *         where the capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for 2,500 kernels.
+ * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for 2,500
+ * kernels.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);
 
-/** What runs one thing after the other: kernels, or the copies of one direction of one tier. Half duplex: both directions
+/** What runs one thing after the other: kernels, or the copies of one direction of one tier. Half duplex:
+   both directions
     of a tier are on its IN lane. */
 typedef enum dao_swap_lane {
     DAO_SWAP_LANE_COMPUTE = 0,
@@ -144,7 +156,8 @@ typedef enum dao_swap_lane {
 
 #define DAO_SWAP_LANE_COUNT 5u
 
-/** What has to be finished before something starts: of each lane, all before the `done[lane]`-th thing of this step.
+/** What has to be finished before something starts: of each lane, all before the `done[lane]`-th thing of
+   this step.
     0 or less counts back from the step's start: 0 is all of the step before, -1 all of it but the last.
     DAO_SWAP_NO_WAIT: nothing. */
 typedef struct dao_swap_fence {
@@ -177,17 +190,19 @@ typedef struct dao_swap_resident {
  * A plan, read-only. What a replayer does with it:
  *
  *     before the first step   an arena of arena_bytes on the device, of host_bytes in the host, of file_bytes in the file;
- *                             every part that some copy brings in and whose content lives on over the step's start is put
- *                             into its slot, and every resident to its address
+ *                             every part that some copy brings in and whose content lives on over the step's
+ *                             start is put into its slot, and every resident to its address
  *     each step               the kernels in their order on one stream, the copies of each lane in theirs on a stream each;
- *                             each thing is queued behind its fence: of each lane named, the event recorded behind the
- *                             thing with that number. In the first step waits for the step before are over
+ *                             each thing is queued behind its fence: of each lane named, the event recorded
+ *                             behind the thing with that number. In the first step waits for the step before
+ *                             are over
  *     after the last step     residents are at their addresses, all else that lives on is in its slot
  *
- * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece, and its workspace
- * at workspace_address. Nothing else has to be waited for, looked up or decided; a step may be queued while the one before
- * it runs. The order in which one host thread queues things, so that no event is waited for before it is recorded, is free:
- * taking of each lane the next thing whose fence names only what is queued always finds one.
+ * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
+ * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may
+ * be queued while the one before it runs. The order in which one host thread queues things, so that no event
+ * is waited for before it is recorded, is free: taking of each lane the next thing whose fence names only
+ * what is queued always finds one.
  */
 typedef struct dao_swap_schedule {
     const dao_swap_copy_t *copies[DAO_SWAP_LANE_COUNT]; /**< [DAO_SWAP_LANE_COMPUTE] is NULL */
@@ -219,7 +234,8 @@ typedef enum dao_swap_grain {
 typedef struct dao_swap_plan_config {
     dao_swap_grain_t grain;
     uint64_t part_bytes; /**< size of parts; 0: a 64th of the capacity, at least DAO_SWAP_PART_BYTES_MIN */
-    /** Asked in the calling thread about every millisecond of its work, or more often: true ends the call with
+    /** Asked in the calling thread about every millisecond of its work, or more often: true ends the call
+       with
         DAO_ERR_STOPPED, and it is not asked again. It must not wait. NULL: the plan is made to its end. */
     bool (*is_cancelled)(void *cancel_user);
     void *cancel_user;
@@ -236,9 +252,9 @@ typedef struct dao_swap_plan dao_swap_plan_t;
  * @param problem   Borrowed for the call.
  * @param config    Copied; NULL: all defaults.
  * @param out_plan  The caller owns it, until dao_swap_plan_destroy(); written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE where the
- *         capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not hold what has to leave;
- *         DAO_ERR_STOPPED where `is_cancelled` said so; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE
+ *         where the capacity is less than one kernel needs; DAO_ERR_HOST_FULL where the tiers' limits do not
+ *         hold what has to leave; DAO_ERR_STOPPED where `is_cancelled` said so; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: some 5 us a kernel and variant; the search for addresses up to
  *        a second where little fits.
@@ -294,8 +310,8 @@ typedef struct dao_swap_replay {
  * @param plan        Borrowed.
  * @param config      Borrowed; NULL: as it was planned.
  * @param out_replay  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID for NULL, one step, a tier without speed or with another duplex than the plan's;
- *         DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, one step, a tier without speed or with another duplex than the
+ *         plan's; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: about 0.1 us a kernel, copy and step.
  */

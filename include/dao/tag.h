@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Tags: names that say whom memory is for. Each place counts the bytes of each tag and can limit them.
@@ -19,12 +20,13 @@ typedef uint32_t dao_tag_t;
 #define DAO_TAG_NAME_BYTES 64
 
 /**
- * Gives the tag of a name, a new one for a new name. Tags belong to the process and are never given up; the library need
- * not be started.
+ * Gives the tag of a name, a new one for a new name. Tags belong to the process and are never given up; the
+ * library need not be started.
  *
  * @param name     1 to DAO_TAG_NAME_BYTES - 1 bytes, none of them a control character; copied.
  * @param out_tag  Written only on DAO_OK.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_TOO_MANY if the process has DAO_TAG_COUNT_MAX - 1 tags; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_TOO_MANY if the process has DAO_TAG_COUNT_MAX - 1 tags;
+ * DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(tags).
  */
@@ -40,8 +42,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_create(const char *name, dao_tag_t *o
 DAO_API const char *dao_tag_name(dao_tag_t tag);
 
 /**
- * Sets the tag that this thread's allocations are counted for when they name none: those of dao_alloc(), of memory
- * handles, and of dao_alloc_with() with tag 0. Every thread begins with 0. Blocks keep the tag they were allocated with.
+ * Sets the tag that this thread's allocations are counted for when they name none: those of dao_alloc(), of
+ * memory handles, and of dao_alloc_with() with tag 0. Every thread begins with 0. Blocks keep the tag they
+ * were allocated with.
  *
  * @param tag  0 for nobody. A number that is no tag is taken as 0.
  * @return The tag before, to be set again.
@@ -68,12 +71,13 @@ typedef struct dao_tag_stats {
 } dao_tag_stats_t;
 
 /**
- * Reads what a tag holds at a place. Each field is exact; while other threads allocate, they may belong to moments that
- * lie a little apart.
+ * Reads what a tag holds at a place. Each field is exact; while other threads allocate, they may belong to
+ * moments that lie a little apart.
  *
  * @param tag        A tag of dao_tag_create().
  * @param out_stats  Written only on DAO_OK; all zero but for a limit where nothing was allocated for the tag.
- * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 or a number that is no tag; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN.
+ * @return DAO_OK; DAO_ERR_INVALID for NULL, 0 or a number that is no tag; DAO_ERR_NO_DEVICE;
+ * DAO_ERR_SHUTDOWN.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
@@ -81,13 +85,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
                                                      dao_tag_stats_t *out_stats);
 
 /**
- * Sets the most bytes that a tag's live blocks may have at a place, roundings included. Holds exactly, for all threads
- * together. An allocation beyond it answers DAO_ERR_LIMIT with a message that names the tag.
+ * Sets the most bytes that a tag's live blocks may have at a place, roundings included. Holds exactly, for
+ * all threads together. An allocation beyond it answers DAO_ERR_LIMIT with a message that names the tag.
  *
  * @param tag          A tag of dao_tag_create().
  * @param limit_bytes  0 means no limit.
- * @return DAO_OK; DAO_ERR_LIMIT if the tag's live blocks hold more than that: the limit stays as it was; DAO_ERR_INVALID;
- *         DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; as dao_init() where this is the first use of a device.
+ * @return DAO_OK; DAO_ERR_LIMIT if the tag's live blocks hold more than that: the limit stays as it was;
+ *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; as dao_init() where this is the first use of
+ *         a device.
  *
  * Threads: any. Waits: for frees that wait for a stream, if they are in the way. Cost: O(1).
  */

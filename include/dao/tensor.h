@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * Tensors: views of memory with a type, a shape and strides. A view costs nothing and copies nothing.
@@ -38,7 +39,10 @@ typedef enum dao_type {
 
 /** Gives the bytes of one element; 0 for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
 DAO_API size_t dao_type_size(dao_type_t type);
-/** Gives the name of a type, such as "f32"; "unknown" for a number that is no type. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the name of a type, such as "f32"; "unknown" for a number that is no type. Threads: any. Waits:
+ * never. Cost: O(1).
+ */
 DAO_API const char *dao_type_name(dao_type_t type);
 
 /** A counted view of a memory handle. What it shows never changes; view operations make new views. */
@@ -93,7 +97,9 @@ DAO_API dao_status_t dao_tensor_release(dao_tensor_t *tensor);
 DAO_API void *dao_tensor_address(const dao_tensor_t *tensor);
 /** Gives the memory, borrowed. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_memory_t *dao_tensor_memory(const dao_tensor_t *tensor);
-/** Gives the offset of element [0, ..., 0] in the memory, in bytes. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the offset of element [0, ..., 0] in the memory, in bytes. Threads: any. Waits: never. Cost: O(1).
+ */
 DAO_API size_t dao_tensor_offset(const dao_tensor_t *tensor);
 /** Gives the element type. Threads: any. Waits: never. Cost: O(1). */
 DAO_API dao_type_t dao_tensor_type(const dao_tensor_t *tensor);
@@ -101,11 +107,16 @@ DAO_API dao_type_t dao_tensor_type(const dao_tensor_t *tensor);
 DAO_API int32_t dao_tensor_rank(const dao_tensor_t *tensor);
 /** Gives the shape, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1). */
 DAO_API const int64_t *dao_tensor_shape(const dao_tensor_t *tensor);
-/** Gives the strides in elements, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1). */
+/**
+ * Gives the strides in elements, borrowed, dao_tensor_rank() numbers. Threads: any. Waits: never. Cost: O(1).
+ */
 DAO_API const int64_t *dao_tensor_strides(const dao_tensor_t *tensor);
 /** Gives the number of elements. Threads: any. Waits: never. Cost: O(rank). */
 DAO_API int64_t dao_tensor_count(const dao_tensor_t *tensor);
-/** Tells whether the elements lie one after the other, last dimension fastest. Threads: any. Waits: never. Cost: O(rank). */
+/**
+ * Tells whether the elements lie one after the other, last dimension fastest. Threads: any. Waits: never.
+ * Cost: O(rank).
+ */
 DAO_API bool dao_tensor_is_contiguous(const dao_tensor_t *tensor);
 
 /**
@@ -118,26 +129,35 @@ DAO_API bool dao_tensor_is_contiguous(const dao_tensor_t *tensor);
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_narrow(dao_tensor_t *tensor, int32_t dimension, int64_t start,
                                                      int64_t length, dao_tensor_t **out_tensor);
-/** View: dimension i of the result is dimension order[i] of the tensor; each exactly once. Errors, threads, cost as dao_tensor_narrow(). */
+/**
+ * View: dimension i of the result is dimension order[i] of the tensor; each exactly once. Errors, threads,
+ * cost as dao_tensor_narrow().
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_permute(dao_tensor_t *tensor, const int32_t *order,
                                                       dao_tensor_t **out_tensor);
 /** View: without one dimension, which has length 1. Errors, threads, cost as dao_tensor_narrow(). */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_squeeze(dao_tensor_t *tensor, int32_t dimension,
                                                       dao_tensor_t **out_tensor);
-/** View: with a new dimension of length 1 before `dimension` (0 to rank). Errors, threads, cost as dao_tensor_narrow(). */
+/**
+ * View: with a new dimension of length 1 before `dimension` (0 to rank). Errors, threads, cost as
+ * dao_tensor_narrow().
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_unsqueeze(dao_tensor_t *tensor, int32_t dimension,
                                                         dao_tensor_t **out_tensor);
 /**
  * View: another shape over the same elements in the same order; one dimension may be -1 and is worked out.
  *
- * @return DAO_OK; DAO_ERR_INVALID if the number of elements differs; DAO_ERR_UNSUPPORTED if the strides do not allow it
- *         without a copy; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_INVALID if the number of elements differs; DAO_ERR_UNSUPPORTED if the strides do
+ *         not allow it without a copy; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(rank).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_view(dao_tensor_t *tensor, int32_t rank, const int64_t *shape,
                                                    dao_tensor_t **out_tensor);
-/** View: any shape and strides (in elements) from an offset in elements from the start of the memory. Errors as dao_tensor_from_memory(). */
+/**
+ * View: any shape and strides (in elements) from an offset in elements from the start of the memory. Errors
+ * as dao_tensor_from_memory().
+ */
 DAO_API DAO_NODISCARD dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank,
                                                          const int64_t *shape, const int64_t *strides,
                                                          int64_t offset_elements, dao_tensor_t **out_tensor);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CuPy's allocator of C functions, in terms of stream_memory.h. */
 #include "integrations/cupy/dao_cupy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
  * libdao_cupy.so: device memory of CuPy from libdao, by CuPy's allocator of C functions. In Python:
@@ -8,7 +9,8 @@
  *         stream.ptr, address(library.dao_cupy_alloc), address(library.dao_cupy_free), library)
  *     cupy.cuda.set_allocator(allocator.malloc)
  *
- * CuPy hands these functions no stream: the allocator's parameter is the stream that its memory follows, 0 the default one.
+ * CuPy hands these functions no stream: the allocator's parameter is the stream that its memory follows, 0
+ * the default one.
  */
 #ifndef DAO_CUPY_H
 #define DAO_CUPY_H

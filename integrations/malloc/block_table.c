@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open addressing, a table and a lock for each of the stripes that addresses are spread over:
 
        hash   [ stripe ][ ...        slot ]      entries   [ a ][ b ][ - ][ c ] ...    a's slot, or behind it without a gap
@@ -53,7 +54,8 @@ static stripe_t *stripe_of(uintptr_t address)
     return &stripes[hash(address) >> (64 - STRIPE_BITS)];
 }
 
-/* Gives the slot that an address wants, by bits that do not say its stripe: of pages the lowest bits of the hash are all equal. */
+/* Gives the slot that an address wants, by bits that do not say its stripe: of pages the lowest bits of the
+   hash are all equal. */
 static size_t own_slot(const stripe_t *stripe, uintptr_t address)
 {
     return (size_t)(hash(address) >> HASH_SLOT_SHIFT) & (stripe->capacity - 1);
@@ -116,7 +118,8 @@ bool dao_block_table_put(void *address, size_t size_bytes)
     return has_room;
 }
 
-/* Closes the gap that an entry leaves: moves up each one behind it that its own slot does not lie behind the gap of. */
+/* Closes the gap that an entry leaves: moves up each one behind it that its own slot does not lie behind the
+   gap of. */
 static void erase(stripe_t *stripe, size_t gap)
 {
     size_t mask = stripe->capacity - 1;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* malloc() and its family over libdao's host place.
 
        malloc(n) -- small, libdao's own, in a child, before the start --> glibc
@@ -8,10 +9,12 @@
                                          |
                                          +--> dao_free()
 
-   Nothing lies before a block: whose it is its address tells, so that no content can be mistaken for a header.
+   Nothing lies before a block: whose it is its address tells, so that no content can be mistaken for a
+   header.
 
-   libdao itself calls malloc(), under locks of its own, too, also by way of glibc and the loader. Such a call is known by where it
-   comes from, or by the thread being in a call of libdao's from here, and goes to glibc. */
+   libdao itself calls malloc(), under locks of its own, too, also by way of glibc and the loader. Such a call
+   is known by where it comes from, or by the thread being in a call of libdao's from here, and goes to glibc.
+   */
 #define _GNU_SOURCE
 #include "integrations/malloc/dao_malloc.h"
 
@@ -34,8 +37,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Requests of at least so many bytes are libdao's, where DAO_MALLOC_SMALLEST does not say; smaller ones its host place takes from
-   malloc(), too. */
+/* Requests of at least so many bytes are libdao's, where DAO_MALLOC_SMALLEST does not say; smaller ones its
+   host place takes from malloc(), too. */
 #define SMALLEST_DEFAULT (((size_t)32 << 10) + 1)
 
 /* What DAO_MALLOC_REPORT writes of a place, and of how it is served, at most. */
@@ -45,8 +48,8 @@
 /* A block that shrinks to less than this part moves to a smaller one. */
 #define SHRINK_PART 2u
 
-/* What grows to so many bytes is glibc's from then on, which moves its pages instead of copying it; and what is to be clear and as
-   large is, as most of it may never be touched. */
+/* What grows to so many bytes is glibc's from then on, which moves its pages instead of copying it; and what
+   is to be clear and as large is, as most of it may never be touched. */
 #define GROWN_LARGE_BYTES ((size_t)1 << 20)
 #define CLEAR_LARGE_BYTES ((size_t)16 << 20)
 
@@ -88,13 +91,15 @@ static bool is_for_libdao(size_t size_bytes, const void *caller)
     return is;
 }
 
-/* Tells whether libdao has answered that there is no memory: glibc is not asked for it then, as the limit is the user's. */
+/* Tells whether libdao has answered that there is no memory: glibc is not asked for it then, as the limit is
+   the user's. */
 static bool is_short(dao_status_t status)
 {
     return status == DAO_ERR_LIMIT || status == DAO_ERR_NO_HOST_MEMORY || status == DAO_ERR_OVERFLOW;
 }
 
-/* Starts libdao for the rest of the process: a program that knows of it may stop it, but has its blocks on. */
+/* Starts libdao for the rest of the process: a program that knows of it may stop it, but has its blocks on.
+   */
 static void library_start(void)
 {
     dao_status_t status = dao_init(NULL);
@@ -104,7 +109,8 @@ static void library_start(void)
     }
 }
 
-/* Begins a call of libdao's; gives what leave() is told then. It may be within another one: in a callback of the program's. */
+/* Begins a call of libdao's; gives what leave() is told then. It may be within another one: in a callback of
+   the program's. */
 static bool enter(void)
 {
     bool was_inside = is_inside;
@@ -431,8 +437,8 @@ static void fork_child(void)
     dao_block_table_unlock();
 }
 
-/* Runs before other constructors: of all that is done before a fork, this is the last then, so that nothing else asks the locked
-   table. glibc gives constructors what it gives main(). */
+/* Runs before other constructors: of all that is done before a fork, this is the last then, so that nothing
+   else asks the locked table. glibc gives constructors what it gives main(). */
 __attribute__((constructor)) static void start(int argument_count, char **arguments, char **environment)
 {
     (void)argument_count;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "integrations/nccl/dao_nccl.h"
 
 #include "integrations/segment_registry.h"

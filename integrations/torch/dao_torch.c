@@ -1,4 +1,6 @@
-/* PyTorch's pluggable allocator: its functions in terms of stream_memory.h, and what it leaves out, the statistics. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PyTorch's pluggable allocator: its functions in terms of stream_memory.h, and what it leaves out, the
+   statistics. */
 #include "integrations/torch/dao_torch.h"
 
 #include "integrations/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PyTorch's allocator of the CPU over libdao's host place. */
 #include "integrations/torch/dao_torch_cpu.h"
 
@@ -19,8 +20,8 @@ namespace
 
 constexpr dao_place_t host{DAO_PLACE_KIND_CPU, 0};
 
-/* A data loader's workers are children of a process that has the library started: there all of it is refused, and PyTorch's own
-   allocator goes on. */
+/* A data loader's workers are children of a process that has the library started: there all of it is refused,
+   and PyTorch's own allocator goes on. */
 std::atomic<bool> is_child{false};
 
 void note_fork()

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "integrations/ucx/dao_ucx.h"
 
 #include "integrations/segment_registry.h"

@@ -1,14 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner around a portfolio: who works on it, and who sees its plans.
 
-   Either the caller works, in slices; or, once started, a thread or the runs of the program's executor, one at a time. What is
-   found is put into `best` under the lock; nobody works under it.
+   Either the caller works, in slices; or, once started, a thread or the runs of the program's executor, one
+   at a time. What is found is put into `best` under the lock; nobody works under it.
 
-   With an executor each run does a slice and submits the next. A submitted run may come at once, inside of submit(), or on
-   another thread before submit() has returned. Then it finds `is_running` set, leaves `has_come` behind, and the run that is
-   there goes on with the next slice itself: the stack stays flat, and never two work at once.
+   With an executor each run does a slice and submits the next. A submitted run may come at once, inside of
+   submit(), or on another thread before submit() has returned. Then it finds `is_running` set, leaves
+   `has_come` behind, and the run that is there goes on with the next slice itself: the stack stays flat, and
+   never two work at once.
 
-   What holds: is_running or submitted_count > 0 only after the start; the background has ended when neither holds and
-   is_finished or the cancellation is seen. */
+   What holds: is_running or submitted_count > 0 only after the start; the background has ended when neither
+   holds and is_finished or the cancellation is seen. */
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/callback.h"
@@ -111,8 +113,8 @@ static void publish(dao_planner_t *planner, dao_plan_t *plan)
     dao_plan_release(before);
 }
 
-/* Works for so many steps and to the end of a stretch, or for 0 until there is a plan, publishing what is found. That it was
-   cancelled is no failure. */
+/* Works for so many steps and to the end of a stretch, or for 0 until there is a plan, publishing what is
+   found. That it was cancelled is no failure. */
 static dao_status_t work(dao_planner_t *planner, uint64_t asked)
 {
     dao_plan_meter_t *meter = &planner->meter;

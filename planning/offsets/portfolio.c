@@ -1,19 +1,22 @@
-/* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with an order, or bins;
-   they come one after the other. Then the improvers take turns on the best plan, for as long as they are let: priority bumping
-   and the exact search. With few items most turns are the search's, with many the bumping's.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A portfolio has builders and improvers. A builder makes one plan: the lowest segment first or greedy, with
+   an order, or bins; they come one after the other. Then the improvers take turns on the best plan, for as
+   long as they are let: priority bumping and the exact search. With few items most turns are the search's,
+   with many the bumping's.
 
-   Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the skyline sees
-   each item's whole time, which is safe but wastes; greedy then places all once more, exactly, in the order of the offsets
-   that the skyline gave. That is the settling.
+   Where items are more than plain intervals (pieces, fixed offsets, clocks that times tell only roughly), the
+   skyline sees each item's whole time, which is safe but wastes; greedy then places all once more, exactly,
+   in the order of the offsets that the skyline gave. That is the settling.
 
-   With several pools, builders fill one after the other. Spreaders come after them: greedy puts each item where the pools grow
-   least. What they find is not what bumping goes by, which fills the pools in their order, too.
+   With several pools, builders fill one after the other. Spreaders come after them: greedy puts each item
+   where the pools grow least. What they find is not what bumping goes by, which fills the pools in their
+   order, too.
 
-   With several pools and a few items, all splits over the pools are looked at after the builders (pools.h), and if that tells
-   what is best it is the end.
+   With several pools and a few items, all splits over the pools are looked at after the builders (pools.h),
+   and if that tells what is best it is the end.
 
-   The search looks only for what is better than the plan at its start. It raises the bound, too: then the best plan is
-   published once more, with the bound that it is known to have. */
+   The search looks only for what is better than the plan at its start. It raises the bound, too: then the
+   best plan is published once more, with the bound that it is known to have. */
 #include "planning/offsets/portfolio.h"
 
 #include "base/memory/host.h"
@@ -29,8 +32,8 @@
 #include "planning/offsets/problem/plan.h"
 #include "planning/offsets/search/search.h"
 
-/* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so many steps, about a
-   minute. */
+/* Where the bound is not met, nobody knows when to end: the search as one of several methods ends after so
+   many steps, about a minute. */
 #define SEARCH_WORK_MAX (UINT64_C(1) << 32)
 
 /* Up to so many items, greedy builders take part in `best`, and the search has most turns. */
@@ -241,8 +244,8 @@ static dao_status_t step_bump(dao_plan_portfolio_t *portfolio, dao_plan_meter_t 
     return status;
 }
 
-/* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other methods, and so it
-   does where not everything can fit. */
+/* Looks below the best plan, and within the capacity. What the search does not know it leaves to the other
+   methods, and so it does where not everything can fit. */
 static dao_status_t start_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_t *meter)
 {
     uint64_t capacity_bytes = portfolio->instance.capacities[0];
@@ -286,7 +289,8 @@ static dao_status_t step_search(dao_plan_portfolio_t *portfolio, dao_plan_meter_
     return status;
 }
 
-/* Nobody looks any further: what is best is known. All that has to be placed needs so much, or more than there is. */
+/* Nobody looks any further: what is best is known. All that has to be placed needs so much, or more than
+   there is. */
 static void end_with(dao_plan_portfolio_t *portfolio, const dao_plan_worth_t *best)
 {
     dao_plan_instance_t *instance = &portfolio->instance;

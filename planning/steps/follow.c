@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the program is in its script. A lane has some guesses, which all go on with every request:
 
        script     a a b c d e f g           a guess scores while its sizes are right, and forgets with time
@@ -6,8 +7,8 @@
                   | | |    x is new         out: a third one goes on behind. If nothing fits, runs of sizes are looked up.
                   | | |    c was left out
 
-   The one with the best score leads, but only once it is ahead by more than a size can be by chance. So one equal size never
-   moves the program to another place of its script: a run of several does.
+   The one with the best score leads, but only once it is ahead by more than a size can be by chance. So one
+   equal size never moves the program to another place of its script: a run of several does.
 
    What holds between calls:
 
@@ -21,28 +22,32 @@
 
 #include <string.h>
 
-/* Scores forget a sixteenth with each request and grow by SCORE_EQUAL where the size is right: a guess that always is comes to
-   sixteen times that. Sizes that an entry was seen with in a whole range say less. */
+/* Scores forget a sixteenth with each request and grow by SCORE_EQUAL where the size is right: a guess that
+   always is comes to sixteen times that. Sizes that an entry was seen with in a whole range say less. */
 #define SCORE_FORGET_SHIFT 4
 #define SCORE_EQUAL        256
 #define SCORE_IN_RANGE     128
 #define SCORE_FULL         (SCORE_EQUAL << SCORE_FORGET_SHIFT)
 
-/* A new guess starts below the one that it comes from by this much for each entry that it leaves out or puts in. */
+/* A new guess starts below the one that it comes from by this much for each entry that it leaves out or puts
+   in. */
 #define SCORE_DOUBT 128
 
-/* Ahead by more than this a guess leads; behind by more it is dropped; a leading one below is looked up anew. */
+/* Ahead by more than this a guess leads; behind by more it is dropped; a leading one below is looked up anew.
+   */
 #define SCORE_AHEAD  384
 #define SCORE_LOST   (SCORE_FULL * 3 / 8)
 #define SCORE_UNSURE (SCORE_FULL * 5 / 8)
 #define NEAR         4u
 #define BEHIND_MAX   3u
 
-/* Entries that may be left out at once without a look-up, and places of a chain that a look-up tells apart. */
+/* Entries that may be left out at once without a look-up, and places of a chain that a look-up tells apart.
+   */
 #define SKIP_MAX  3u
 #define CHAIN_MAX 32u
 
-/* Where the order alone says that it is the one, an entry is given for sizes that differ by up to this factor. */
+/* Where the order alone says that it is the one, an entry is given for sizes that differ by up to this
+   factor. */
 #define RESIZED_PART_MAX 2u
 
 /* ---- begin and end ---- */
@@ -132,7 +137,8 @@ static void guess_add(dao_follow_lane_t *lane, uint32_t place, int32_t score)
     lane->guesses[worst] = (dao_follow_guess_t){.place = place, .score = score};
 }
 
-/* Lets every guess go on by one request. Gives the place of the best one whose size is right, or DAO_SCRIPT_NONE. */
+/* Lets every guess go on by one request. Gives the place of the best one whose size is right, or
+   DAO_SCRIPT_NONE. */
 static uint32_t guesses_go_on(dao_follow_lane_t *lane, const dao_script_t *script, uint32_t end,
                               uint64_t units)
 {
@@ -307,7 +313,8 @@ static uint32_t place_of(dao_follow_t *follow, uint32_t number, uint64_t units)
                                                                                             : DAO_SCRIPT_NONE;
 }
 
-/* Finds a place of that size that was passed by lately and that nothing was found at. It does not move the program. */
+/* Finds a place of that size that was passed by lately and that nothing was found at. It does not move the
+   program. */
 static uint32_t find_behind(const dao_follow_t *follow, uint32_t number, uint64_t units)
 {
     const dao_script_t *script = follow->script;

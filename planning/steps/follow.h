@@ -1,6 +1,8 @@
-/* Following a script: which of its entries is it that is asked for now? With a key it is the entry with that key whose turn it
-   is. Without one, it is found by the order of sizes, for each lane by itself: the program may leave out, add or resize
-   requests, and is followed all the same. Not thread-safe: the owner locks. Needs no memory once it is made. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following a script: which of its entries is it that is asked for now? With a key it is the entry with that
+   key whose turn it is. Without one, it is found by the order of sizes, for each lane by itself: the program
+   may leave out, add or resize requests, and is followed all the same. Not thread-safe: the owner locks.
+   Needs no memory once it is made. */
 #ifndef DAO_PLANNING_FOLLOW_H
 #define DAO_PLANNING_FOLLOW_H
 
@@ -37,19 +39,21 @@ typedef struct dao_follow {
     uint32_t serial;     /* of this pass */
 } dao_follow_t;
 
-/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all zero. */
+/* Makes all that following a script needs; all zero follows nothing. DAO_ERR_NO_HOST_MEMORY: it is all zero.
+   */
 DAO_NODISCARD dao_status_t dao_follow_init(dao_follow_t *follow, const dao_script_t *script);
 void dao_follow_finish(dao_follow_t *follow); /* zeroed memory is allowed */
 
 /* Begins at the script's begin. O(keys). */
 void dao_follow_restart(dao_follow_t *follow);
 
-/* Gives the entry that is asked for, or DAO_SCRIPT_NONE; none is given twice in a pass. The entry may be smaller than what is
-   asked for, or a good deal larger. O(1) while the script is kept to, else O(guesses) and a look at a few places. */
+/* Gives the entry that is asked for, or DAO_SCRIPT_NONE; none is given twice in a pass. The entry may be
+   smaller than what is asked for, or a good deal larger. O(1) while the script is kept to, else O(guesses)
+   and a look at a few places. */
 uint32_t dao_follow_next(dao_follow_t *follow, uint32_t lane, uint64_t key, uint64_t size_bytes);
 
-/* Takes a request back that nobody could serve: what was given for it, and the lane's move_count right after it. Where others of that
-   lane or key came since, nothing is done. O(1). */
+/* Takes a request back that nobody could serve: what was given for it, and the lane's move_count right after
+   it. Where others of that lane or key came since, nothing is done. O(1). */
 void dao_follow_take_back(dao_follow_t *follow, uint32_t lane, uint64_t key, uint32_t entry,
                           uint32_t move_count);
 

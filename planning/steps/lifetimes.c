@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An array of allocations in the order in which they were made.
 
        items   [ 0 ][ 1 ][ 2 ] ... [ count - 1 ]        item i begins at time i and ends at items[i].end

@@ -1,9 +1,11 @@
-/* The lifetimes of one iteration: what was asked for, in order, and when it was freed. Times count allocations: the n-th
-   begins at n, and one that is freed after m allocations ends at m, so that what was recorded does not depend on clocks.
-   An allocation that is freed in the next iteration ends at the number of all allocations + those of the next one so far.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lifetimes of one iteration: what was asked for, in order, and when it was freed. Times count
+   allocations: the n-th begins at n, and one that is freed after m allocations ends at m, so that what was
+   recorded does not depend on clocks. An allocation that is freed in the next iteration ends at the number of
+   all allocations + those of the next one so far.
 
-   Not thread-safe: the owner locks. All memory is taken when a recording is made; what does not fit is counted and left
-   out. */
+   Not thread-safe: the owner locks. All memory is taken when a recording is made; what does not fit is
+   counted and left out. */
 #ifndef DAO_PLANNING_LIFETIMES_H
 #define DAO_PLANNING_LIFETIMES_H
 
@@ -53,7 +55,8 @@ void dao_lifetimes_clear(dao_lifetimes_t *lifetimes, uint32_t serial);
 /* Gives an allocation's index; DAO_LIFETIME_NONE if there is no room: it is counted as dropped. O(1). */
 uint32_t dao_lifetimes_add(dao_lifetimes_t *lifetimes, const dao_lifetime_t *lifetime);
 
-/* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way. O(1). */
+/* Ends one that is open. `after` allocations were made since the recording's end; 0 while it is under way.
+   O(1). */
 void dao_lifetimes_end(dao_lifetimes_t *lifetimes, uint32_t index, bool is_carried, uint32_t after);
 
 /* Sizes are rounded up so far before they are compared: what takes the same memory is the same. */

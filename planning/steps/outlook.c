@@ -1,5 +1,6 @@
-/* The arena is cut into stretches of equal size, and each has the entries that lie in it, wholly or in part, in order of
-   their begin:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arena is cut into stretches of equal size, and each has the entries that lie in it, wholly or in part,
+   in order of their begin:
 
        stretch 0   entries 0, 4, 7, ...        asked about [offset, offset + size) from a time on, the entries from there
        stretch 1   entries 0, 1, 9, ...        on are looked at in each stretch that it touches
@@ -77,8 +78,9 @@ void dao_outlook_finish(dao_outlook_t *outlook)
     *outlook = (dao_outlook_t){0};
 }
 
-/* Finds the first entry of a stretch that begins at a time or later. Entries stand in order of their index, and none begins
-   after it: that is looked for, so that those which begin a little earlier may be among them. */
+/* Finds the first entry of a stretch that begins at a time or later. Entries stand in order of their index,
+   and none begins after it: that is looked for, so that those which begin a little earlier may be among them.
+   */
 static uint32_t first_from(const dao_outlook_t *outlook, uint32_t stretch, uint32_t from)
 {
     uint32_t low = outlook->firsts[stretch], high = outlook->firsts[stretch + 1];

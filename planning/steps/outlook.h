@@ -1,5 +1,6 @@
-/* When will the plan need this part of the arena next? A table over the offsets of a script's entries, made once for each
-   script. Not thread-safe for making; any thread may ask. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When will the plan need this part of the arena next? A table over the offsets of a script's entries, made
+   once for each script. Not thread-safe for making; any thread may ask. */
 #ifndef DAO_PLANNING_OUTLOOK_H
 #define DAO_PLANNING_OUTLOOK_H
 
@@ -19,8 +20,9 @@ typedef struct dao_outlook {
 DAO_NODISCARD dao_status_t dao_outlook_init(dao_outlook_t *outlook, const dao_script_t *script);
 void dao_outlook_finish(dao_outlook_t *outlook); /* zeroed memory is allowed */
 
-/* Gives the size of the largest entry that begins in [from, until) and lies in [offset, offset + size): what would be in its
-   way. 0: the stretch is idle. UINT64_MAX where too many entries would have to be looked at. */
+/* Gives the size of the largest entry that begins in [from, until) and lies in [offset, offset + size): what
+   would be in its way. 0: the stretch is idle. UINT64_MAX where too many entries would have to be looked at.
+   */
 uint64_t dao_outlook_harm(const dao_outlook_t *outlook, uint64_t offset_bytes, uint64_t size_bytes,
                           uint32_t from, uint32_t until);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts as data: making one, its tables, its plan.
 
        entries   in the order in which they are asked for
@@ -19,8 +20,8 @@
 
 #include <string.h>
 
-/* What outlives an iteration lies beside the arena while it is at most this part of what is alive, so that the arena is empty
-   between iterations and can be replaced by another one. */
+/* What outlives an iteration lies beside the arena while it is at most this part of what is alive, so that
+   the arena is empty between iterations and can be replaced by another one. */
 #define LASTING_PART_MAX 1024u
 
 static dao_status_t no_memory(void)
@@ -242,8 +243,8 @@ static bool is_for_arena(const dao_script_t *script, const dao_script_entry_t *e
     return can_be_placed(entry) && (script->places_lasting || entry->end <= script->count);
 }
 
-/* Gives the end of an entry's use of its place. One that lives longer than a whole iteration has its place for itself, and
-   finds it in use every other time. */
+/* Gives the end of an entry's use of its place. One that lives longer than a whole iteration has its place
+   for itself, and finds it in use every other time. */
 static uint64_t planned_end(const dao_script_t *script, const dao_script_entry_t *entry)
 {
     uint64_t most = (uint64_t)entry->begin + script->count;

@@ -1,5 +1,7 @@
-/* A script: what an iteration is expected to ask for, learnt from the iterations so far, and where each of its buffers lies
-   in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once, and does not change afterwards.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A script: what an iteration is expected to ask for, learnt from the iterations so far, and where each of
+   its buffers lies in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once,
+   and does not change afterwards.
 
        recorded lifetimes ---learn---> script ---plan---> offsets ---follow.h---> which buffer is it that is asked for now?
                                          ^
@@ -72,15 +74,17 @@ typedef struct dao_script {
 } dao_script_t;
 
 /**
- * Learns an iteration: entries that both know get the largest size and the union of the lifetimes, others are added. Where
- * the two have too little in common the recording alone becomes the script. No entry has an offset yet.
+ * Learns an iteration: entries that both know get the largest size and the union of the lifetimes, others are
+ * added. Where the two have too little in common the recording alone becomes the script. No entry has an
+ * offset yet.
  *
  * @param old         Borrowed; NULL: nothing was learnt so far.
  * @param recording   Borrowed; not empty.
  * @param out_script  The caller owns it, until dao_script_destroy(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(n), and for stretches that differ their size times a band of at most 8 Mi cells.
+ * Threads: any. Waits: never. Cost: O(n), and for stretches that differ their size times a band of at most 8
+ * Mi cells.
  */
 DAO_NODISCARD dao_status_t dao_script_learn(const dao_script_t *old, const dao_lifetimes_t *recording,
                                             dao_script_t **out_script);
@@ -89,8 +93,8 @@ void dao_script_destroy(dao_script_t *script); /* NULL is allowed */
 
 /* ---- offsets ---- */
 
-/* Makes a planner for all entries that can have an offset. Every life is taken to be longer by `margin` allocations. The
-   planner's answers. */
+/* Makes a planner for all entries that can have an offset. Every life is taken to be longer by `margin`
+   allocations. The planner's answers. */
 DAO_NODISCARD dao_status_t dao_script_planner(const dao_script_t *script, uint32_t margin,
                                               const dao_planner_config_t *config,
                                               dao_planner_t **out_planner);
@@ -102,20 +106,21 @@ DAO_NODISCARD dao_status_t dao_script_place(dao_script_t *script, dao_planner_t 
 DAO_NODISCARD dao_status_t dao_script_bins(const dao_script_t *script, uint32_t margin,
                                            dao_bin_plan_t *out_plan);
 
-/* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which says what
-   is wrong. */
+/* Checks that the offsets that are there are a plan, and sets what follows from them. DAO_ERR_INVALID, which
+   says what is wrong. */
 DAO_NODISCARD dao_status_t dao_script_adopt(dao_script_t *script);
 
 /* ---- looking up ---- */
 
-/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with keys. */
+/* Gives the slot of a key, or of where it would go. The key is not 0, and the script has entries with keys.
+   */
 uint32_t dao_script_key_slot(const dao_script_t *script, uint64_t key);
 
 /* A run of sizes, in units. */
 uint32_t dao_script_run_hash(const uint64_t units[DAO_SCRIPT_RUN]);
 
-/* Tells whether a place in `order` ends a run of sizes, in units; the place is at least DAO_SCRIPT_RUN - 1 behind the begin of
-   its lane. */
+/* Tells whether a place in `order` ends a run of sizes, in units; the place is at least DAO_SCRIPT_RUN - 1
+   behind the begin of its lane. */
 bool dao_script_run_ends_at(const dao_script_t *script, uint32_t place, const uint64_t units[DAO_SCRIPT_RUN]);
 
 /* Tells whether a size is one that an entry was seen with. */
@@ -129,8 +134,8 @@ static inline bool dao_script_is_placed(const dao_script_entry_t *entry)
     return entry->offset_bytes != DAO_PLAN_NOWHERE;
 }
 
-/* Two entries that share bytes are never alive at the same time; and all that this file says. What lacks memory to be looked at
-   is taken for good. O(n log n). */
+/* Two entries that share bytes are never alive at the same time; and all that this file says. What lacks
+   memory to be looked at is taken for good. O(n log n). */
 bool dao_script_is_valid(const dao_script_t *script);
 
 /* ---- for the files script*.c and plan files ---- */
@@ -141,8 +146,8 @@ DAO_NODISCARD dao_status_t dao_script_create(uint32_t count, dao_script_t **out_
 /* Makes order, runs and keys, once all entries are there. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_index(dao_script_t *script);
 
-/* Finds which entry each item of a recording is: `map` gets an index of `script` or DAO_SCRIPT_NONE. Entries are used once.
-   DAO_ERR_LIMIT, without a message: the two have too little in common. */
+/* Finds which entry each item of a recording is: `map` gets an index of `script` or DAO_SCRIPT_NONE. Entries
+   are used once. DAO_ERR_LIMIT, without a message: the two have too little in common. */
 DAO_NODISCARD dao_status_t dao_script_align(const dao_script_t *script, const dao_lifetimes_t *recording,
                                             uint32_t *map);
 
@@ -151,8 +156,8 @@ DAO_NODISCARD dao_status_t dao_script_align(const dao_script_t *script, const da
 /* Writes a script as text. What `write` answers; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_write(const dao_script_t *script, dao_write_t write, void *user);
 
-/* Reads what dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and what is wrong there;
-   DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
+/* Reads what dao_script_write() wrote, and trusts nothing in it. DAO_ERR_PARSE with the line and what is
+   wrong there; DAO_ERR_INVALID for offsets that are no plan; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_script_read(const char *text, size_t length, dao_script_t **out_script);
 
 #endif

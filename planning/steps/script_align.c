@@ -1,5 +1,7 @@
-/* Which entry of a script is each item of a recording? Items with a key by their key and how often it came; the others, lane
-   by lane, by the alignment that has most in common, of what is left once the two agree at either end:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which entry of a script is each item of a recording? Items with a key by their key and how often it came;
+   the others, lane by lane, by the alignment that has most in common, of what is left once the two agree at
+   either end:
 
        script      a b c d e f        an item is one with an entry (equal sizes are worth most), or is new, or an entry is
        recording   a b x d' f         absent; only places near the straight line between the two corners are looked at,
@@ -14,7 +16,8 @@
 
 #include <string.h>
 
-/* What a pair is worth: of equal sizes, of sizes within a factor of two, of any; and what an item or entry alone costs. */
+/* What a pair is worth: of equal sizes, of sizes within a factor of two, of any; and what an item or entry
+   alone costs. */
 #define WORTH_EQUAL   4
 #define WORTH_SIMILAR (-1)
 #define WORTH_OTHER   (-4)
@@ -38,7 +41,8 @@ typedef struct lane {
     uint32_t item_count;
 } lane_t;
 
-/* The cells of a lane: row j stands for j items, and has columns for the entry counts first(j) .. first(j) + width - 1. */
+/* The cells of a lane: row j stands for j items, and has columns for the entry counts first(j) .. first(j) +
+   width - 1. */
 typedef struct band {
     uint32_t half;
     uint32_t width;

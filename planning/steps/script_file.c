@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts as text, one entry a line:
 
        dao-plan 1
@@ -7,7 +8,8 @@
        ...
        sum 9f86d081884c7d65             FNV-1a of all bytes before this line
 
-   A file is read as if an enemy had written it: every number is checked, and the offsets are checked to be a plan. */
+   A file is read as if an enemy had written it: every number is checked, and the offsets are checked to be a
+   plan. */
 #include "planning/steps/script.h"
 
 #include "base/memory/host.h"

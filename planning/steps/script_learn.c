@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Learning: a script and a recording become one script.
 
        script      a b c d            positions: each entry keeps its order, a new item stands behind the entry that the item
@@ -11,8 +12,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* A script of which more is alive at one time than of the latest iteration, by more than this part, is given up: what was
-   learnt from others does not fit it. */
+/* A script of which more is alive at one time than of the latest iteration, by more than this part, is given
+   up: what was learnt from others does not fit it. */
 #define EXCESS_PART_MAX 16u
 
 typedef struct merge {
@@ -63,7 +64,8 @@ static bool is_kept(const merge_t *merge, uint32_t entry)
     return merge->is_asked[entry] || merge->old->entries[entry].absent_count + 1u < DAO_SCRIPT_ABSENT_MAX;
 }
 
-/* Gives every entry and item its position. An item that is new stands behind the entry of the one before it. */
+/* Gives every entry and item its position. An item that is new stands behind the entry of the one before it.
+   */
 static void place_all(merge_t *merge)
 {
     uint32_t item_count = merge->recording->count, old_count = merge->old->count;
@@ -119,7 +121,8 @@ static void map_times(merge_t *merge)
     }
 }
 
-/* Maps an end by the positions of times; ends in the next iteration are counted on from the end of this one. */
+/* Maps an end by the positions of times; ends in the next iteration are counted on from the end of this one.
+   */
 static uint32_t map_end(const merge_t *merge, const uint32_t *places, uint32_t time_count, uint32_t end)
 {
     if (end == DAO_LIFETIME_OPEN || end <= time_count) {
@@ -160,8 +163,8 @@ static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
            entry->end != before.end || entry->alignment_shift != before.alignment_shift;
 }
 
-/* Gives the end of an item by positions. What a first iteration leaves alive is taken to stay, what a later one leaves is taken
-   to be replaced as the next begins, until more is known. */
+/* Gives the end of an item by positions. What a first iteration leaves alive is taken to stay, what a later
+   one leaves is taken to be replaced as the next begins, until more is known. */
 static uint32_t map_item_end(const merge_t *merge, uint32_t end)
 {
     return end == DAO_LIFETIME_OPEN ? merge->count + 1

@@ -1,4 +1,6 @@
-/* Plans as a program has them: made by the search, measured by their fences, played again with other times and links. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans as a program has them: made by the search, measured by their fences, played again with other times
+   and links. */
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -103,9 +105,9 @@ static dao_swap_tier_t apart(const dao_swap_tier_t *tier)
     return alone;
 }
 
-/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent; the calendars let the
-   later one wait for the earlier one. Where few copies meet, a plan that does not look at that is better: the quicker one is
-   kept. */
+/* Where directions share a link, copies beside each other each get a part of it, whichever is more urgent;
+   the calendars let the later one wait for the earlier one. Where few copies meet, a plan that does not look
+   at that is better: the quicker one is kept. */
 static dao_status_t better_apart(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
                                  dao_swap_plan_t **plan)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fingerprints of what a search has tried, by which it knows that again. */
 #ifndef DAO_PLANNING_SWAP_PRINT_H
 #define DAO_PLANNING_SWAP_PRINT_H

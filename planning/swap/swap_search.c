@@ -1,4 +1,6 @@
-/* Variants are timed with the whole capacity first, as if memory had no addresses. Then the best of them get addresses:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variants are timed with the whole capacity first, as if memory had no addresses. Then the best of them get
+   addresses:
 
        variant  --choose-->  who leaves  --cycle-->  the same in every step  --tiers, time-->  a step that repeats
                                                          |                                         |
@@ -6,11 +8,12 @@
                                                                                                    |
                                                               emit (copies and fences)  <--  all have addresses
 
-   What holes cost is paid by a little more swapping. Looked for are addresses of plans whose copies in take their room as late
-   as they may; of the best one copies are moved earlier as far as that still fits, for steps whose times vary. If nothing fits,
-   tensors come and go with each kernel, which always does.
+   What holes cost is paid by a little more swapping. Looked for are addresses of plans whose copies in take
+   their room as late as they may; of the best one copies are moved earlier as far as that still fits, for
+   steps whose times vary. If nothing fits, tensors come and go with each kernel, which always does.
 
-   What holds: the best plan is the `kept_` half of its grain and `kept_layout`, until it is written down at the end. */
+   What holds: the best plan is the `kept_` half of its grain and `kept_layout`, until it is written down at
+   the end. */
 #include "planning/swap/swap_search.h"
 
 #include "base/memory/host.h"
@@ -56,7 +59,8 @@ static const dao_swap_variant_t variants[] = {
     {.choice_count = UINT32_MAX, .lead_kernels = UINT32_MAX},
 };
 
-/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see swap_spread.h. */
+/* Variants behind these: parts of the capacity that are for copies in ahead of their kernels, see
+   swap_spread.h. */
 static const uint32_t ahead_parts[] = {64, 16};
 
 #define CHOICE_COUNT  (sizeof(variants) / sizeof(variants[0]))
@@ -180,7 +184,8 @@ static dao_status_t time_tiers(grain_t *grain, uint64_t capacity_bytes, dao_swap
                             : status;
 }
 
-/* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the other. */
+/* Times what was decided, with the best of these orders. Either may fill a file with a limit better than the
+   other. */
 static dao_status_t time_gaps(grain_t *grain, uint64_t capacity_bytes)
 {
     bool has_file = false;
@@ -271,7 +276,8 @@ static int compare_candidates(const void *left, const void *right)
     return a->variant < b->variant ? -1 : a->variant > b->variant;
 }
 
-/* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they hold drop out. */
+/* Times all variants as if memory had no addresses. Variants that need more of the slower tiers than they
+   hold drop out. */
 static dao_status_t time_variants(search_t *search)
 {
     dao_status_t status = DAO_OK, refused = DAO_OK;
@@ -311,7 +317,8 @@ static void keep(search_t *search, grain_t *grain, dao_swap_layout_t *layout)
     *layout = (dao_swap_layout_t){0};
 }
 
-/* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into `late`. */
+/* Looks for addresses for decisions with their times, with copies in delayed by `delay` of DELAY_PARTS, into
+   `late`. */
 static dao_status_t place_delayed(search_t *search, grain_t *grain, const dao_swap_gap_t *gaps,
                                   const dao_swap_timing_t *timing, uint32_t delay, dao_swap_layout_t *layout)
 {
@@ -322,8 +329,8 @@ static dao_status_t place_delayed(search_t *search, grain_t *grain, const dao_sw
                             : status;
 }
 
-/* Looks for addresses for what was timed. A plan that fits is kept; else the homes that did not fit are in `layout`, which the
-   caller finishes. */
+/* Looks for addresses for what was timed. A plan that fits is kept; else the homes that did not fit are in
+   `layout`, which the caller finishes. */
 static dao_status_t place_once(search_t *search, grain_t *grain, dao_swap_layout_t *layout, bool *out_fits)
 {
     dao_status_t status = place_delayed(search, grain, grain->gaps, &grain->timing, DELAY_PARTS, layout);
@@ -342,8 +349,9 @@ static bool may_go_on(const search_t *search, uint64_t step_ns)
            (search->layout_count < LAYOUT_COUNT_MAX && step_ns < kept_step_ns(search));
 }
 
-/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried before ends it, what leaves
-   out as much as the round before, and what is hopeless. Begins with the layout of what was timed, which the caller finishes. */
+/* Lets further tensors leave, those that did not fit or are in their way, until all fit. What was tried
+   before ends it, what leaves out as much as the round before, and what is hopeless. Begins with the layout
+   of what was timed, which the caller finishes. */
 static dao_status_t place_rest(search_t *search, grain_t *grain, uint64_t capacity_bytes,
                                dao_swap_layout_t *layout)
 {
@@ -385,8 +393,8 @@ static uint64_t share_bytes(const search_t *search, size_t share)
     return half_share_bytes(search, 2 * share);
 }
 
-/* Times a variant with a part of the capacity and looks for addresses. `out_is_small`: no less need be tried, as it fits, or as a
-   plan that is there is quicker. */
+/* Times a variant with a part of the capacity and looks for addresses. `out_is_small`: no less need be tried,
+   as it fits, or as a plan that is there is quicker. */
 static dao_status_t probe(search_t *search, const candidate_t *candidate, uint64_t capacity_bytes,
                           dao_swap_layout_t *layout, bool *out_is_small)
 {
@@ -424,10 +432,11 @@ static void trial_finish(trial_t *trial)
     dao_swap_layout_finish(&trial->layout);
 }
 
-/* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first; as long as the
-   layouts of whole tensors nearly fit and there is work left, they are thorough and the next share follows; then the rest is
-   halved. Parts have gaps, which the thorough methods do not know. The plan that this finds keeps short what place_candidate()
-   does, which goes on with the layouts that did not fit. */
+/* Looks for the largest share with which a variant gets addresses as it is. The whole capacity comes first;
+   as long as the layouts of whole tensors nearly fit and there is work left, they are thorough and the next
+   share follows; then the rest is halved. Parts have gaps, which the thorough methods do not know. The plan
+   that this finds keeps short what place_candidate() does, which goes on with the layouts that did not fit.
+   */
 static dao_status_t place_early(search_t *search, const candidate_t *candidate, trial_t trials[SHARE_COUNT])
 {
     uint64_t work_end = search->past.work + thorough_work(search->step);
@@ -451,8 +460,8 @@ static dao_status_t place_early(search_t *search, const candidate_t *candidate, 
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan. `out_is_new`:
-   it led to layouts that were not looked at before. */
+/* Gives a variant addresses, with less and less of the capacity, as long as that may better the plan.
+   `out_is_new`: it led to layouts that were not looked at before. */
 static dao_status_t place_candidate(search_t *search, const candidate_t *candidate,
                                     trial_t trials[SHARE_COUNT], bool *out_is_new)
 {
@@ -484,7 +493,8 @@ static dao_status_t place_candidate(search_t *search, const candidate_t *candida
     return status == DAO_ERR_HOST_FULL ? DAO_OK : status;
 }
 
-/* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do not tell. */
+/* Gives the quickest variants of a grain addresses: which grain is better with them, their times without do
+   not tell. */
 static dao_status_t place_grain(search_t *search, const grain_t *grain)
 {
     dao_status_t status = DAO_OK;

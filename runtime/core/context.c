@@ -1,17 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and stopping the library, once for a process, and each thread's current device.
 
-   State          holds                                         left by
-   NEVER          nothing was started                           dao_init(), or any other call
-   STARTING       one thread opens the backend, others wait     that thread: STARTED, or back where it came from
-   STARTED        the core is there; devices start when used    the dao_finalize() that undoes the last dao_init()
-   STOPPING       one thread reports what is left               that thread: STOPPED
-   STOPPED        nothing; only dao_init() starts it again      dao_init()
-   FORKED         a child of a process that had started it      nobody
+   State          holds                                         left by NEVER          nothing was
+   started                           dao_init(), or any other call STARTING       one thread opens the
+   backend, others wait     that thread: STARTED, or back where it came from STARTED        the core is there;
+   devices start when used    the dao_finalize() that undoes the last dao_init() STOPPING       one thread
+   reports what is left               that thread: STOPPED STOPPED        nothing; only dao_init() starts it
+   again      dao_init() FORKED         a child of a process that had started it      nobody
 
-   The core (backend and host allocator) and the runtimes are counted: the context holds one reference to each, handles
-   hold the others, so that they work after the context is gone. No lock is held while the backend is called or a line is
-   logged: a state says what is under way, and a condition when it is over. `dao_started` shows the core and the runtimes to
-   all calls, without a lock, exactly while the state is STARTED. */
+   The core (backend and host allocator) and the runtimes are counted: the context holds one reference to
+   each, handles hold the others, so that they work after the context is gone. No lock is held while the
+   backend is called or a line is logged: a state says what is under way, and a condition when it is over.
+   `dao_started` shows the core and the runtimes to all calls, without a lock, exactly while the state is
+   STARTED. */
 #include "runtime/core/context_internal.h"
 #include "runtime/observe/annotate.h"
 
@@ -250,8 +251,8 @@ static dao_status_t log_level_find(const dao_config_t *config, dao_log_level_t *
     return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write error, warning, info or debug", text);
 }
 
-/* The settings that are numbers, as messages name them, and how they are printed; but for host.numa_node, of which 0 is one like
-   any other. */
+/* The settings that are numbers, as messages name them, and how they are printed; but for host.numa_node, of
+   which 0 is one like any other. */
 #define SETTING_LIST(X)                                                                                      \
     X(cpu.device_count, PRId32)                                                                              \
     X(cpu.device_bytes, PRIu64)                                                                              \
@@ -479,7 +480,8 @@ dao_status_t dao_context_enter(dao_core_t **out_core)
 
 /* ---- stopping ---- */
 
-/* Waits for a device's work and carries out what waited for it, so that only what the program forgot is reported. */
+/* Waits for a device's work and carries out what waited for it, so that only what the program forgot is
+   reported. */
 static void runtime_settle(dao_runtime_t *runtime)
 {
     if (dao_runtime_synchronize(runtime) != DAO_OK) {

@@ -1,4 +1,6 @@
-/* What only the files of runtime/ share: the core that outlives the context, and the freeing of a runtime's memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What only the files of runtime/ share: the core that outlives the context, and the freeing of a runtime's
+   memory. */
 #ifndef DAO_RUNTIME_CONTEXT_INTERNAL_H
 #define DAO_RUNTIME_CONTEXT_INTERNAL_H
 
@@ -9,7 +11,8 @@
 
 #include <dao/place_config.h>
 
-/* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it lives. */
+/* A live handle or stream, for the report of what is left at shutdown. Embedded in it, linked while it lives.
+   */
 typedef struct dao_live {
     struct dao_live *previous;
     struct dao_live *next;
@@ -23,8 +26,8 @@ typedef struct dao_live {
 typedef struct dao_event_rings dao_event_rings_t;   /* event_ring.h */
 typedef struct dao_registration dao_registration_t; /* host_register.c */
 
-/* What one start of the library opened, and what handles of that start need even after dao_finalize(): counted by the
-   context, by every runtime and by every memory handle. */
+/* What one start of the library opened, and what handles of that start need even after dao_finalize():
+   counted by the context, by every runtime and by every memory handle. */
 typedef struct dao_core {
     const dao_backend_ops_t *ops;
     dao_config_t config; /* as it was started, what is 0 not filled in */
@@ -50,16 +53,17 @@ typedef struct dao_core {
     dao_registration_t *first_registration;
 } dao_core_t;
 
-/* What is started, for calls that cannot afford more than a look: the core is there while the library is STARTED, and a
-   runtime from its first use until then; all is NULL otherwise, in a child process too. Written by context.c alone. */
+/* What is started, for calls that cannot afford more than a look: the core is there while the library is
+   STARTED, and a runtime from its first use until then; all is NULL otherwise, in a child process too.
+   Written by context.c alone. */
 typedef struct dao_started {
     _Atomic(dao_runtime_t *) runtimes[DAO_DEVICE_COUNT_MAX];
     _Atomic(dao_core_t *) core;
 } dao_started_t;
 extern dao_started_t dao_started;
 
-/* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and the errors
-   of dao_init(). */
+/* Makes sure that the library is started, and gives the core, borrowed. DAO_ERR_SHUTDOWN, DAO_ERR_FORKED, and
+   the errors of dao_init(). */
 DAO_NODISCARD dao_status_t dao_context_enter(dao_core_t **out_core);
 
 /* What was said about a place. */
@@ -78,17 +82,20 @@ static inline dao_strategy_t dao_core_strategy(const dao_core_t *core, dao_place
     return strategy != DAO_STRATEGY_DEFAULT ? strategy : fallback;
 }
 
-/* Keeps a checked config, in which the strategy is named, for a place that the core has. DAO_ERR_BUSY if it has started. */
+/* Keeps a checked config, in which the strategy is named, for a place that the core has. DAO_ERR_BUSY if it
+   has started. */
 DAO_NODISCARD dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place,
                                                  const dao_place_config_t *config);
 
 /* Makes sure that the host's place is started, and gives its allocator. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator);
 
-/* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise. */
+/* Makes sure that a device's runtime is started, and gives it, borrowed. As dao_runtime_acquire() otherwise.
+   */
 DAO_NODISCARD dao_status_t dao_runtime_borrow(int32_t device_index, dao_runtime_t **out_runtime);
 
-/* Gives a device's runtime, borrowed, or NULL if it was not used yet or cannot be. Any number is a device here. */
+/* Gives a device's runtime, borrowed, or NULL if it was not used yet or cannot be. Any number is a device
+   here. */
 static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
 {
     return (uint32_t)device_index < DAO_DEVICE_COUNT_MAX
@@ -96,8 +103,8 @@ static inline dao_runtime_t *dao_runtime_started(int32_t device_index)
                : NULL;
 }
 
-/* DAO_ERR_INVALID for a kind that is none or an index that no place has, DAO_ERR_NO_DEVICE for a device that is not
-   there, with a message. */
+/* DAO_ERR_INVALID for a kind that is none or an index that no place has, DAO_ERR_NO_DEVICE for a device that
+   is not there, with a message. */
 DAO_NODISCARD dao_status_t dao_place_check(const dao_core_t *core, dao_place_t place);
 
 /* Both: the library is started, has this place, and gives the core. */
@@ -122,7 +129,8 @@ DAO_NODISCARD dao_status_t dao_runtime_create(dao_core_t *core, int32_t device_i
 dao_runtime_t *dao_runtime_retain(dao_runtime_t *runtime); /* gives its argument back */
 dao_core_t *dao_runtime_core(dao_runtime_t *runtime);      /* borrowed */
 
-/* Events of the runtime, kept for reuse: a handle takes one when it is made, so that its release needs nothing. */
+/* Events of the runtime, kept for reuse: a handle takes one when it is made, so that its release needs
+   nothing. */
 DAO_NODISCARD dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t **out_event);
 void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event); /* NULL is allowed */
 
@@ -139,15 +147,17 @@ typedef struct dao_deferred {
     dao_handle_t *container; /* buried when the block is freed */
 } dao_deferred_t;
 
-/* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event stands for nothing. */
+/* Records an event behind the work on a stream. DAO_ERR_BUSY: the stream is being captured, and the event
+   stands for nothing. */
 DAO_NODISCARD dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
                                               const dao_stream_t *stream);
 
-/* Frees a block once its event has finished; takes over the event and the container, and takes a reference to the stream. Never
-   needs memory. */
+/* Frees a block once its event has finished; takes over the event and the container, and takes a reference to
+   the stream. Never needs memory. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_t *deferred);
 
-/* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up nobody. */
+/* Carries out deferred frees whose events have finished: a bounded number, so that one that hangs holds up
+   nobody. */
 void dao_runtime_drain_some(dao_runtime_t *runtime);
 static inline bool dao_runtime_has_deferred(const dao_runtime_t *runtime)
 {
@@ -160,20 +170,23 @@ static inline void dao_runtime_drain(dao_runtime_t *runtime)
     }
 }
 
-/* Carries out all deferred frees, waiting for their events; but for those whose streams are being captured. */
+/* Carries out all deferred frees, waiting for their events; but for those whose streams are being captured.
+   */
 void dao_runtime_drain_all(dao_runtime_t *runtime);
 
-/* Carries out the deferred frees that were made while a stream was being captured, whose work has ended: none holds it then. */
+/* Carries out the deferred frees that were made while a stream was being captured, whose work has ended: none
+   holds it then. */
 void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream);
 
-/* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and those in stream
-   order. Tells whether there were any. */
+/* Waits on the host for all frees that wait for a stream: those of a kind of memory that are deferred, and
+   those in stream order. Tells whether there were any. */
 bool dao_runtime_wait_frees(dao_runtime_t *runtime, dao_place_kind_t kind);
 
 /* Gives the number of deferred frees of a kind of memory. */
 uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kind);
 
-/* Frees a block that nothing uses. Pinned memory goes through the queue if this thread's current device is another one. */
+/* Frees a block that nothing uses. Pinned memory goes through the queue if this thread's current device is
+   another one. */
 void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void *address);
 
 /* Waits for all work on the device. The backend's answer. */
@@ -186,55 +199,61 @@ DAO_NODISCARD dao_status_t dao_runtime_wait(dao_runtime_t *runtime, dao_backend_
 void dao_stream_retain(dao_stream_t *stream);
 void dao_stream_release(dao_stream_t *stream);
 
-/* dao_stream_release() in two parts: the first waits for nothing and may be called under a lock; true: the second has to follow. */
+/* dao_stream_release() in two parts: the first waits for nothing and may be called under a lock; true: the
+   second has to follow. */
 DAO_NODISCARD bool dao_stream_drop(dao_stream_t *stream);
 void dao_stream_end(dao_stream_t *stream);
 
 /* Tells whether a stream's work is written down as a part of a graph now, instead of being done. */
 bool dao_stream_is_captured(const dao_stream_t *stream);
 
-/* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c. DAO_ERR_INVALID. */
+/* Finds the limit of all host memory: the config's, else DAO_HOST_LIMIT's, else 0: host_limit.c.
+   DAO_ERR_INVALID. */
 DAO_NODISCARD dao_status_t dao_host_memory_find(const dao_host_memory_config_t *config,
                                                 dao_host_memory_config_t *out_settings);
 DAO_NODISCARD dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes);
 
-/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a place that was not
-   used yet is started; without, *out_allocator is NULL for it: alloc.c. */
+/* Finds a place's allocator and runtime, borrowed; the runtime is NULL for the host. With `starts` a place
+   that was not used yet is started; without, *out_allocator is NULL for it: alloc.c. */
 DAO_NODISCARD dao_status_t dao_place_allocator(dao_place_t place, bool starts,
                                                dao_allocator_t **out_allocator, dao_runtime_t **out_runtime);
 
 /* Carries out the frees of a place that wait, as far as they can be; NULL is allowed: alloc.c. */
 void dao_place_drain(dao_place_t place, dao_runtime_t *runtime);
 
-/* Waits for a stream's work, and learns from it what was freed behind that: stream_order.c. The backend's answer. */
+/* Waits for a stream's work, and learns from it what was freed behind that: stream_order.c. The backend's
+   answer. */
 DAO_NODISCARD dao_status_t dao_stream_order_synchronize(dao_stream_t *stream);
 
-/* Frees a block with its hold, or once that has ended where the block follows no stream: stream_order.c. As free of
-   dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
+/* Frees a block with its hold, or once that has ended where the block follows no stream: stream_order.c. As
+   free of dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
 dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
                                    dao_hold_t *hold);
 
-/* Ends what a stream has in its runtime's holds, before it is destroyed: stream_order.c. Waits for the stream's work. */
+/* Ends what a stream has in its runtime's holds, before it is destroyed: stream_order.c. Waits for the
+   stream's work. */
 void dao_stream_order_end(dao_stream_t *stream);
 
-/* Gives the error of a free that was refused with `status`, naming the place that the address belongs to, if there is one:
-   alloc.c. */
+/* Gives the error of a free that was refused with `status`, naming the place that the address belongs to, if
+   there is one: alloc.c. */
 dao_status_t dao_free_error(const char *function, dao_place_t place, const void *address,
                             dao_status_t status);
 
-/* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is at least 1. */
+/* dao_alloc() with a status: alloc.c. *out_runtime is the borrowed runtime, NULL for the host. size_bytes is
+   at least 1. */
 DAO_NODISCARD dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, void **out_address,
                                            dao_runtime_t **out_runtime);
 
-/* Makes a runtime's device memory end its shortest ways with what dao_alloc() and dao_free() do around all others: alloc.c.
-   Nobody else knows of the runtime yet. */
+/* Makes a runtime's device memory end its shortest ways with what dao_alloc() and dao_free() do around all
+   others: alloc.c. Nobody else knows of the runtime yet. */
 void dao_alloc_otherwise_set(dao_runtime_t *runtime);
 
-/* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c. *out_allocator is NULL
-   for a device that was not used yet. */
+/* Gives a place's allocator, after the frees that wait were carried out as far as they can be: alloc.c.
+   *out_allocator is NULL for a device that was not used yet. */
 DAO_NODISCARD dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **out_allocator);
 
-/* Prepares an error of a copy: DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with the same text. */
+/* Prepares an error of a copy: DAO_ERR_DEVICE_LOST stays, all else becomes DAO_ERR_COPY_FAILED with the same
+   text. */
 dao_status_t dao_copy_error(dao_status_t status, dao_place_t dst_place, dao_place_t src_place,
                             size_t size_bytes);
 

@@ -1,5 +1,6 @@
-/* Devices that are lost: an error after which a device answers nothing else, such as an illegal address in a kernel or a card
-   that fell off the bus. From the first call on that said so
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices that are lost: an error after which a device answers nothing else, such as an illegal address in a
+   kernel or a card that fell off the bus. From the first call on that said so
 
        what needs the device     is refused at once, with the first answer: no driver is asked again and again
        what frees                is done in the books alone

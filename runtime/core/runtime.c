@@ -1,15 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One device: its allocators, its three streams, its spare events, and the frees that wait for a stream.
 
        dao_memory_release() --event not finished--> deferred list --event finished--> allocator's free
                                                      ^      |
-                                                     +------+ asked again, at the next alloc, free, trim or sync
+                                                     +------+ asked again, at the next alloc, free, trim or
+                                                     sync
 
-   Counted: the context holds one reference, each handle, stream and event of the device one. A deferred free holds none:
-   the last reference waits for all of them, so that nothing is left behind. One that was made while its stream was being
-   captured holds a reference to the stream until its event is recorded, and is counted in the stream's late_count.
+   Counted: the context holds one reference, each handle, stream and event of the device one. A deferred free
+   holds none: the last reference waits for all of them, so that nothing is left behind. One that was made
+   while its stream was being captured holds a reference to the stream until its event is recorded, and is
+   counted in the stream's late_count.
 
-   Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on the list and
-   in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody else. */
+   Invariants, outside of the lock's critical sections: `deferred_count` is the number of deferred frees on
+   the list and in the hands of threads that drain; spare_events[0 .. spare_count) are not recorded by anybody
+   else. */
 #include "runtime/observe/watch.h"
 #include "runtime/place/pressure_internal.h"
 
@@ -343,7 +347,8 @@ void dao_runtime_block_free(dao_runtime_t *runtime, dao_place_kind_t kind, void 
     dao_pressure_note_free();
 }
 
-/* Lets go of the stream of a deferred free. Whoever finds the stream's late_count to be 0 finds the references gone, too. */
+/* Lets go of the stream of a deferred free. Whoever finds the stream's late_count to be 0 finds the
+   references gone, too. */
 static void late_end(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     struct dao_runtime_private *own = runtime->own;
@@ -432,7 +437,8 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
                                          : count - (pinned_count < count ? pinned_count : count);
 }
 
-/* Records the event of a free that was made while its stream was being captured. DAO_ERR_BUSY: it is being captured still. */
+/* Records the event of a free that was made while its stream was being captured. DAO_ERR_BUSY: it is being
+   captured still. */
 static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     if (deferred->stream == NULL) {
@@ -445,8 +451,8 @@ static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_t *deferred
     return status;
 }
 
-/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked. An event that cannot
-   be recorded now is recorded when its free is looked at again. */
+/* Tells whether the work before a deferred free is done. A lost device does none any more, and is not asked.
+   An event that cannot be recorded now is recorded when its free is looked at again. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     return dao_runtime_is_lost(runtime) ||
@@ -454,7 +460,8 @@ static bool has_finished(dao_runtime_t *runtime, dao_deferred_t *deferred)
             dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
 }
 
-/* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that is being captured. */
+/* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that
+   is being captured. */
 static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_t *deferred)
 {
     if (dao_runtime_is_lost(runtime)) {
@@ -475,8 +482,9 @@ static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_t *deferred)
     return true;
 }
 
-/* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again after
-   all others had theirs. An event that answers an error has finished; the error is for whoever synchronizes. */
+/* Asks every event of a chain. Those that have not finished go to the end of the list: their turn comes again
+   after all others had theirs. An event that answers an error has finished; the error is for whoever
+   synchronizes. */
 static void chain_poll(dao_runtime_t *runtime, dao_deferred_t *chain)
 {
     while (chain != NULL) {
@@ -509,8 +517,9 @@ static uint64_t pass_begin(struct dao_runtime_private *own)
     return pass;
 }
 
-/* Takes the first free off the list that no pass from this one on has found under capture: the others stay where other threads
-   find them. False: there is none, nor in the hands of another thread; true with NULL: there may be one in such hands. */
+/* Takes the first free off the list that no pass from this one on has found under capture: the others stay
+   where other threads find them. False: there is none, nor in the hands of another thread; true with NULL:
+   there may be one in such hands. */
 static bool pass_take(dao_runtime_t *runtime, uint64_t pass, dao_deferred_t **out_deferred)
 {
     struct dao_runtime_private *own = runtime->own;
@@ -582,7 +591,8 @@ void dao_runtime_drain_late(dao_runtime_t *runtime, dao_stream_t *stream)
     }
 }
 
-/* Carries out what is left, when nobody has the runtime any more: frees on the device's own streams, which are being captured. */
+/* Carries out what is left, when nobody has the runtime any more: frees on the device's own streams, which
+   are being captured. */
 static void drop_all(dao_runtime_t *runtime)
 {
     dao_deferred_t *deferred;

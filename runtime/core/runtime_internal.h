@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of runtime/ and the executor share: the context, a device's runtime, streams. */
 #ifndef DAO_RUNTIME_RUNTIME_INTERNAL_H
 #define DAO_RUNTIME_RUNTIME_INTERNAL_H
@@ -66,7 +67,8 @@ static inline dao_status_t dao_runtime_told(dao_runtime_t *runtime, dao_status_t
     return status;
 }
 
-/* As dao_runtime_told(), of a call on `runtime` that touches the memory of `other` too: each is asked whether it is lost. */
+/* As dao_runtime_told(), of a call on `runtime` that touches the memory of `other` too: each is asked whether
+   it is lost. */
 dao_status_t dao_runtime_told_of_two(dao_runtime_t *runtime, dao_runtime_t *other, dao_status_t status);
 
 static inline bool dao_runtime_is_lost(const dao_runtime_t *runtime)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running items.
 
        enqueue                    run                              retire
@@ -5,13 +6,15 @@
                  uses are in     operands resident, fences          compute lane
                  access lists    queued, kernel launched            has passed it
 
-   A kernel is prepared (every operand gets a part of the arena and its bytes), launched, and committed (residences and
-   fences say what holds once it has run). Until the launch every step can be undone or is harmless: a fetched operand
-   stays fetched, a victim stays evicted, a part that nothing was written to is given back.
+   A kernel is prepared (every operand gets a part of the arena and its bytes), launched, and committed
+   (residences and fences say what holds once it has run). Until the launch every step can be undone or is
+   harmless: a fetched operand stays fetched, a victim stays evicted, a part that nothing was written to is
+   given back.
 
-   Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of tensors that are
-   DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or HOST, and its pending ones; the
-   file's used bytes are the slots of tensors with a copy there; a tensor is in the table while it has a handle and was used, or has bytes, or has pending uses. */
+   Invariants between two items: no tensor is pinned or landing; the arena's used bytes are the parts of
+   tensors that are DEVICE or BOTH; the host tier's used bytes are the slots of tensors that are BOTH or HOST,
+   and its pending ones; the file's used bytes are the slots of tensors with a copy there; a tensor is in the
+   table while it has a handle and was used, or has bytes, or has pending uses. */
 #include "runtime/executor/engine.h"
 
 #include "base/memory/host.h"
@@ -222,8 +225,8 @@ static void give_workspace(dao_engine_t *engine, const dao_placement_t *placemen
     }
 }
 
-/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A part that
-   this may have written is given up if the host or the file has the tensor's bytes. */
+/* Gives back what was taken for a kernel that will not run now, behind what its function may have queued. A
+   part that this may have written is given up if the host or the file has the tensor's bytes. */
 static void undo_landing(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                          const dao_fence_t *fence)
 {
@@ -314,8 +317,9 @@ static dao_status_t prepare(dao_engine_t *engine, dao_item_t *item, dao_placemen
     set_pinned(item, true);
     dao_status_t status = bring_all(engine, item, placement);
     if (status == DAO_ERR_LIMIT) {
-        /* The kernel fits, but operands that are resident cut the arena into holes that are too small. They are not in
-           use by a kernel that the host has yet to queue, so all can leave, and come back side by side. */
+        /* The kernel fits, but operands that are resident cut the arena into holes that are too small. They
+           are not in use by a kernel that the host has yet to queue, so all can leave, and come back side by
+           side. */
         undo_landing(engine, item, placement, &no_fence);
         *placement = (dao_placement_t){.has_workspace = false};
         set_pinned(item, false);
@@ -349,7 +353,8 @@ static dao_fence_t kernel_fence(const dao_engine_t *engine, const dao_item_t *it
     return fence;
 }
 
-/* Calls the kernel's function and numbers what it queued, also if it reports an error: it may have queued a part. */
+/* Calls the kernel's function and numbers what it queued, also if it reports an error: it may have queued a
+   part. */
 static dao_status_t launch(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                            uint64_t *out_sequence)
 {
@@ -411,7 +416,8 @@ static void commit(dao_engine_t *engine, dao_item_t *item, const dao_placement_t
     engine->stats.kernel_count++;
 }
 
-/* Gives the operands and the workspace their places: by the course if one is followed and knows this, else by itself. */
+/* Gives the operands and the workspace their places: by the course if one is followed and knows this, else by
+   itself. */
 static dao_status_t place(dao_engine_t *engine, dao_item_t *item, dao_placement_t *placement)
 {
     dao_status_t status = DAO_OK;

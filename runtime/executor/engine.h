@@ -1,5 +1,7 @@
-/* The executor's engine: a state machine without threads, clocks or locks, so that it runs the same in virtual time and
-   under seeded schedules. executor.c puts a thread around it. Everything here is called by one thread at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor's engine: a state machine without threads, clocks or locks, so that it runs the same in
+   virtual time and under seeded schedules. executor.c puts a thread around it. Everything here is called by
+   one thread at a time. */
 #ifndef DAO_RUNTIME_EXECUTOR_ENGINE_H
 #define DAO_RUNTIME_EXECUTOR_ENGINE_H
 
@@ -93,8 +95,8 @@ typedef struct dao_engine {
 /* Everything in `config` is borrowed and outlives the engine. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_engine_init(dao_engine_t *engine, const dao_engine_config_t *config);
 
-/* Runs nothing more: gives back all memory of all tensors. No items are left. The file tier is closed, but not finished:
-   that is for who destroys its streams. */
+/* Runs nothing more: gives back all memory of all tensors. No items are left. The file tier is closed, but
+   not finished: that is for who destroys its streams. */
 void dao_engine_finish(dao_engine_t *engine);
 
 /* Takes an item in: from now on its uses are known to the policy. */
@@ -115,7 +117,8 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
 /* Walks all tensors and both tiers. */
 bool dao_engine_is_valid(const dao_engine_t *engine);
 
-/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device is given up. */
+/* Keeps the first failure; later ones are consequences. With `lost`, or for DAO_ERR_DEVICE_LOST, the device
+   is given up. */
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost);
 
 /* What the device cannot refuse and go on, such as a wait on the host: an error gives it up. */

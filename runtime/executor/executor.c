@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread around the engine, and the program's side of the queue.
 
        program's threads                      executor's thread
@@ -149,7 +150,8 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     return DAO_OK;
 }
 
-/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages), up to a range's most. */
+/* The size of the arena: what was asked for, or what the device has free, in whole granules (or pages), up to
+   a range's most. */
 static dao_status_t arena_bytes(const dao_runtime_t *runtime, size_t capacity_bytes, uint64_t *out_bytes)
 {
     uint64_t bytes = capacity_bytes;

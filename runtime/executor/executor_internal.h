@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The executor behind its handle: shared by executor.c, managed.c and step.c. */
 #ifndef DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
 #define DAO_RUNTIME_EXECUTOR_EXECUTOR_INTERNAL_H
@@ -8,9 +9,10 @@
 
 #include <stdatomic.h>
 
-/* An executor without a thread of its own is *still*: whoever calls it runs the engine, and only as far as the call needs.
-   A push that finds the queue full runs kernels until there is room, a sync or a request runs all that was pushed before.
-   So the same calls do the same things in the same order every time: for virtual time, and for seeded schedules. */
+/* An executor without a thread of its own is *still*: whoever calls it runs the engine, and only as far as
+   the call needs. A push that finds the queue full runs kernels until there is room, a sync or a request runs
+   all that was pushed before. So the same calls do the same things in the same order every time: for virtual
+   time, and for seeded schedules. */
 DAO_NODISCARD dao_status_t dao_executor_create_still(const dao_executor_config_t *config,
                                                      dao_executor_t **out_executor);
 

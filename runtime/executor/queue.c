@@ -1,5 +1,7 @@
-/* A linked list under one lock. Two conditions, so that a producer never wakes a producer in the consumer's place.
-   Invariant: kernel_count is the number of kernels in the list and in the consumer's hands; turn <= turn_count. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A linked list under one lock. Two conditions, so that a producer never wakes a producer in the consumer's
+   place. Invariant: kernel_count is the number of kernels in the list and in the consumer's hands; turn <=
+   turn_count. */
 #include "runtime/executor/queue.h"
 
 #include "base/report/error.h"

@@ -1,4 +1,6 @@
-/* The bounded queue between the program's threads and the executor's: any number of producers, one consumer. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bounded queue between the program's threads and the executor's: any number of producers, one consumer.
+   */
 #ifndef DAO_RUNTIME_EXECUTOR_QUEUE_H
 #define DAO_RUNTIME_EXECUTOR_QUEUE_H
 
@@ -21,15 +23,17 @@ typedef struct dao_queue {
 void dao_queue_init(dao_queue_t *queue, uint32_t kernel_limit);
 void dao_queue_finish(dao_queue_t *queue); /* it is empty */
 
-/* Adds a chain of items at once, in order. Waits until its `kernel_count` kernels have room, or the queue has none at all
-   (a chain may be longer than the limit); later pushes of kernels wait behind it. DAO_ERR_STOPPED: nothing was added. */
+/* Adds a chain of items at once, in order. Waits until its `kernel_count` kernels have room, or the queue has
+   none at all (a chain may be longer than the limit); later pushes of kernels wait behind it.
+   DAO_ERR_STOPPED: nothing was added. */
 DAO_NODISCARD dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last,
                                           uint64_t kernel_count);
 
 /* Tells whether dao_queue_push() would find room at once, with nobody else pushing. */
 bool dao_queue_has_room(dao_queue_t *queue, uint64_t kernel_count);
 
-/* Takes everything; with `wait`, waits for something to come. NULL: nothing is there; with `wait`: and never will be. */
+/* Takes everything; with `wait`, waits for something to come. NULL: nothing is there; with `wait`: and never
+   will be. */
 dao_item_t *dao_queue_take(dao_queue_t *queue, bool wait);
 
 /* The consumer has finished a kernel. */

@@ -1,6 +1,7 @@
-/* Replaying a step: its things are queued in the order of order.c. On its stream thing n of a lane (from 1) has the number
-   base + n. A fence of the plan names things of this step and of the step before; either way they have numbers, and those
-   of before the first step are over. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replaying a step: its things are queued in the order of order.c. On its stream thing n of a lane (from 1)
+   has the number base + n. A fence of the plan names things of this step and of the step before; either way
+   they have numbers, and those of before the first step are over. */
 #include "runtime/executor/replay.h"
 
 #include "base/memory/host.h"
@@ -56,8 +57,8 @@ static bool overlap(const dao_swap_copy_t *a, const dao_swap_copy_t *b)
            b->offset_bytes < a->offset_bytes + a->size_bytes;
 }
 
-/* Tells whether a copy in, the order's `at`-th thing, brings bytes that this step has put into the slot: the order has
-   every copy out before the copies in that bring its bytes back, whatever their fences name. */
+/* Tells whether a copy in, the order's `at`-th thing, brings bytes that this step has put into the slot: the
+   order has every copy out before the copies in that bring its bytes back, whatever their fences name. */
 static bool is_of_this_step(const dao_replay_t *replay, const dao_swap_copy_t *in, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++) {

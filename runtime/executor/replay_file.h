@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies between the device and a file, for plans that are replayed. */
 #ifndef DAO_RUNTIME_EXECUTOR_REPLAY_FILE_H
 #define DAO_RUNTIME_EXECUTOR_REPLAY_FILE_H
@@ -39,7 +40,8 @@ typedef struct dao_replay_file {
 /* Tells whether some copy of the schedule is one with a file. */
 bool dao_replay_file_is_needed(const dao_swap_schedule_t *schedule);
 
-/* Makes the file. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made. */
+/* Makes the file. DAO_ERR_IO, DAO_ERR_UNSUPPORTED, DAO_ERR_NO_HOST_MEMORY, DAO_ERR_THREAD: nothing was made.
+   */
 DAO_NODISCARD dao_status_t dao_replay_file_init(dao_replay_file_t *replay_file,
                                                 const dao_replay_file_config_t *config);
 
@@ -50,7 +52,8 @@ void dao_replay_file_finish(dao_replay_file_t *replay_file);
 DAO_NODISCARD dao_status_t dao_replay_file_put(dao_replay_file_t *replay_file, uint64_t slot_bytes,
                                                void *bytes, uint64_t size_bytes);
 
-/* Queues the `index`-th copy of a lane of the file on its stream. What the stream answers: a part of it may be queued then. */
+/* Queues the `index`-th copy of a lane of the file on its stream. What the stream answers: a part of it may
+   be queued then. */
 DAO_NODISCARD dao_status_t dao_replay_file_copy(dao_replay_file_t *replay_file, dao_swap_lane_t lane,
                                                 uint32_t index, dao_backend_stream_t *stream);
 

@@ -1,5 +1,6 @@
-/* Steps: a list of items that are copied into the queue for every run. Every copy holds the step until its work has
-   finished, so that a step may be destroyed while its runs are under way. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps: a list of items that are copied into the queue for every run. Every copy holds the step until its
+   work has finished, so that a step may be destroyed while its runs are under way. */
 #include <dao/step.h>
 
 #include "base/memory/host.h"

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DLPack out and in.
 
        out    exported_t: the structure that the consumer gets, the shape and strides that it points to, a reference to the tensor
        in     a memory handle over the bytes from the lowest element to the highest, whose deleter is the producer's, and a view
 
-   Both forms, the one of before DLPack 1.0 and the one since, hold the same DLTensor: what differs is around it. */
+   Both forms, the one of before DLPack 1.0 and the one since, hold the same DLTensor: what differs is around
+   it. */
 #include <dao/dlpack.h>
 
 #include "base/memory/host.h"
@@ -44,8 +46,8 @@ typedef struct exported {
     int64_t strides[DAO_TENSOR_RANK_MAX];
 } exported_t;
 
-/* Whoever consumes is done. The reference is one of ours, so that dropping it cannot fail but in a child process and in
-   callbacks of segments, which must not free: there it stays. */
+/* Whoever consumes is done. The reference is one of ours, so that dropping it cannot fail but in a child
+   process and in callbacks of segments, which must not free: there it stays. */
 static void exported_end(exported_t *exported)
 {
     (void)dao_tensor_release(exported->tensor);
@@ -212,7 +214,8 @@ static dao_status_t place_find(const char *function, DLDevice device, dao_place_
     return DAO_OK;
 }
 
-/* Gives the bytes that an address has to be a multiple of for elements of a type: a complex number is two real ones. */
+/* Gives the bytes that an address has to be a multiple of for elements of a type: a complex number is two
+   real ones. */
 static size_t type_alignment(dao_type_t type)
 {
     bool is_complex = type == DAO_TYPE_C64 || type == DAO_TYPE_C128;

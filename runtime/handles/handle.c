@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting references, and the rest of dead handles: a ring of the latest ones. */
 #include "runtime/handles/handle.h"
 

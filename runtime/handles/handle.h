@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What counted handles have in common: a count that is never below zero, and a rest after their death.
 
-   A handle without references is not given back at once: the latest DAO_HANDLE_REST_COUNT of them rest, with count 0, so
-   that a release too many or a retain from zero finds a count of 0 instead of somebody else's memory. That is best
-   effort: a handle that died long ago is gone. */
+   A handle without references is not given back at once: the latest DAO_HANDLE_REST_COUNT of them rest, with
+   count 0, so that a release too many or a retain from zero finds a count of 0 instead of somebody else's
+   memory. That is best effort: a handle that died long ago is gone. */
 #ifndef DAO_RUNTIME_HANDLE_H
 #define DAO_RUNTIME_HANDLE_H
 
@@ -18,7 +19,8 @@ typedef struct dao_handle {
     _Atomic uint32_t reference_count;
 } dao_handle_t;
 
-/* Adds a reference. `noun` is for the message. DAO_ERR_INVALID for NULL, a count of 0, and a count that is full. */
+/* Adds a reference. `noun` is for the message. DAO_ERR_INVALID for NULL, a count of 0, and a count that is
+   full. */
 dao_status_t dao_handle_retain(dao_handle_t *handle, const char *noun);
 
 /* Drops a reference; *out_is_last says whether it was the last one. DAO_ERR_INVALID for a count of 0. */

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counted handles to memory. A handle has one of three owners:
 
        BLOCK     memory of the library: freed with the last reference, on a device once the handle's stream is done with it
        POINTER   memory of the program: its deleter is called with the last reference
        PARENT    a part of another handle's memory: holds a reference to that one
 
-   A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream, and an event
-   that was made with it. So the last release needs no memory, and works after dao_finalize(). */
+   A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream, and
+   an event that was made with it. So the last release needs no memory, and works after dao_finalize(). */
 #include <dao/memory.h>
 
 #include "base/log.h"
@@ -237,7 +238,8 @@ static void host_block_free(const dao_memory_t *memory)
     }
 }
 
-/* Ends a handle without references. What the handle kept is let go of last, and from copies: the handle may be gone. */
+/* Ends a handle without references. What the handle kept is let go of last, and from copies: the handle may
+   be gone. */
 static void handle_end(dao_memory_t *memory)
 {
     dao_core_t *core = memory->core;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tensor.c and dlpack.c need of a memory handle beyond its public face. */
 #ifndef DAO_RUNTIME_MEMORY_INTERNAL_H
 #define DAO_RUNTIME_MEMORY_INTERNAL_H
@@ -12,7 +13,8 @@ bool dao_memory_is_forked(const dao_memory_t *memory);
 /* Gives the table of the backend that the handle was made with, after dao_finalize() too. */
 const dao_backend_ops_t *dao_memory_backend(const dao_memory_t *memory);
 
-/* Gives what a handle of dao_memory_from_pointer() hands to its deleter; NULL for any other handle or deleter. */
+/* Gives what a handle of dao_memory_from_pointer() hands to its deleter; NULL for any other handle or
+   deleter. */
 void *dao_memory_user_of(const dao_memory_t *memory, dao_memory_deleter_t deleter);
 
 /* Gives a handle of dao_memory_from_pointer() that has no deleter one. Nobody else has the handle yet. */

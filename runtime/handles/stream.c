@@ -1,7 +1,10 @@
-/* Streams and events: counted objects around the backend's own. A stream that the program made lives until the program
-   and every memory handle that names it have let go; a device's own streams live and die with the device's runtime.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events: counted objects around the backend's own. A stream that the program made lives until
+   the program and every memory handle that names it have let go; a device's own streams live and die with the
+   device's runtime.
 
-   A stream or an event holds a reference to its runtime, so that it works, and can be destroyed, after dao_finalize(). */
+   A stream or an event holds a reference to its runtime, so that it works, and can be destroyed, after
+   dao_finalize(). */
 #include <dao/stream.h>
 
 #include "base/memory/host.h"

@@ -1,6 +1,8 @@
-/* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream(). The order itself is kept by
-   the device's table of holds (allocators/holds.h), and by the allocators, whose free blocks carry holds; here a public
-   stream is given its number in that table, and the calls are made in the order that makes them safe:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocation and free in stream order: dao_alloc_async(), dao_free_async(), dao_record_stream(). The order
+   itself is kept by the device's table of holds (allocators/holds.h), and by the allocators, whose free
+   blocks carry holds; here a public stream is given its number in that table, and the calls are made in the
+   order that makes them safe:
 
        alloc   number -> allocator gives block and hold -> the stream waits for the hold, on the device
        free    number -> epoch is drawn -> allocator takes block and hold -> events are recorded behind it
@@ -108,8 +110,8 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
     return status == DAO_OK ? dao_runtime_told(runtime, number_find(stream, &out_order->number)) : status;
 }
 
-/* Gives a block back that its stream could not be made to wait for: whoever held it holds it still, and this stream does if
-   it held it before. */
+/* Gives a block back that its stream could not be made to wait for: whoever held it holds it still, and this
+   stream does if it held it before. */
 static void give_back(const order_t *order, const dao_block_grant_t *grant)
 {
     dao_hold_t hold = dao_holds_mark(order->runtime->holds, order->number);
@@ -144,7 +146,8 @@ static dao_status_t order_take(const order_t *order, dao_place_t place, const da
     return status;
 }
 
-/* A block that is free on a stream which is being captured has to stay free: then it is one that nobody holds. */
+/* A block that is free on a stream which is being captured has to stay free: then it is one that nobody
+   holds. */
 static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
                                 void **out_address)
 {
@@ -176,7 +179,8 @@ void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream
     return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
 }
 
-/* Frees a block with its hold. One that follows no stream, as small ones of dao_alloc(), is waited for instead. */
+/* Frees a block with its hold. One that follows no stream, as small ones of dao_alloc(), is waited for
+   instead. */
 dao_status_t dao_stream_order_free(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
                                    dao_hold_t *hold)
 {

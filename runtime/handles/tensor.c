@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors: views of a memory handle. Element [i0, i1, ...] is at
 
        address of memory + offset_bytes + (i0 * stride[0] + i1 * stride[1] + ...) * bytes of an element
 
-   Invariant of a tensor with elements: all of these lie inside the memory (view_check() proves it before one is made, and
-   every view operation but as_strided picks from elements that were there). A tensor without elements has an offset of at
-   most the size of the memory. What a tensor shows never changes, so reading its fields needs no lock. */
+   Invariant of a tensor with elements: all of these lie inside the memory (view_check() proves it before one
+   is made, and every view operation but as_strided picks from elements that were there). A tensor without
+   elements has an offset of at most the size of the memory. What a tensor shows never changes, so reading its
+   fields needs no lock. */
 #include <dao/tensor.h>
 
 #include "base/memory/host.h"
@@ -67,7 +69,8 @@ static dao_status_t overflow_error(const char *function)
     return dao_error(DAO_ERR_OVERFLOW, "%s: the shape or its strides do not fit 64 bits", function);
 }
 
-/* Checks a shape and stores it with its number of elements. An empty tensor's other dimensions may be of any length. */
+/* Checks a shape and stores it with its number of elements. An empty tensor's other dimensions may be of any
+   length. */
 static dao_status_t shape_store(const char *function, int32_t rank, const int64_t *shape, layout_t *layout)
 {
     if (rank < 0 || rank > DAO_TENSOR_RANK_MAX) {
@@ -110,7 +113,8 @@ static dao_status_t strides_contiguous(const char *function, layout_t *layout)
     return DAO_OK;
 }
 
-/* Finds the least and the greatest distance of an element from element [0, ..., 0], in bytes. Not for empty layouts. */
+/* Finds the least and the greatest distance of an element from element [0, ..., 0], in bytes. Not for empty
+   layouts. */
 static bool extent_find(const layout_t *layout, int64_t *out_least, int64_t *out_greatest)
 {
     int64_t least = 0;
@@ -448,7 +452,8 @@ static void dimension_remove(layout_t *layout, int32_t dimension)
     layout->rank--;
 }
 
-/* Puts a dimension of length 1 before another one. Its stride keeps a contiguous layout contiguous for all who look at it. */
+/* Puts a dimension of length 1 before another one. Its stride keeps a contiguous layout contiguous for all
+   who look at it. */
 static void dimension_insert(layout_t *layout, int32_t dimension)
 {
     int64_t stride = 1;
@@ -594,8 +599,8 @@ static int32_t dimension_before(const layout_t *layout, int32_t dimension)
     return dimension;
 }
 
-/* Takes a chunk off a layout from its fastest dimension on: dimensions that lie one behind the other in memory. Gives the
-   dimension before the chunk. */
+/* Takes a chunk off a layout from its fastest dimension on: dimensions that lie one behind the other in
+   memory. Gives the dimension before the chunk. */
 static int32_t chunk_take(const layout_t *layout, int32_t fastest, int64_t *out_count)
 {
     int64_t count = layout->shape[fastest];
@@ -624,8 +629,8 @@ static bool chunk_fill(layout_t *layout, int32_t *dimension, int64_t count, int6
     return filled == count;
 }
 
-/* Finds strides for `target`'s shape over the elements of `source`, in the same order: each chunk of the source has to be
-   filled exactly by dimensions of the target. Neither is empty. */
+/* Finds strides for `target`'s shape over the elements of `source`, in the same order: each chunk of the
+   source has to be filled exactly by dimensions of the target. Neither is empty. */
 static bool strides_for_shape(const layout_t *source, layout_t *target)
 {
     int32_t to = target->rank - 1;

@@ -1,4 +1,6 @@
-/* What is annotated: whether at all, and the heaps, a short list by address. A block belongs to the heap around it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is annotated: whether at all, and the heaps, a short list by address. A block belongs to the heap
+   around it. */
 #include "runtime/observe/annotate.h"
 
 #include "allocators/detours.h"

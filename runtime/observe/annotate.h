@@ -1,5 +1,7 @@
-/* Says to a profiler or a checker of memory what the library does: ranges of time, the memory of devices that it keeps, and the
-   blocks in it. Off it costs nothing: ranges look at one flag, and blocks share the branch of the events (event_ring.h).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Says to a profiler or a checker of memory what the library does: ranges of time, the memory of devices that
+   it keeps, and the blocks in it. Off it costs nothing: ranges look at one flag, and blocks share the branch
+   of the events (event_ring.h).
 
        annotate.c                 on or off, which memory is kept
          dao_annotator_t            one of annotate_nvtx.c, annotate_roctx.c, annotate_none.c: the build's
@@ -29,7 +31,8 @@ extern const dao_annotator_t dao_annotator;
 
 extern _Atomic bool dao_annotations_on;
 
-/* Reads DAO_ANNOTATE. DAO_ERR_INVALID for what is neither 0 nor 1; DAO_ERR_UNSUPPORTED for 1 in a build without annotator. */
+/* Reads DAO_ANNOTATE. DAO_ERR_INVALID for what is neither 0 nor 1; DAO_ERR_UNSUPPORTED for 1 in a build
+   without annotator. */
 DAO_NODISCARD dao_status_t dao_annotate_find(void);
 
 static inline bool dao_annotate_is_on(void)
@@ -56,8 +59,9 @@ static inline void dao_annotate_end(void)
 void dao_annotate_obtained(dao_place_t place, void *address, size_t size_bytes);
 void dao_annotate_releasing(dao_place_t place, void *address);
 
-/* A block in it was handed out; it is about to be free. In stream order that is before the work which uses it: a checker has
-   to run kernels one by one then. A free that is refused, as nothing begins at its address, is told, too. */
+/* A block in it was handed out; it is about to be free. In stream order that is before the work which uses
+   it: a checker has to run kernels one by one then. A free that is refused, as nothing begins at its address,
+   is told, too. */
 void dao_annotate_alloc(dao_place_t place, const void *address, size_t size_bytes);
 void dao_annotate_free(dao_place_t place, const void *address);
 

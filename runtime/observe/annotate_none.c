@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A build without a profiler's interface. */
 #include "runtime/observe/annotate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ROCTX: ranges; it knows nothing of memory. */
 #include "runtime/observe/annotate.h"
 

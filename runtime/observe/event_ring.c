@@ -1,24 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rings of events, one a place, with many writers and a reader.
 
        next_index ──> 0 1 2 ... counts all events ever; event i lies in slot i mod size
 
        slot   [ ticks | address | size, stream | sequence, thread, tag, kind ]      32 bytes
 
-   A slot's last word is its state. It holds the low half of the event's index plus one while the slot is whole, and 0 while
-   somebody writes it. A writer takes the next index, then takes the slot by a compare-and-swap of that word to 0, writes
-   the other three, and puts its own word there. It gives its event up (the reader counts it as lost) if the slot is being
-   written, or holds a later event: then the ring has turned while it, or the other writer, was held up.
+   A slot's last word is its state. It holds the low half of the event's index plus one while the slot is
+   whole, and 0 while somebody writes it. A writer takes the next index, then takes the slot by a
+   compare-and-swap of that word to 0, writes the other three, and puts its own word there. It gives its event
+   up (the reader counts it as lost) if the slot is being written, or holds a later event: then the ring has
+   turned while it, or the other writer, was held up.
 
-   Why no torn event is read: only who has swapped the word to 0 writes a slot, and all its stores are releases. The reader
-   loads the state, the words, and the state again. If it saw a word of a later writer, it has also seen that writer's swap,
-   so the second state is not the first one.
+   Why no torn event is read: only who has swapped the word to 0 writes a slot, and all its stores are
+   releases. The reader loads the state, the words, and the state again. If it saw a word of a later writer,
+   it has also seen that writer's swap, so the second state is not the first one.
 
-   The state names 2^32 indices apart the same, which a reader could only mistake if a slot kept one event while the ring
-   turned that often.
+   The state names 2^32 indices apart the same, which a reader could only mistake if a slot kept one event
+   while the ring turned that often.
 
-   Rings are never freed while the library runs, since a writer may hold one that was stopped: they rest in the list of their
-   place, and a start takes one of its size from there. Sizes are powers of two, so there are few. A ring goes on counting
-   where it stopped, so that a writer which comes late writes an event that is too early, and gives it up. */
+   Rings are never freed while the library runs, since a writer may hold one that was stopped: they rest in
+   the list of their place, and a start takes one of its size from there. Sizes are powers of two, so there
+   are few. A ring goes on counting where it stopped, so that a writer which comes late writes an event that
+   is too early, and gives it up. */
 #include "runtime/observe/event_ring.h"
 
 #include "allocators/detours.h"
@@ -221,8 +224,8 @@ static reading_t slot_read(slot_t *slot, uint64_t index, dao_memory_event_t *out
     return READING_WHOLE;
 }
 
-/* Lets a writer that is in the middle of the next event end it. If that takes too long, the event is taken for lost: a
-   writer that has given its event up leaves the slot as it was. */
+/* Lets a writer that is in the middle of the next event end it. If that takes too long, the event is taken
+   for lost: a writer that has given its event up leaves the slot as it was. */
 static reading_t slot_wait(slot_t *slot, uint64_t index, dao_memory_event_t *out_event)
 {
     uint64_t end_ns = dao_clock_ns() + READ_WAIT_NS;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The events of places: one branch where nothing is recorded. */
 #ifndef DAO_RUNTIME_EVENT_RING_H
 #define DAO_RUNTIME_EVENT_RING_H
@@ -21,8 +22,8 @@ typedef struct dao_noted {
     uint64_t ticks; /* when it happened, of dao_ticks() */
 } dao_noted_t;
 
-/* Writes an event, if its place records. `core` is NULL in a public call, which cannot be under way when the core ends;
-   whoever may be gives the core that it holds a reference to. Lock-free. */
+/* Writes an event, if its place records. `core` is NULL in a public call, which cannot be under way when the
+   core ends; whoever may be gives the core that it holds a reference to. Lock-free. */
 void dao_events_note(dao_core_t *core, const dao_noted_t *noted);
 
 /* Tells whether any place records. */
@@ -49,11 +50,12 @@ static inline void dao_events_note_alloc(dao_place_t place, const dao_block_requ
     }
 }
 
-/* Notes a free that surely will succeed; `ticks` is dao_events_ticks() before it, so that it comes before the block's next
-   life. */
+/* Notes a free that surely will succeed; `ticks` is dao_events_ticks() before it, so that it comes before the
+   block's next life. */
 void dao_events_note_free(dao_core_t *core, dao_place_t place, const void *address, uint64_t ticks);
 
-/* As dao_events_note_free(), in two parts around a free that may be refused: before it, and if it has succeeded. */
+/* As dao_events_note_free(), in two parts around a free that may be refused: before it, and if it has
+   succeeded. */
 static inline void dao_events_free_begins(dao_place_t place, const void *address, uint64_t ticks)
 {
     if (ticks != 0) {

@@ -1,4 +1,6 @@
-/* Questions about a place that are asked off the hot path: who holds a byte, and its figures under PyTorch's names. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about a place that are asked off the hot path: who holds a byte, and its figures under PyTorch's
+   names. */
 #include "base/report/error.h"
 #include "runtime/core/context_internal.h"
 

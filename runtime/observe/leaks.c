@@ -1,5 +1,6 @@
-/* Lists live blocks and handles, and sums up blocks by tag. They are copied under the owner's lock and logged without it;
-   where there is no memory for the copy, one line gives their number. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists live blocks and handles, and sums up blocks by tag. They are copied under the owner's lock and logged
+   without it; where there is no memory for the copy, one line gives their number. */
 #include "runtime/observe/leaks.h"
 
 #include "base/log.h"
@@ -80,7 +81,8 @@ static uint64_t blocks_report(dao_allocator_t *allocator, dao_place_t place)
     return list.count;
 }
 
-/* Copies the handles that are not the owners of blocks; gives their number, which may be above the capacity. */
+/* Copies the handles that are not the owners of blocks; gives their number, which may be above the capacity.
+   */
 static uint64_t handles_copy(dao_core_t *core, dao_live_t *handles, uint64_t capacity)
 {
     uint64_t count = 0;

@@ -1,13 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots: the blocks of a place, copied under its allocator's lock into memory that was made before.
 
        segments   [ a: blocks 0 .. 2 ][ b: blocks 3 .. 3 ] ...
        blocks     [ live ][ free ][ live ] [ pending ] ...
 
-   What holds in a finished snapshot: the blocks of a segment follow each other without a gap, from first_block on, and
-   fill it; segments have at least one block.
+   What holds in a finished snapshot: the blocks of a segment follow each other without a gap, from
+   first_block on, and fill it; segments have at least one block.
 
-   How many blocks there are is known only when they have been walked. If the room was too small the walk goes on to count,
-   room for as many and some more is made without the lock, and the place is walked again. */
+   How many blocks there are is known only when they have been walked. If the room was too small the walk goes
+   on to count, room for as many and some more is made without the lock, and the place is walked again. */
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "runtime/core/context_internal.h"

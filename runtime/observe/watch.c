@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells the segment callbacks what memory the places of devices obtain and release.
 
        allocator ──> watch->ops ──> the backend's table
                          │
                          └──> callbacks of the place, each with the allocator's lock held
 
-   Being a table around the backend's, it sees all that any strategy takes, and allocators know nothing of it. Obtained is
-   told after the backend's call, releasing before it; if the backend then refuses, the memory is told to be there again.
+   Being a table around the backend's, it sees all that any strategy takes, and allocators know nothing of it.
+   Obtained is told after the backend's call, releasing before it; if the backend then refuses, the memory is
+   told to be there again.
 
    Callbacks are a table of slots, guarded by the lock, which is not held while one runs:
 

@@ -1,5 +1,6 @@
-/* A device's memory calls with somebody looking on: a table and a device that allocators are handed in place of the
-   backend's own, which tell the callbacks of dao/segment.h what comes and goes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device's memory calls with somebody looking on: a table and a device that allocators are handed in place
+   of the backend's own, which tell the callbacks of dao/segment.h what comes and goes. */
 #ifndef DAO_RUNTIME_WATCH_H
 #define DAO_RUNTIME_WATCH_H
 
@@ -23,7 +24,8 @@ typedef struct dao_watch {
 void dao_watch_init(dao_watch_t *watch, const dao_backend_ops_t *ops, dao_backend_device_t *device,
                     int32_t device_index);
 
-/* Takes the device's memory from a pool from now on, before there is any: the device has such. The backend's answer. */
+/* Takes the device's memory from a pool from now on, before there is any: the device has such. The backend's
+   answer. */
 DAO_NODISCARD dao_status_t dao_watch_pool_begin(dao_watch_t *watch);
 void dao_watch_pool_end(dao_watch_t *watch); /* all memory is given back; also without a begin */
 

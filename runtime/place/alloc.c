@@ -1,6 +1,7 @@
-/* Raw memory at a place: dao_alloc(), dao_free(), dao_used(), and a place's limit, cache and statistics. A place leads to
-   its allocator, which does the work; what is done here is finding it, carrying out frees that waited for a stream, and
-   telling a wrong place from a wrong address. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Raw memory at a place: dao_alloc(), dao_free(), dao_used(), and a place's limit, cache and statistics. A
+   place leads to its allocator, which does the work; what is done here is finding it, carrying out frees that
+   waited for a stream, and telling a wrong place from a wrong address. */
 #include <dao/memory.h>
 #include <dao/stats.h>
 

@@ -1,13 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies between any two places that are done when the call returns.
 
        from \ to     host (cpu, pinned)    device d
        host          memcpy                H2D stream of d
        device s      D2H stream of s       s == d: compute stream; else copy_peer on the D2H stream of s, which goes directly
-                                           where dao_peer_enable() allows it and through the host else, or, where the
-                                           backend has none, D2H and H2D through a pinned staging buffer of s
+                                           where dao_peer_enable() allows it and through the host else, or,
+                                           where the backend has none, D2H and H2D through a pinned staging
+                                           buffer of s
 
-   A copy waits for its own bytes and for what was queued before it on the stream that it takes. It does not wait for
-   work of other streams that writes its source: that is the caller's. */
+   A copy waits for its own bytes and for what was queued before it on the stream that it takes. It does not
+   wait for work of other streams that writes its source: that is the caller's. */
 #include <dao/memory.h>
 
 #include "base/report/error.h"
@@ -124,8 +126,8 @@ static dao_status_t copy_route(const transfer_t *transfer)
     return DAO_OK;
 }
 
-/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. A lost device's
-   pinned memory can be used, its own cannot. */
+/* Finds the runtime of a place; the bytes of a device or pinned place have to lie in one live block of it. A
+   lost device's pinned memory can be used, its own cannot. */
 static dao_status_t range_check(dao_place_t place, const void *address, size_t size_bytes,
                                 dao_runtime_t **out_runtime)
 {

@@ -1,5 +1,7 @@
-/* Hardened places: settings, and the bytes of blocks. On the host and in pinned memory they are touched as they are; on a
-   device they are filled, and copied to the host to be looked at, on a stream of their own that is waited for each time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hardened places: settings, and the bytes of blocks. On the host and in pinned memory they are touched as
+   they are; on a device they are filled, and copied to the host to be looked at, on a stream of their own
+   that is waited for each time. */
 #include "runtime/place/hardening.h"
 
 #include "allocators/layers/hardened.h"

@@ -1,5 +1,6 @@
-/* The limit of all host memory: one budget of the core, from which the host's allocator and those of pinned memory take
-   their bytes before they ask the system or the backend (allocators/accounting/ledger.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The limit of all host memory: one budget of the core, from which the host's allocator and those of pinned
+   memory take their bytes before they ask the system or the backend (allocators/accounting/ledger.c). */
 #include <dao/pressure.h>
 
 #include "base/numbers/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of the host place's memory: the config's, else the environment's, else the defaults. */
 #include "runtime/core/context_internal.h"
 

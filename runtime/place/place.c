@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text form of places: KIND or KIND:INDEX, such as "cpu", "pinned:1", "device:2". */
 #include <dao/place.h>
 

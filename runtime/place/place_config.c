@@ -1,5 +1,7 @@
-/* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and which settings go
-   together. What was said is kept by the core (context.c) and carried out by place_start.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be said about a place before it starts: names of strategies, the environment's DAO_STRATEGY, and
+   which settings go together. What was said is kept by the core (context.c) and carried out by place_start.c.
+   */
 #include "allocators/slab/slabs.h"
 #include "allocators/strategies/strategy.h"
 #include "base/numbers/math.h"

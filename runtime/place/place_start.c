@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the allocator that a place's config asks for.
 
                      device                     pinned                    cpu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a place: from what was said about it to the allocator that keeps it so. */
 #ifndef DAO_RUNTIME_PLACE_START_H
 #define DAO_RUNTIME_PLACE_START_H
@@ -26,12 +27,12 @@ typedef struct dao_place_origin {
 DAO_NODISCARD dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t *config,
                                                   dao_strategy_t strategy);
 
-/* Finds the strategy of device places that nobody configures: `configured`, else DAO_STRATEGY's, else good fit.
-   DAO_ERR_INVALID with a message. */
+/* Finds the strategy of device places that nobody configures: `configured`, else DAO_STRATEGY's, else good
+   fit. DAO_ERR_INVALID with a message. */
 DAO_NODISCARD dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_strategy);
 
-/* Makes the allocator of a place. The config is valid and names its strategy; the origin outlives the allocator. What the
-   allocators' own functions answer. */
+/* Makes the allocator of a place. The config is valid and names its strategy; the origin outlives the
+   allocator. What the allocators' own functions answer. */
 DAO_NODISCARD dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config,
                                            dao_place_origin_t *origin, dao_allocator_t **out_allocator);
 

@@ -1,14 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last resorts before an allocation fails, and who is asked to help.
 
        alloc fails ──> frees that wait ──> own cache ──> caches of all host memory ──> callbacks ──> waiting ──> error
                             │                 │                    │                      │             │
                             └─────────────────┴── freed something: try again, done? ──────┴─────────────┘
 
-   What the allocator does alone comes before: other streams' idle blocks, moving free pages, growing. Each step runs once
-   an allocation and tries again only after it freed something; callbacks try again after each that did. What a callback or
-   another thread has freed may lie in the cache of another host place: then that is trimmed, and there is one attempt more.
-   So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX attempts, and while it waits two a free. A request that
-   no free could satisfy, as it is larger than a limit or the device, skips all but the first step.
+   What the allocator does alone comes before: other streams' idle blocks, moving free pages, growing. Each
+   step runs once an allocation and tries again only after it freed something; callbacks try again after each
+   that did. What a callback or another thread has freed may lie in the cache of another host place: then that
+   is trimmed, and there is one attempt more. So there are at most 6 + 2 * DAO_PRESSURE_CALLBACK_COUNT_MAX
+   attempts, and while it waits two a free. A request that no free could satisfy, as it is larger than a limit
+   or the device, skips all but the first step.
 
    Callbacks are a table of slots, guarded by the lock:
 
@@ -17,13 +19,14 @@
        there     > 0   false        any             remove
        leaving   > 0   true         > 0             the last of its running calls
 
-   They are called in the order of their ids, which only grow. A round calls those with an id up to the one that was the
-   last at its begin, and finds the next one by its id alone, so that callbacks may add and remove while a round runs.
-   A thread that runs a callback begins no second round and does not wait.
+   They are called in the order of their ids, which only grow. A round calls those with an id up to the one
+   that was the last at its begin, and finds the next one by its id alone, so that callbacks may add and
+   remove while a round runs. A thread that runs a callback begins no second round and does not wait.
 
-   A waiter is not missed: it adds itself to dao_pressure_waiter_count, takes the allocator's locks once in an attempt, and
-   reads the number of wakes before each attempt that follows. Those locks order it and each free: what was freed before
-   is seen by the attempts that follow, and the thread of a later free sees the waiter and changes the number of wakes. */
+   A waiter is not missed: it adds itself to dao_pressure_waiter_count, takes the allocator's locks once in an
+   attempt, and reads the number of wakes before each attempt that follows. Those locks order it and each
+   free: what was freed before is seen by the attempts that follow, and the thread of a later free sees the
+   waiter and changes the number of wakes. */
 #include "runtime/place/pressure_internal.h"
 
 #include <dao/pressure.h>
@@ -270,7 +273,8 @@ static bool is_tag_short(const dao_pressure_need_t *need)
            dao_tags_room(need->allocator->ledger->tags, request->tag) < request->size_bytes;
 }
 
-/* What was freed in stream order is free once its streams are done. An allocator that can has waited for them already. */
+/* What was freed in stream order is free once its streams are done. An allocator that can has waited for them
+   already. */
 static void wait_for_streams(ladder_t *ladder)
 {
     const dao_pressure_need_t *need = ladder->need;

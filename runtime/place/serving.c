@@ -1,5 +1,6 @@
-/* Serving at a place: settings, and the public calls of <dao/serving.h>, which go to the allocator in front of the place's
-   others (allocators/step_plan/planned.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving at a place: settings, and the public calls of <dao/serving.h>, which go to the allocator in front
+   of the place's others (allocators/step_plan/planned.c). */
 #include "runtime/place/serving.h"
 
 #include "allocators/layers/hardened.h"
@@ -162,7 +163,8 @@ void dao_serving_settle(dao_allocator_t *allocator)
 
 /* ---- calls ---- */
 
-/* Gives the allocator that serves a place from plans, starting the place if need be; NULL where there is none. */
+/* Gives the allocator that serves a place from plans, starting the place if need be; NULL where there is
+   none. */
 static dao_status_t find(dao_place_t place, dao_allocator_t **out_planned)
 {
     if (dao_planned_at_border()) {

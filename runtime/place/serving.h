@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings of serving from plans, and the allocator that they ask for. */
 #ifndef DAO_RUNTIME_SERVING_H
 #define DAO_RUNTIME_SERVING_H
@@ -13,8 +14,8 @@ DAO_NODISCARD dao_status_t dao_serving_config_check(const char *place, const dao
 /* Tells whether a place's config, or the defaults, ask for serving from plans. */
 bool dao_serving_is_on(const dao_serving_config_t *config, const dao_serving_config_t *defaults);
 
-/* Puts the allocator that serves from plans in front of a place's own, if these ask for it. On failure *allocator is as it
-   was. DAO_ERR_NO_HOST_MEMORY. */
+/* Puts the allocator that serves from plans in front of a place's own, if these ask for it. On failure
+   *allocator is as it was. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_serving_wrap(dao_place_t place, const dao_serving_config_t *config,
                                             const dao_serving_config_t *defaults, dao_holds_t *holds,
                                             dao_allocator_t **allocator);

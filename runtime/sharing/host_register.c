@@ -1,5 +1,7 @@
-/* Registered host memory. The core has a list of it, so that every backend answers what overlaps, is not there, or is not the
-   beginning in the same words. The backend is called without the lock; meanwhile a registration is in the list, and taken:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered host memory. The core has a list of it, so that every backend answers what overlaps, is not
+   there, or is not the beginning in the same words. The backend is called without the lock; meanwhile a
+   registration is in the list, and taken:
 
        state    holds                          left by
        COMING   dao_host_register() is at it   the backend's answer: THERE, or gone from the list

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of what is registered, for the library's stop. */
 #ifndef DAO_RUNTIME_HOST_REGISTER_H
 #define DAO_RUNTIME_HOST_REGISTER_H

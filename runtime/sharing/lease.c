@@ -1,5 +1,7 @@
-/* Leases as a program sees them: the capture and who allocates under a lease, and blocks from elsewhere that it retains. The
-   arenas behind them are in allocators/paged/paged_lease.c, and what stands in for arenas elsewhere in allocators/layers/ordered.c.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases as a program sees them: the capture and who allocates under a lease, and blocks from elsewhere that
+   it retains. The arenas behind them are in allocators/paged/paged_lease.c, and what stands in for arenas
+   elsewhere in allocators/layers/ordered.c.
 
        begin --> capturing --commit--> kept --release--> ended
                      |                 |  ^
@@ -10,11 +12,12 @@
        capturing  the thread that began    commit, cancel: that thread's
        kept       threads that entered     release, when all have left
 
-   A thread lists the leases that it allocates under, at most one a device; an allocation reads their number alone while that
-   is 0. A lease holds a reference to its runtime, so that a thread's list never names another start's by accident.
+   A thread lists the leases that it allocates under, at most one a device; an allocation reads their number
+   alone while that is 0. A lease holds a reference to its runtime, so that a thread's list never names
+   another start's by accident.
 
-   What holds, with the lock of runtime->retained: a lease is capturing only with inside_count 1; addresses[0 ..
-   retained_count) are retained, each once, and retained_bytes is their sum. */
+   What holds, with the lock of runtime->retained: a lease is capturing only with inside_count 1; addresses[0
+   .. retained_count) are retained, each once, and retained_bytes is their sum. */
 #include "runtime/sharing/lease_internal.h"
 
 #include "allocators/detours.h"
@@ -51,8 +54,8 @@ struct dao_lease {
 };
 
 DAO_FAST_THREAD_LOCAL uint32_t dao_lease_count_of_thread;
-/* That a thread is inside of a lease. A list: an array for as many leases as there can be is too much for the thread-local room
-   of a library that is loaded into a running program. */
+/* That a thread is inside of a lease. A list: an array for as many leases as there can be is too much for the
+   thread-local room of a library that is loaded into a running program. */
 typedef struct stay {
     struct stay *next;
     dao_lease_t *lease;
@@ -270,8 +273,9 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
     return status;
 }
 
-/* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may wait.
-   DAO_ERR_REENTRANT if this thread must not, DAO_ERR_BUSY if a stream is being captured: the rest is retained still. */
+/* Lets go of all that a lease retains, and frees what its owners have freed; without the lock, since that may
+   wait. DAO_ERR_REENTRANT if this thread must not, DAO_ERR_BUSY if a stream is being captured: the rest is
+   retained still. */
 static dao_status_t drop_all(dao_lease_t *lease)
 {
     dao_retained_t *retained = &lease->runtime->retained;

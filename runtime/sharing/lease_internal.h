@@ -1,4 +1,6 @@
-/* What the files of runtime/ share of leases: what this thread allocates under, and frees that are put off. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of runtime/ share of leases: what this thread allocates under, and frees that are put off.
+   */
 #ifndef DAO_RUNTIME_LEASE_INTERNAL_H
 #define DAO_RUNTIME_LEASE_INTERNAL_H
 
@@ -8,8 +10,8 @@
 
 #include <dao/lease.h>
 
-/* Number of leases that this thread allocates under, each at another place. Written by lease.c alone. Every allocation
-   reads it, so it has a fixed place in the thread's own memory. */
+/* Number of leases that this thread allocates under, each at another place. Written by lease.c alone. Every
+   allocation reads it, so it has a fixed place in the thread's own memory. */
 extern DAO_FAST_THREAD_LOCAL uint32_t dao_lease_count_of_thread;
 
 /* Gives the number of the lease that this thread allocates under on a device; 0: none. */
@@ -28,8 +30,8 @@ static inline const dao_block_request_t *dao_lease_name(const dao_block_request_
     return copy;
 }
 
-/* Tells whether a free at a place is of a retained block: then it is put off, or refused, as *out_status says. `hold` as
-   for dao_allocator_ops_t.free. */
+/* Tells whether a free at a place is of a retained block: then it is put off, or refused, as *out_status
+   says. `hold` as for dao_allocator_ops_t.free. */
 bool dao_lease_puts_off_slowly(dao_runtime_t *runtime, const void *address, const dao_hold_t *hold,
                                dao_status_t *out_status);
 static inline bool dao_lease_puts_off(dao_runtime_t *runtime, dao_place_kind_t kind, const void *address,

@@ -1,4 +1,6 @@
-/* Devices that reach each other's memory. The backend lets them; here is kept, for dao_peer_query(), who may. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices that reach each other's memory. The backend lets them; here is kept, for dao_peer_query(), who may.
+   */
 #include <dao/peer.h>
 
 #include "base/report/error.h"

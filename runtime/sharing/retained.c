@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of blocks that leases retain: an array in order of address.
 
        blocks   [ 0x1000, 2 leases ][ 0x5000, 1 lease, freed ][ 0x9000, 1 lease ]
 
-   What holds: addresses grow; each block has a lease; count + leaving_count <= capacity. There are few such blocks, what a
-   graph uses from elsewhere: adding and removing one moves those behind it, a free looks in a number of steps that is its
-   logarithm. */
+   What holds: addresses grow; each block has a lease; count + leaving_count <= capacity. There are few such
+   blocks, what a graph uses from elsewhere: adding and removing one moves those behind it, a free looks in a
+   number of steps that is its logarithm. */
 #include "runtime/sharing/retained.h"
 
 #include "allocators/detours.h"

@@ -1,5 +1,6 @@
-/* Blocks of a device that leases retain: their frees are put off until the last of these leases has ended. The lock guards
-   the leases' own state as well; everything but dao_retained_any() is called with it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of a device that leases retain: their frees are put off until the last of these leases has ended.
+   The lock guards the leases' own state as well; everything but dao_retained_any() is called with it. */
 #ifndef DAO_RUNTIME_RETAINED_H
 #define DAO_RUNTIME_RETAINED_H
 
@@ -43,8 +44,8 @@ DAO_NODISCARD dao_status_t dao_retained_reserve(dao_retained_t *retained);
 /* Counts one more lease that retains a block, for which there is room. */
 void dao_retained_add(dao_retained_t *retained, void *address, uint64_t block_bytes);
 
-/* Counts one lease less; *out_block is what the block was before. True if that was the last one and its owner has freed it:
-   the caller frees it now, and then calls dao_retained_drop_end(). */
+/* Counts one lease less; *out_block is what the block was before. True if that was the last one and its owner
+   has freed it: the caller frees it now, and then calls dao_retained_drop_end(). */
 bool dao_retained_drop(dao_retained_t *retained, const void *address, dao_retained_block_t *out_block);
 
 /* Ends a drop that gave true. `back`: NULL, or the block, which could not be freed and is retained again. */

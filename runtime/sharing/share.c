@@ -1,5 +1,6 @@
-/* Memory that several processes have. A handle of the program's own kind is made around what the backend gave, and its deleter
-   ends it; here is what the deleter needs, and what travels to the other process:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that several processes have. A handle of the program's own kind is made around what the backend
+   gave, and its deleter ends it; here is what the deleter needs, and what travels to the other process:
 
        dao_memory_t ──deleter──> dao_shared ──> runtime (a reference), the backend's object
                                      │
@@ -7,7 +8,8 @@
 
        dao_share_t.bytes   [ magic | check | size | who has exported | backend's name | the backend's bytes ]
 
-   Memory that this process has exported is not imported again: with some drivers that would be a second free of the same. */
+   Memory that this process has exported is not imported again: with some drivers that would be a second free
+   of the same. */
 #include "runtime/sharing/share.h"
 
 #include <dao/share.h>
@@ -197,7 +199,8 @@ static dao_status_t shared_publish(dao_shared_t *shared, dao_place_t place, dao_
     return DAO_OK;
 }
 
-/* Has a place give back to its device what is free in it. True: there was something. The last error stays as it is. */
+/* Has a place give back to its device what is free in it. True: there was something. The last error stays as
+   it is. */
 static bool gives_back(dao_runtime_t *runtime, dao_place_t place)
 {
     dao_error_record_t record;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a device that several processes have, as far as this process has it: created here or imported. */
 #ifndef DAO_RUNTIME_SHARE_H
 #define DAO_RUNTIME_SHARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Holds over a device of lanes: what must have happened before what is known exactly. */
 #include "allocators/holds.h"
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual devices: the contract in three variants, and what is theirs alone. */
 #define _GNU_SOURCE
 #include "backends/cpu/cpu.h"
@@ -648,8 +649,8 @@ static CU_TestInfo host_func_tests[] = {
 
 #if defined(DAO_FAULTS)
 
-/* Refusals of the system. A scenario runs with its n-th request refused, n = 0, 1, 2, ... until none is. It undoes all it
-   did, whether it succeeds or not; closing the device asserts that nothing is left. */
+/* Refusals of the system. A scenario runs with its n-th request refused, n = 0, 1, 2, ... until none is. It
+   undoes all it did, whether it succeeds or not; closing the device asserts that nothing is left. */
 typedef dao_status_t (*scenario_t)(void);
 
 static bool is_refusal(dao_status_t status)

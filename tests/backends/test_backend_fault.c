@@ -1,5 +1,6 @@
-/* The wrapping backend: it is a backend like any other while nothing is armed, it fails just what it is told to, and it
-   counts what lives. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wrapping backend: it is a backend like any other while nothing is armed, it fails just what it is told
+   to, and it counts what lives. */
 #include "backends/cpu/cpu.h"
 #include "tests/contract/backend_contract.h"
 #include "tests/support/backends/fault_backend.h"

@@ -1,5 +1,6 @@
-/* Virtual time: the contract of all backends, with bytes in full and without them as far as it can be seen; then what is
-   its own: times to the nanosecond, the same ones every time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual time: the contract of all backends, with bytes in full and without them as far as it can be seen;
+   then what is its own: times to the nanosecond, the same ones every time. */
 #include "backends/sim/sim.h"
 #include "base/memory/host.h"
 #include "base/report/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The backend for real devices, in builds for cuda and hip. Without a device it has to say so in words; where
    DAO_TEST_DEVICE is on a device is promised, and its absence is a failure. */
 #include "backends/vendor/vendor.h"

@@ -1,5 +1,7 @@
-/* Batches of copies with CUDA 12.8 and 12.9, whose call told by one argument more which copy had failed: the library's source
-   for them is compiled here whatever the toolkit is, over the call as those versions declare it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batches of copies with CUDA 12.8 and 12.9, whose call told by one argument more which copy had failed: the
+   library's source for them is compiled here whatever the toolkit is, over the call as those versions declare
+   it. */
 #include <cuda_runtime_api.h>
 
 #include "tests/support/suite.h"

@@ -1,4 +1,6 @@
-/* Memory of the driver's pools, on the loopback driver: call by call, whichever fails, and as a place takes its segments. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the driver's pools, on the loopback driver: call by call, whichever fails, and as a place takes
+   its segments. */
 #include DAO_VENDOR_NAMES
 
 #include "base/report/error.h"
@@ -17,7 +19,8 @@ static const loopback_settings_t usual = {.has_no_pools = false};
 static const dao_place_t device_1 = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_backend_ops_t *ops;
 
-/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the pool is on 1. */
+/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the pool is
+   on 1. */
 typedef struct world {
     dao_backend_t *backend;
     dao_backend_device_t *device;

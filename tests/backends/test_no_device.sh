@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The command of a build for cuda or hip starts where there is no driver or no device, and says so in words; what needs a device
 # ends with 1. test_no_device.sh COMMAND
 set -eu

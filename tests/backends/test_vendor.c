@@ -1,6 +1,7 @@
-/* The source that cuda and hip share, on the loopback driver: every slot makes its device current and puts the caller's
-   back, maps each error, leaves no error of its own behind, and loses nothing whichever call fails. And the driver itself: it
-   sees what callers do wrong. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The source that cuda and hip share, on the loopback driver: every slot makes its device current and puts
+   the caller's back, maps each error, leaves no error of its own behind, and loses nothing whichever call
+   fails. And the driver itself: it sees what callers do wrong. */
 #define _POSIX_C_SOURCE 200809L /* pipe */
 #include DAO_VENDOR_NAMES
 
@@ -26,7 +27,8 @@ static const dao_config_t config = {
 static const loopback_settings_t usual = {.device_count = 0};
 static const dao_backend_ops_t *ops;
 
-/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is on 1. */
+/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is
+   on 1. */
 typedef struct world {
     dao_backend_t *backend;
     dao_backend_device_t *device;
@@ -118,7 +120,8 @@ static void world_close_pages(const world_t *world)
     }
 }
 
-/* Lets so many calls succeed, then one fail. Answers of a lost device are expected: the driver collects what it holds. */
+/* Lets so many calls succeed, then one fail. Answers of a lost device are expected: the driver collects what
+   it holds. */
 static void world_close_failing(world_t *world, long calls, int error)
 {
     loopback_fail(calls, error);
@@ -615,7 +618,8 @@ static void a_lost_device_answers_nothing_else_and_the_others_go_on(void)
     world_close(&world);
 }
 
-/* Work in a stream that is being captured has not ended, though the driver says neither that nor when it will. */
+/* Work in a stream that is being captured has not ended, though the driver says neither that nor when it
+   will. */
 static void an_event_of_a_capture_has_not_ended(void)
 {
     static const vendorError_t errors[] = {vendorErrorCapturedEvent, vendorErrorStreamCaptureUnsupported};

@@ -1,5 +1,7 @@
-/* Memory of several processes as cuda and hip have it, call by call, on the loopback driver: whichever call fails, nothing is
-   lost; and the driver sees what callers do wrong. What goes from one process to another is in test_share.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of several processes as cuda and hip have it, call by call, on the loopback driver: whichever call
+   fails, nothing is lost; and the driver sees what callers do wrong. What goes from one process to another is
+   in test_share.c. */
 #include DAO_VENDOR_NAMES
 
 #include "base/memory/shared.h"
@@ -18,7 +20,8 @@ static const dao_config_t config = {.cpu = {.device_count = 2, .device_bytes = 6
 static const dao_backend_ops_t *ops;
 static loopback_settings_t settings; /* of the suite: pages or plain allocations */
 
-/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is on 1. */
+/* Everything that a scenario takes, NULL where it did not come to it. The thread's device is 0, the work is
+   on 1. */
 typedef struct world {
     dao_backend_t *backend;
     dao_backend_device_t *device;

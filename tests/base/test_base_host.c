@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of the system: they move with their bytes, keep their alignment and leave nothing behind. */
 #include "base/memory/host.h"
 #include "tests/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status codes: every one has a name and a text; each thread keeps its own last error. */
 #include "base/report/error.h"
 #include "base/threads/sync.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files without a name: contents by both engines, transfers that come back short, and errors. */
 #include "base/files/file.h"
 #include "base/report/fault.h"

@@ -1,4 +1,6 @@
-/* A queue that goes around its memory: in order, whatever is pushed and popped, and unchanged where it cannot grow. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue that goes around its memory: in order, whatever is pushed and popped, and unchanged where it cannot
+   grow. */
 #include "base/report/fault.h"
 #include "base/ring.h"
 #include "tests/support/suite.h"

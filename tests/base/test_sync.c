@@ -1,4 +1,6 @@
-/* Threads of the library: what a program's signals do to them, which is nothing; and the numbers of all threads. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads of the library: what a program's signals do to them, which is nothing; and the numbers of all
+   threads. */
 #define _GNU_SOURCE
 #include "base/report/error.h"
 #include "base/report/fault.h"

@@ -1,4 +1,6 @@
-/* Numbers with units: exact where they are whole, rounded down where they are not, and refused with words otherwise. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers with units: exact where they are whole, rounded down where they are not, and refused with words
+   otherwise. */
 #include "base/numbers/math.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The traces of `dao bench alloc`, its device that keeps books, and its figures. Times are not looked at. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
@@ -337,7 +338,8 @@ static void the_smallest_device_is_found_exactly(void)
     dao_alloc_trace_finish(&trace);
 }
 
-/* Pages 0 and 2 of three are freed, then two pages are wanted: with page mapping they need not lie side by side. */
+/* Pages 0 and 2 of three are freed, then two pages are wanted: with page mapping they need not lie side by
+   side. */
 static void page_mapping_needs_less(void)
 {
     dao_alloc_trace_t trace;

@@ -1,4 +1,6 @@
-/* `dao bench gpu` on the loopback driver, as on a device: each of its figures is there, and nothing is left behind. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao bench gpu` on the loopback driver, as on a device: each of its figures is there, and nothing is left
+   behind. */
 #define _POSIX_C_SOURCE 200809L /* fileno, setenv */
 #include "tests/loopback/loopback.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,6 @@
-/* The figures of serving: what is made of the rows of steps, what is over a limit, and that every goal can be run. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The figures of serving: what is made of the rows of steps, what is over a limit, and that every goal can be
+   run. */
 #define _GNU_SOURCE
 #include "bench/plan/bench_serve.h"
 #include "tests/support/models/trace.h"
@@ -155,7 +157,8 @@ static void the_example_is_served(void)
     CU_ASSERT_EQUAL(result.served_least, 1);
 }
 
-/* What deviates is beside the place without plans: the first cell is always run, and each has seven steps of its own. */
+/* What deviates is beside the place without plans: the first cell is always run, and each has seven steps of
+   its own. */
 static void the_example_deviates(void)
 {
     static const dao_serve_goal_t goal = {.place = "device:0",

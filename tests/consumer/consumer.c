@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Uses an installed libdao: the macros, the functions behind them, and a handle. */
 #include <dao/dao.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The same from C++: what gives itself back, and a container in pinned memory. */
 #include <dao/dao.hpp>
 

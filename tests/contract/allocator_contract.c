@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of allocators/allocator.h, sentence by sentence. */
 #include "tests/contract/allocator_contract.h"
 

@@ -1,4 +1,6 @@
-/* What every allocator of addresses owes, as one suite: a test program says how its allocator is made and runs the tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every allocator of addresses owes, as one suite: a test program says how its allocator is made and
+   runs the tests. */
 #ifndef DAO_TESTS_CONTRACT_ALLOCATOR_CONTRACT_H
 #define DAO_TESTS_CONTRACT_ALLOCATOR_CONTRACT_H
 

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every backend owes. A test states one sentence of backends/backend.h.
 
-   While a stream is held up by a gate, no memory is allocated or freed and no host function is queued elsewhere: some
-   drivers wait for all work then, or run all host functions on one thread. */
+   While a stream is held up by a gate, no memory is allocated or freed and no host function is queued
+   elsewhere: some drivers wait for all work then, or run all host functions on one thread. */
 #include "tests/contract/backend_contract_internal.h"
 
 #include "base/report/error.h"
@@ -186,8 +187,8 @@ bool contract_has_pages(void)
     return has;
 }
 
-/* A driver keeps a part of a real device's memory to itself, and other programs take from it. A virtual device has what it
-   was given. */
+/* A driver keeps a part of a real device's memory to itself, and other programs take from it. A virtual
+   device has what it was given. */
 bool contract_has_exact_capacity(void)
 {
     bool is_virtual =

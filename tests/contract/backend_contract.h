@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every backend owes, as a suite that runs on any table:
 
        backend_contract_set(&ops, &config);
@@ -14,7 +15,8 @@
 /* Sets the subject of the tests that run next. Both are borrowed; the config is copied. */
 void backend_contract_set(const dao_backend_ops_t *ops, const dao_config_t *config);
 
-/* How a stream is held up, and how time goes by. For a backend in virtual time, where no host function may wait. */
+/* How a stream is held up, and how time goes by. For a backend in virtual time, where no host function may
+   wait. */
 typedef struct backend_contract_time {
     void *(*hold)(dao_backend_stream_t *stream); /* the stream stops here until the gate is opened */
     void (*await_held)(void *gate);              /* until it has come there */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the backends' contract share. */
 #ifndef DAO_TESTS_CONTRACT_BACKEND_CONTRACT_INTERNAL_H
 #define DAO_TESTS_CONTRACT_BACKEND_CONTRACT_INTERNAL_H

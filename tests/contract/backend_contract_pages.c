@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every backend with virtual memory owes; the others skip these tests by name. */
 #include "tests/contract/backend_contract_internal.h"
 

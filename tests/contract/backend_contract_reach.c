@@ -1,5 +1,6 @@
-/* What a backend may have beyond the least: a device's reach to peers and to host memory, and batches of copies. Those that have
-   not skip these tests by name. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a backend may have beyond the least: a device's reach to peers and to host memory, and batches of
+   copies. Those that have not skip these tests by name. */
 #include "tests/contract/backend_contract_internal.h"
 
 #include <stdlib.h>

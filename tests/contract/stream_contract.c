@@ -1,7 +1,10 @@
-/* Memory in stream order: who gets a block when, what it waits for, and that nobody ever sees another one's writes.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory in stream order: who gets a block when, what it waits for, and that nobody ever sees another one's
+   writes.
 
-   Kernels are host functions on the cpu backend's streams: they write a block, or check that it is as it was left. Where a
-   block is to go from one stream to another the place is limited to one page, so that there is nothing else to take. */
+   Kernels are host functions on the cpu backend's streams: they write a block, or check that it is as it was
+   left. Where a block is to go from one stream to another the place is limited to one page, so that there is
+   nothing else to take. */
 #include "tests/contract/stream_contract.h"
 
 #include <dao/dao.h>
@@ -145,7 +148,8 @@ static void open_gate(dao_gate_t *gate, dao_stream_t *stream)
     dao_gate_finish(gate);
 }
 
-/* Tells whether a block that is handed out again has the bytes that were left there: one of the system need not. */
+/* Tells whether a block that is handed out again has the bytes that were left there: one of the system need
+   not. */
 static bool keeps_bytes(void)
 {
     return configured.strategy != DAO_STRATEGY_SYSTEM;
@@ -331,8 +335,8 @@ static void what_idle_streams_freed_is_one_hole_again(void)
     give(both, u);
 }
 
-/* A real driver waits for all work of the device when memory is given back to it. The strategies of whole blocks do that as soon
-   as they are short, or at once. */
+/* A real driver waits for all work of the device when memory is given back to it. The strategies of whole
+   blocks do that as soon as they are short, or at once. */
 static bool waits_for_all(void)
 {
     bool is_so = configured.strategy > DAO_STRATEGY_BEST_FIT && portion_is_used();
@@ -609,8 +613,8 @@ static void the_end_of_the_library_is_the_end_of_its_streams(void)
 
 /* ---- failures ---- */
 
-/* A block goes from one stream to another; all is undone. The first error. A device that is lost in between touches no
-   memory any more; this one goes on, so that its kernels must not touch any then. */
+/* A block goes from one stream to another; all is undone. The first error. A device that is lost in between
+   touches no memory any more; this one goes on, so that its kernels must not touch any then. */
 static dao_status_t hand_over(bool touches_memory)
 {
     size_t size_bytes = touches_memory ? PAGE : 0;

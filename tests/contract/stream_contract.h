@@ -1,4 +1,6 @@
-/* What memory in stream order owes at a place, whatever keeps the place: a test program starts it and runs the tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory in stream order owes at a place, whatever keeps the place: a test program starts it and runs
+   the tests. */
 #ifndef DAO_TESTS_CONTRACT_STREAM_CONTRACT_H
 #define DAO_TESTS_CONTRACT_STREAM_CONTRACT_H
 
@@ -15,8 +17,8 @@ int stream_contract_stop(void);
 void stream_contract_begin(void);
 void stream_contract_end(void);
 
-/* The tests: of every place; of those that hand freed blocks out again before their streams are done; of those whose blocks
-   are cut and merged; programs at random. */
+/* The tests: of every place; of those that hand freed blocks out again before their streams are done; of
+   those whose blocks are cut and merged; programs at random. */
 extern CU_TestInfo stream_contract_tests[];
 extern CU_TestInfo stream_contract_reuse_tests[];
 extern CU_TestInfo stream_contract_range_tests[];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does when something does not hold. */
 #include "tests/fuzz/fuzz.h"
 

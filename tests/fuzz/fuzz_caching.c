@@ -1,22 +1,25 @@
-/* dao_caching, and the strategies that place whole blocks, on a device that can be made to refuse, against a model that knows the live blocks, what the device has given,
-   and what it could still give.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dao_caching, and the strategies that place whole blocks, on a device that can be made to refuse, against a
+   model that knows the live blocks, what the device has given, and what it could still give.
 
        with pages      [ live ][    gap    ][ live ][ live ][  gap  ]      the reservation
                        |  page  |  page  |  page  |  page  |  page  |
 
-   A request must succeed if some gap among the addresses holds it, and the pages that live blocks touch and those that the
-   request touches at worst are together no more than limit and device give: whole free pages can be moved to any gap.
+   A request must succeed if some gap among the addresses holds it, and the pages that live blocks touch and
+   those that the request touches at worst are together no more than limit and device give: whole free pages
+   can be moved to any gap.
 
        with segments   [ live ][ gap ]    [ live ][ live ]    [  free segment  ]
 
-   A request must succeed if a gap in a segment holds it, or if limit and device leave room for a segment of just the
-   request (and its alignment) beside the segments that live blocks are in: the free ones can be given back.
+   A request must succeed if a gap in a segment holds it, or if limit and device leave room for a segment of
+   just the request (and its alignment) beside the segments that live blocks are in: the free ones can be
+   given back.
 
-   with a strategy, what the device has given counts as segments. A request must succeed if it is no more than the largest
-   hole; and where every block is a call of the device, if limit and device leave room for it.
+   with a strategy, what the device has given counts as segments. A request must succeed if it is no more than
+   the largest hole; and where every block is a call of the device, if limit and device leave room for it.
 
-   A call in which nothing was made to fail must answer as the model says. One in which something was may fail; then nothing
-   has changed but failed_count and what is cached. */
+   A call in which nothing was made to fail must answer as the model says. One in which something was may
+   fail; then nothing has changed but failed_count and what is cached. */
 #include "tests/fuzz/fuzz.h"
 
 #include "allocators/paged/buddy.h"
@@ -125,7 +128,8 @@ static void device_wrap(const dao_backend_ops_t *inner)
 
 /* ---- what the model knows ---- */
 
-/* Tells whether a block is all that it takes. Where it is not, what an alignment has cost lies before or behind it. */
+/* Tells whether a block is all that it takes. Where it is not, what an alignment has cost lies before or
+   behind it. */
 static bool is_exact(const model_t *model)
 {
     return model->kind == KIND_PAGED || model->kind == KIND_SEGMENTED;

@@ -1,9 +1,10 @@
-/* The fuzz target of the readers of lifetimes. The first byte of an input tells what the others are: the bytes of a file; or
-   words of one, a byte each, so that what looks like a file is found soon.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fuzz target of the readers of lifetimes. The first byte of an input tells what the others are: the
+   bytes of a file; or words of one, a byte each, so that what looks like a file is found soon.
 
-   What is read has to be whole: the planner finds nothing wrong with it but what a file may say, the allocations and frees
-   that it is are as many as there have to be, and written as a plan and read again it is the same. What is refused has a
-   message. */
+   What is read has to be whole: the planner finds nothing wrong with it but what a file may say, the
+   allocations and frees that it is are as many as there have to be, and written as a plan and read again it
+   is the same. What is refused has a message. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 #include "tests/fuzz/fuzz.h"
@@ -95,8 +96,8 @@ static uint32_t fixed_pool(const dao_plan_buffer_t *buffer)
     return is_fixed && buffer->pool == DAO_PLAN_ANY_POOL ? 0 : buffer->pool;
 }
 
-/* Gives the plan that leaves fixed buffers where they are, in as many pools as are named, and places no others; NULL if fixed
-   ones overlap or break a rule. */
+/* Gives the plan that leaves fixed buffers where they are, in as many pools as are named, and places no
+   others; NULL if fixed ones overlap or break a rule. */
 static dao_plan_t *plan_fixed(const dao_plan_input_t *lifetimes)
 {
     static const dao_plan_pool_t without_limit[DAO_PLAN_POOL_COUNT_MAX];

@@ -1,8 +1,11 @@
-/* Runs a fuzz target without libFuzzer, so that every build can: files with inputs, and inputs of random bytes.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a fuzz target without libFuzzer, so that every build can: files with inputs, and inputs of random
+   bytes.
 
        fuzz_TARGET COUNT [FILE...]       COUNT random inputs, then the files
 
-   The random inputs have the seeds DAO_TEST_SEED (1 if it is not set) and following; the seed that fails is printed. */
+   The random inputs have the seeds DAO_TEST_SEED (1 if it is not set) and following; the seed that fails is
+   printed. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/suite.h"
 

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dao_range against a model that has a cell for every granule.
 
        cells   [1][1][1][ ][ ][s][s][2][ ]      the number of the used block in each, or who holds it while it is free
 
-   A part is a longest run of cells of one block, or of free ones that the same streams hold. The range must have exactly
-   these parts. A request must succeed if and only if some part that it may take holds it, alignment included; it may fail for
-   want of host memory only when that was armed, and then nothing has changed. */
+   A part is a longest run of cells of one block, or of free ones that the same streams hold. The range must
+   have exactly these parts. A request must succeed if and only if some part that it may take holds it,
+   alignment included; it may fail for want of host memory only when that was armed, and then nothing has
+   changed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "allocators/range/range.h"
@@ -303,8 +305,8 @@ static void run_alloc(model_t *model, fuzz_input_t *input)
     (void)request_block(model, &request, flags >= 224); /* it has been compared */
 }
 
-/* Fills a range with blocks of sizes that share a bin and walls between them, and nothing is left. Holes are then of that
-   bin alone: the one that fits may be the last of its list. */
+/* Fills a range with blocks of sizes that share a bin and walls between them, and nothing is left. Holes are
+   then of that bin alone: the one that fits may be the last of its list. */
 static void fill_narrow(model_t *model, fuzz_input_t *input)
 {
     bool is_granted = true;

@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fuzz target of serving from plans. The first byte of an input tells what the others are:
 
        a plan file                  what is no plan is refused with a message
        entries of a plan file       with the right head and sum, so that what stands between them is looked at; what is read
                                     is valid, and written it is a file that is read and written as itself
        a program of iterations      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
-                                    frees that come an iteration late. Blocks never overlap, all is given back, and
-                                    the place takes hardly more than one that has the same requests without plans
+                                    frees that come an iteration late. Blocks never overlap, all is given
+                                    back, and the place takes hardly more than one that has the same requests
+                                    without plans
        a more varied one            that also has keys, alignments, requests that fail, threads of one request each, iterations
-                                    within its iterations, and that disables, resets, saves and loads its plans */
+                                    within its iterations, and that disables, resets, saves and loads its
+                                    plans */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
 #include "allocators/step_plan/planned.h"
@@ -90,7 +93,8 @@ static void number_of(fuzz_input_t *input, uint64_t scale, char out_text[24])
     }
 }
 
-/* An entry that a plan could have; bytes change one number or another. Gives where it ends in the arena, as far as it says. */
+/* An entry that a plan could have; bytes change one number or another. Gives where it ends in the arena, as
+   far as it says. */
 static uint64_t add_entry(text_t *text, fuzz_input_t *input, uint32_t index)
 {
     char columns[8][24], line[256];
@@ -142,8 +146,9 @@ enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUN
 /* Programs whose first byte is at least this are varied. */
 #define VARIED_FROM 128u
 
-/* A place takes at most this part more than without plans, and some pages, which are much of so small programs: one at each edge of what
-   lives, of the plan's part and of the rest; where the arena is a block those of some large blocks that find it cut up. */
+/* A place takes at most this part more than without plans, and some pages, which are much of so small
+   programs: one at each edge of what lives, of the plan's part and of the rest; where the arena is a block
+   those of some large blocks that find it cut up. */
 #define MORE_PART         20u
 #define WINDOW_MORE_PAGES 6u
 #define BLOCK_MORE_PAGES  12u

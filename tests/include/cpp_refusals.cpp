@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the compiler has to refuse: each CASE with the words beside it. Case 0 is what it has to take. See
    test_cpp_refusals.cmake. */
 #include <dao/dao.hpp>

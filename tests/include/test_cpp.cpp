@@ -1,4 +1,6 @@
-/* The C++ face: what is picked at compile time, what gives itself back, and the standard containers at places. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C++ face: what is picked at compile time, what gives itself back, and the standard containers at
+   places. */
 #include <dao/dao.hpp>
 
 #include <CUnit/CUnit.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every header compiles as C++ without a warning, alone, also without exceptions and RTTI; and the compiler refuses each case
 # of cpp_refusals.cpp with the words that stand beside it.
 # cmake -DCOMPILERS="..." -DSOURCE=... -DSCRATCH=... -P test_cpp_refusals.cmake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What libdao exports is exactly what the headers declare with DAO_API, and all of it begins with dao_. It needs the C library
 # alone, and with hip that vendor's runtime; no driver: a program starts where there is none.
 # cmake -DNM=... -DREADELF=... -DLIBRARY=... -DHEADERS=... -DBACKEND=... -P test_exports.cmake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs into SCRATCH and uses what is there like a stranger: by find_package(), then by pkg-config.
 # cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DFLAGS=... -DLIBDIR=... -DGENERATOR=...
 # -DPLUGINS=... -DPLUGIN_INCLUDES=... -DHAS_PAGE=... -DKIND=... -P test_install.cmake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Builds libdao once more, as a static library, and uses it as test_install.cmake does the shared one. What is hidden stays so: a
 # shared library that has all of it exports what test_exports.cmake says.
 # cmake -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -DCXX_COMPILER=... -DLIBDIR=... -DGENERATOR=... -DNM=... -DREADELF=...

@@ -1,4 +1,6 @@
-/* A library that test_malloc is linked with: it allocates at each fork, and says so before any constructor of the program's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A library that test_malloc is linked with: it allocates at each fork, and says so before any constructor of
+   the program's. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,5 +1,7 @@
-/* malloc() and its family, from libdao_malloc.so, which this program runs with in LD_PRELOAD, served from plans: large blocks are
-   libdao's and small ones glibc's, whatever of the family moves them between the two; threads, forks, limits, steps, the report. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* malloc() and its family, from libdao_malloc.so, which this program runs with in LD_PRELOAD, served from
+   plans: large blocks are libdao's and small ones glibc's, whatever of the family moves them between the two;
+   threads, forks, limits, steps, the report. */
 #define _GNU_SOURCE
 #include "integrations/malloc/dao_malloc.h"
 

@@ -1,4 +1,6 @@
-/* Memory of a device is registered with an NCCL communicator as long as it is there; the functions of NCCL are here. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a device is registered with an NCCL communicator as long as it is there; the functions of NCCL
+   are here. */
 #include "integrations/nccl/dao_nccl.h"
 #include "tests/support/suite.h"
 

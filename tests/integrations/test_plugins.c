@@ -1,5 +1,7 @@
-/* The plug-ins for PyTorch and CuPy, loaded and called as the frameworks do: by name, with native streams, any device number,
-   freed while work is still queued. On the cpu backend the native streams are those of virtual devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plug-ins for PyTorch and CuPy, loaded and called as the frameworks do: by name, with native streams,
+   any device number, freed while work is still queued. On the cpu backend the native streams are those of
+   virtual devices. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp, nanosleep */
 #include "integrations/cupy/dao_cupy.h"
 #include "integrations/torch/dao_torch.h"
@@ -209,7 +211,8 @@ typedef struct user {
     size_t wrong_count;
 } user_t;
 
-/* Allocates, works and frees before the work is done, as eager PyTorch does; the bytes have to be its own all the same. */
+/* Allocates, works and frees before the work is done, as eager PyTorch does; the bytes have to be its own all
+   the same. */
 static void *work_and_free_early(void *argument)
 {
     user_t *user = argument;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libdao_torch_cpu, through PyTorch's own interface of allocators. It runs where PyTorch's headers are. */
 #include "integrations/torch/dao_torch_cpu.h"
 

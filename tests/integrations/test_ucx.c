@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of devices is mapped for UCX as long as it is there. */
 #include "integrations/ucx/dao_ucx.h"
 #include "tests/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of a vendor's runtime: memory, streams, events, work. */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/veil.h"
@@ -138,8 +139,8 @@ vendorError_t vendorMemGetInfo(size_t *out_free, size_t *out_total)
 
 /* ---- memory ---- */
 
-/* A real driver waits for all work of the device before it takes memory back, and sometimes before it unmaps: a test that holds
-   a stream up meanwhile hangs. */
+/* A real driver waits for all work of the device before it takes memory back, and sometimes before it unmaps:
+   a test that holds a stream up meanwhile hangs. */
 void loopback_wait_for_device(void)
 {
     if (loopback_driver.is_like_real) {
@@ -485,8 +486,8 @@ vendorError_t vendorEventElapsedTime(float *out_ms, vendorEvent_t begin, vendorE
 
 /* ---- work ---- */
 
-/* Finds the device whose memory a range is, in one allocation or in mapped pages side by side; LOOPBACK_NO_DEVICE: no one's.
-   Gives the devices that may touch all of it. */
+/* Finds the device whose memory a range is, in one allocation or in mapped pages side by side;
+   LOOPBACK_NO_DEVICE: no one's. Gives the devices that may touch all of it. */
 static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_allowed)
 {
     const loopback_driver_t *driver = &loopback_driver;
@@ -517,7 +518,8 @@ static int find_owner_locked(const char *at, size_t size_bytes, uint64_t *out_al
     return LOOPBACK_NO_DEVICE;
 }
 
-/* Tells whether a range is memory of a device, of `owner` unless that is LOOPBACK_NO_DEVICE, and may be touched by `device`. */
+/* Tells whether a range is memory of a device, of `owner` unless that is LOOPBACK_NO_DEVICE, and may be
+   touched by `device`. */
 static bool check_device_range(const char *call, int device, int owner, const void *address,
                                size_t size_bytes)
 {

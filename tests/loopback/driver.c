@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's life, and what every call has to pass. */
 #include "tests/loopback/driver.h"
 
@@ -391,7 +392,8 @@ static dao_status_t open_driver(const dao_config_t *config, dao_backend_t **out_
     return status;
 }
 
-/* Gives back what callers have left, as the end of a process would. Streams first: their work uses the rest. */
+/* Gives back what callers have left, as the end of a process would. Streams first: their work uses the rest.
+   */
 static void collect(loopback_driver_t *driver)
 {
     const dao_backend_ops_t *cpu = &dao_cpu_backend_ops;

@@ -1,5 +1,6 @@
-/* What the files of the loopback driver share: the driver, who is alive in it, and what every call does first. Included behind
-   the names of one vendor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the loopback driver share: the driver, who is alive in it, and what every call does
+   first. Included behind the names of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_DRIVER_H
 #define DAO_TESTS_LOOPBACK_DRIVER_H
 
@@ -20,7 +21,8 @@ typedef enum loopback_kind {
     LOOPBACK_KIND_SHARE, /* an allocation that was exported or imported: ipc.c */
 } loopback_kind_t;
 
-/* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is seen. */
+/* A stream, an event or pages. It stays in the list, gone, until the driver is closed, so that a later use is
+   seen. */
 typedef struct loopback_object {
     struct loopback_object *next;
     loopback_kind_t kind;
@@ -58,8 +60,9 @@ typedef struct loopback_driver {
     uint64_t
         reached[DAO_DEVICE_COUNT_MAX]; /* whose allocations a device may touch besides its own, a bit each */
 
-    /* Never changes: whether the environment asks for what suites find on a real device (DAO_TEST_LIKE_REAL). Their devices are
-       portions of one then, and host functions run one after the other, whichever streams they are on. */
+    /* Never changes: whether the environment asks for what suites find on a real device (DAO_TEST_LIKE_REAL).
+       Their devices are portions of one then, and host functions run one after the other, whichever streams
+       they are on. */
     bool is_like_real;
 
     loopback_settings_t settings;
@@ -75,11 +78,12 @@ typedef struct loopback_driver {
 
 extern loopback_driver_t loopback_driver;
 
-/* Says that a caller broke a rule, and ends the program unless a test tolerates it. Gives the error to answer. */
+/* Says that a caller broke a rule, and ends the program unless a test tolerates it. Gives the error to
+   answer. */
 vendorError_t loopback_breach(loopback_rule_t rule, const char *call);
 
-/* What every call does first: counts it, fails it if it is its turn, and checks that it may be made. `device` is current if
-   the caller did right; LOOPBACK_NO_DEVICE: the call is for any. */
+/* What every call does first: counts it, fails it if it is its turn, and checks that it may be made. `device`
+   is current if the caller did right; LOOPBACK_NO_DEVICE: the call is for any. */
 vendorError_t loopback_begin(const char *call, int device);
 
 /* As loopback_begin(), of a call that is answered without a context on the device. */
@@ -88,7 +92,8 @@ vendorError_t loopback_begin_question(const char *call, int device);
 /* What a call does first that asks what is current. */
 vendorError_t loopback_begin_current(const char *call);
 
-/* Contexts, where the vendor has them: the device of this thread's one, or LOOPBACK_NO_DEVICE; another one; one is made. */
+/* Contexts, where the vendor has them: the device of this thread's one, or LOOPBACK_NO_DEVICE; another one;
+   one is made. */
 int loopback_context(void);
 void loopback_context_set(int device);
 void loopback_context_make(int device);
@@ -138,12 +143,12 @@ vendorError_t loopback_begin_on(const char *call, const loopback_object_t *objec
 /* What pages end with, mapped or not: vmm.c. */
 void loopback_pages_end(loopback_object_t *pages);
 
-/* What shares end with: ipc.c. End lets go of what was exported, which goes then, and of what was imported, which stays where
-   it came from. */
+/* What shares end with: ipc.c. End lets go of what was exported, which goes then, and of what was imported,
+   which stays where it came from. */
 void loopback_share_end(loopback_object_t *share);
 
-/* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then. Else that is a
-   breach: ipc.c. */
+/* Whether an allocation may be freed as one: it was not imported, and nobody has it open. Lets go of it then.
+   Else that is a breach: ipc.c. */
 bool loopback_share_check_free(const char *call, void *address);
 
 /* Captures: capture.c. What a stream is a part of, as a vendor answers it. */
@@ -153,11 +158,13 @@ vendorError_t loopback_capture_info(vendorStream_t stream, vendorStreamCaptureSt
 /* Queues work on a stream, as far as a capture is concerned; true: that is all of it. */
 bool loopback_capture_work(loopback_object_t *stream);
 
-/* What waits for a stream, or for all of a device (NULL), must not meet a capture; nor what asks for an event. */
+/* What waits for a stream, or for all of a device (NULL), must not meet a capture; nor what asks for an
+   event. */
 vendorError_t loopback_capture_check(const char *call, int device, const loopback_object_t *stream);
 vendorError_t loopback_capture_check_event(const char *call, const loopback_object_t *event);
 
-/* Record an event on a stream, and let a stream wait for one, as far as a capture is concerned; true: that is all of it. */
+/* Record an event on a stream, and let a stream wait for one, as far as a capture is concerned; true: that is
+   all of it. */
 bool loopback_capture_record(loopback_object_t *event, loopback_object_t *stream);
 bool loopback_capture_wait(loopback_object_t *stream, const loopback_object_t *event,
                            vendorError_t *out_error);

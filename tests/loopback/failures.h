@@ -1,5 +1,6 @@
-/* The errors with which tests make calls of a vendor fail, and the statuses that they are to the library. Included behind the
-   names of one vendor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The errors with which tests make calls of a vendor fail, and the statuses that they are to the library.
+   Included behind the names of one vendor. */
 #ifndef DAO_TESTS_LOOPBACK_FAILURES_H
 #define DAO_TESTS_LOOPBACK_FAILURES_H
 
@@ -25,7 +26,8 @@ static const failure_t failures[] = {{(vendorError_t)LOOPBACK_INVALID_VALUE, DAO
 
 #define FAILURE_COUNT (sizeof(failures) / sizeof(failures[0]))
 
-/* For the end of a program, or of its part whose calls are its own: every call that has come has failed with every error. */
+/* For the end of a program, or of its part whose calls are its own: every call that has come has failed with
+   every error. */
 static inline void every_call_has_failed_with_every_error(void)
 {
     int errors[FAILURE_COUNT];
@@ -38,8 +40,8 @@ static inline void every_call_has_failed_with_every_error(void)
     (void)printf("    calls x errors: %ld cases\n", case_count);
 }
 
-/* What a backend answers when one of its calls to the vendor has failed; `is_open`: not the call that opens it. Nothing is left
-   with the driver of what was tried. */
+/* What a backend answers when one of its calls to the vendor has failed; `is_open`: not the call that opens
+   it. Nothing is left with the driver of what was tried. */
 static inline void check_failure(bool is_open, dao_status_t status, failure_t failure)
 {
     CU_ASSERT_EQUAL(status, dao_last_status());
@@ -92,7 +94,8 @@ static inline long fail_every_call_with_every_error(failing_scenario_t work, fai
     return case_count;
 }
 
-/* Gives something back. A call that fails because a test asked for it is made once more; a device that is lost keeps all. */
+/* Gives something back. A call that fails because a test asked for it is made once more; a device that is
+   lost keeps all. */
 #define GIVE_BACK(call)                                                                                      \
     do {                                                                                                     \
         dao_status_t first_ = (call);                                                                        \

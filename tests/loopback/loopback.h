@@ -1,5 +1,7 @@
-/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A program that links
-   it runs backends/vendor/ as if there were real devices, asynchronous and bounded, and every call is checked:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A vendor's runtime for tests: the vendor's own symbols over the virtual devices of the cpu backend. A
+   program that links it runs backends/vendor/ as if there were real devices, asynchronous and bounded, and
+   every call is checked:
 
        vendor.c, vendor_pages.c, vendor_share.c
          |  cudaMalloc, hipMalloc, or in builds for cpu loopback_malloc ...    names of one vendor (DAO_VENDOR_NAMES)
@@ -7,8 +9,9 @@
          |
        dao_cpu_backend_ops
 
-   The driver is opened with a configuration, by loopback_ops(), which is also what dao_backend_ops() gives in such a program.
-   A caller's breach of the rules ends the program with a message, unless a test tolerates it. */
+   The driver is opened with a configuration, by loopback_ops(), which is also what dao_backend_ops() gives in
+   such a program. A caller's breach of the rules ends the program with a message, unless a test tolerates it.
+   */
 #ifndef DAO_TESTS_LOOPBACK_LOOPBACK_H
 #define DAO_TESTS_LOOPBACK_LOOPBACK_H
 
@@ -62,8 +65,9 @@ const dao_backend_ops_t *loopback_ops(void);
 /* Sets how it behaves, and forgets failures that were asked for. */
 void loopback_set(const loopback_settings_t *settings);
 
-/* Lets `calls` calls succeed, then one fail with the vendor's error `error`; negative: none fails. After an error by which a
-   device is lost, all calls with that device current fail with it until the driver is closed. */
+/* Lets `calls` calls succeed, then one fail with the vendor's error `error`; negative: none fails. After an
+   error by which a device is lost, all calls with that device current fail with it until the driver is
+   closed. */
 void loopback_fail(long calls, int error);
 
 /* Makes a device a lost one, of which nobody has heard yet. */
@@ -72,8 +76,8 @@ void loopback_lose(int device, int error);
 /* Tells whether the call that was to fail has come. */
 bool loopback_has_failed(void);
 
-/* Of all pairs of a call that has come in this process and one of these errors, those where it was never made to fail so;
-   they are printed. *out_count: all pairs. */
+/* Of all pairs of a call that has come in this process and one of these errors, those where it was never made
+   to fail so; they are printed. *out_count: all pairs. */
 long loopback_missing_cases(const int *errors, size_t error_count, long *out_count);
 
 /* Bytes of pools now. */
@@ -86,7 +90,8 @@ uint64_t loopback_call_count(void);
 int loopback_last_error(void);
 int loopback_current_device(void);
 
-/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of it. */
+/* Tells whether anything has made a context on a device since the driver was opened, which takes memory of
+   it. */
 bool loopback_has_context(int device);
 
 /* Makes this thread one that has never chosen a device. */

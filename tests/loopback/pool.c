@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: memory of the cpu backend that is handed out and taken back in the order of a stream. */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/veil.h"

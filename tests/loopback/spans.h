@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of addresses that do not overlap, by address: allocations, reservations, mapped pages. */
 #ifndef DAO_TESTS_LOOPBACK_SPANS_H
 #define DAO_TESTS_LOOPBACK_SPANS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/loopback/veil.h"
 
 #include "backends/cpu/cpu.h"

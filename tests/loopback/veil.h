@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory as the host sees it: addresses that it cannot touch, over the bytes that the cpu backend has.
 
        address   what the caller gets, and gives to calls; reserved, so that it is nobody else's: a touch faults
        bytes     what copies and fills that run on the device read and write
 
-   The addresses of a reservation and the bytes behind it are equally far apart everywhere, so that pages are mapped at the
-   bytes. Pinned memory is the host's own: it has one address. */
+   The addresses of a reservation and the bytes behind it are equally far apart everywhere, so that pages are
+   mapped at the bytes. Pinned memory is the host's own: it has one address. */
 #ifndef DAO_TESTS_LOOPBACK_VEIL_H
 #define DAO_TESTS_LOOPBACK_VEIL_H
 
@@ -14,8 +15,8 @@
 void *loopback_veil(size_t size_bytes);
 void loopback_unveil(const loopback_span_t *span);
 
-/* Gives the bytes behind an address of a device, or a host's address as it is. All of the range is in one allocation or one
-   reservation, or none of it is in any. */
+/* Gives the bytes behind an address of a device, or a host's address as it is. All of the range is in one
+   allocation or one reservation, or none of it is in any. */
 void *loopback_bytes(const void *address, size_t size_bytes);
 
 /* Takes memory of the current device: a span of it, which the caller enters into the books. */

@@ -1,4 +1,6 @@
-/* Virtual memory: pages of the cpu backend behind the calls of a vendor, and files where several processes have them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory: pages of the cpu backend behind the calls of a vendor, and files where several processes
+   have them. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/loopback/vmm.h"
 #include "tests/loopback/veil.h"

@@ -1,4 +1,6 @@
-/* Virtual memory of the loopback driver: what the vendorVmm names come to, at once or through cuda.c and hip.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory of the loopback driver: what the vendorVmm names come to, at once or through cuda.c and
+   hip.c. */
 #ifndef DAO_TESTS_LOOPBACK_VMM_H
 #define DAO_TESTS_LOOPBACK_VMM_H
 

@@ -1,4 +1,6 @@
-/* What integrations/nccl asks of NCCL (2.19 or later), declared as its header does: test_nccl has the functions. Not installed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What integrations/nccl asks of NCCL (2.19 or later), declared as its header does: test_nccl has the
+   functions. Not installed. */
 #ifndef DAO_TEST_STAND_IN_NCCL_H
 #define DAO_TEST_STAND_IN_NCCL_H
 

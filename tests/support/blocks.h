@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks at places for tests of what happens when memory is short. */
 #ifndef DAO_TESTS_SUPPORT_BLOCKS_H
 #define DAO_TESTS_SUPPORT_BLOCKS_H

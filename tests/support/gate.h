@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gate that holds a stream up: work behind it waits until the test opens it. */
 #ifndef DAO_TESTS_SUPPORT_GATE_H
 #define DAO_TESTS_SUPPORT_GATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/lanes.h"
 
 #include "base/report/error.h"
@@ -166,7 +167,8 @@ static void reach(const dao_backend_event_t *event)
     CU_ASSERT_TRUE(records_done[record]);
 }
 
-/* An event that answers an error has been reached, or the device is lost and does nothing any more: here it is reached. */
+/* An event that answers an error has been reached, or the device is lost and does nothing any more: here it
+   is reached. */
 static dao_status_t fake_event_query(dao_backend_event_t *event)
 {
     dao_status_t status = count_call();

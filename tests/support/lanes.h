@@ -1,6 +1,8 @@
-/* A device that does nothing by itself: each stream is a list of commands, a lane, and the test says which one takes its next.
-   So what must have happened before what is known exactly. Streams can be said to be parts of a capture: what is queued on them is
-   not looked at then, and whoever asks for an event of it fails. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that does nothing by itself: each stream is a list of commands, a lane, and the test says which
+   one takes its next. So what must have happened before what is known exactly. Streams can be said to be
+   parts of a capture: what is queued on them is not looked at then, and whoever asks for an event of it
+   fails. */
 #ifndef DAO_TESTS_SUPPORT_LANES_H
 #define DAO_TESTS_SUPPORT_LANES_H
 

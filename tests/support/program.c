@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels as host functions on the device's own bytes. */
 #include "tests/support/program.h"
 #include "tests/support/backends/device_bytes.h"
@@ -22,7 +23,8 @@ typedef struct job {
 
 static_assert(PROGRAM_OPERAND_COUNT_MAX + 1 <= DEVICE_OPERAND_COUNT_MAX, "the workspace is one more");
 
-/* The row of a tensor's content that begins at an offset, a multiple of a row: each begins one further in the ramp. */
+/* The row of a tensor's content that begins at an offset, a multiple of a row: each begins one further in the
+   ramp. */
 static const unsigned char *row_at(const program_t *program, uint32_t tensor, uint32_t version, size_t offset)
 {
     return &program->ramp[(tensor * 151u + version * 29u + offset / PROGRAM_ROW_BYTES) % PROGRAM_ROW_BYTES];

@@ -1,5 +1,7 @@
-/* A program on an executor that knows what every tensor must hold: contents come from the tensor's number and its version,
-   every kernel checks what it reads on the device, and versions count only the kernels that were really launched. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program on an executor that knows what every tensor must hold: contents come from the tensor's number and
+   its version, every kernel checks what it reads on the device, and versions count only the kernels that were
+   really launched. */
 #ifndef DAO_TESTS_SUPPORT_PROGRAM_H
 #define DAO_TESTS_SUPPORT_PROGRAM_H
 
@@ -49,8 +51,8 @@ void program_init(program_t *program, dao_executor_t *executor);
 /* Creates a tensor; its number, or UINT32_MAX if the executor refused. */
 uint32_t program_tensor(program_t *program, size_t size_bytes);
 
-/* Gives a tensor that was dropped a new handle, to a tensor of the same size without content. Its next version is the one
-   behind its last. False if the executor refused. */
+/* Gives a tensor that was dropped a new handle, to a tensor of the same size without content. Its next
+   version is the one behind its last. False if the executor refused. */
 bool program_renew(program_t *program, uint32_t tensor);
 
 /* Writes a tensor's next version from the host. */
@@ -62,7 +64,8 @@ dao_status_t program_read(program_t *program, uint32_t tensor);
 /* The same for a version that is not the latest. */
 dao_status_t program_read_version(program_t *program, uint32_t tensor, uint32_t version);
 
-/* Reads every tensor that has a handle and a version: the number of those that are wrong or cannot be read. */
+/* Reads every tensor that has a handle and a version: the number of those that are wrong or cannot be read.
+   */
 uint32_t program_count_lost(program_t *program);
 
 dao_status_t program_push(program_t *program, const program_kernel_t *kernel);

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which sanitizer this build has, and how much of its rounds a test runs under it: the one place that knows.
 
-   A plain build runs every round, and lets every call fail, but where a test takes larger steps of its own, which are
-   larger still under a sanitizer. AddressSanitizer is to see every path with a failure on it, at several times the price:
-   a part of the rounds, and every third call. ThreadSanitizer looks for two threads that touch the
-   same thing without an order between them; a path has the same pairs of threads whichever of its calls fails, so that a
-   stride through the calls shows as much. */
+   A plain build runs every round, and lets every call fail, but where a test takes larger steps of its own,
+   which are larger still under a sanitizer. AddressSanitizer is to see every path with a failure on it, at
+   several times the price: a part of the rounds, and every third call. ThreadSanitizer looks for two threads
+   that touch the same thing without an order between them; a path has the same pairs of threads whichever of
+   its calls fails, so that a stride through the calls shows as much. */
 #ifndef DAO_TESTS_SUPPORT_SANITIZER_H
 #define DAO_TESTS_SUPPORT_SANITIZER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CUnit's basic interface with one main for all test programs. */
 #define _GNU_SOURCE
 #include "tests/support/suite.h"

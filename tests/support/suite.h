@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One test program a module: a table of CUnit suites and a main that runs them. */
 #ifndef DAO_TESTS_SUPPORT_SUITE_H
 #define DAO_TESTS_SUPPORT_SUITE_H
@@ -10,7 +11,8 @@
 /* Runs the suites (closed by CU_SUITE_INFO_NULL), prints CUnit's summary, and gives main's result. */
 int dao_suite_run(CU_SuiteInfo *suites);
 
-/* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be repeated. */
+/* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be
+   repeated. */
 uint64_t dao_test_seed(const char *test, uint64_t fallback);
 
 /* The next number of a splitmix64 sequence, for tests alone. */

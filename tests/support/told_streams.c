@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/told_streams.h"
 
 #include <CUnit/CUnit.h>

@@ -1,5 +1,6 @@
-/* Streams whose work ends when a test says so, for tests of what must wait for it: a table of calls with events alone, and
-   a table of holds over it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams whose work ends when a test says so, for tests of what must wait for it: a table of calls with
+   events alone, and a table of holds over it. */
 #ifndef DAO_TESTS_SUPPORT_TOLD_STREAMS_H
 #define DAO_TESTS_SUPPORT_TOLD_STREAMS_H
 

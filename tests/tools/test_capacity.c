@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Capacities on the command line: exact percentages and sizes. */
 #include "tests/support/suite.h"
 #include "tools/options/capacity.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The dao command as a user meets it: exit codes, messages, fields of the JSON output.
 # Usage: test_cli.sh DAO SOURCE_DIR
 dao=$1

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The manual page and the completion of bash know each command and each option that the dao command prints itself, and the
 # documents name no others.
 # Usage: test_man.sh DAO PAGE SOURCE_DIR

@@ -1,4 +1,6 @@
-/* Makes traces from a seed. Sizes are in bytes; "log-uniform" means that every octave is as likely as every other.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes traces from a seed. Sizes are in bytes; "log-uniform" means that every octave is as likely as every
+   other.
 
        a1, a2, a3      last in, first out, one size: 4 KiB 1 deep, 1 MiB 64 deep, 16 MiB 64 deep
        b1k, b10k       1,000 (10,000) live blocks, log-uniform 256 B to 64 MiB; each pair replaces a random one
@@ -6,9 +8,11 @@
        c               a training step of 220 layers, 200 times: see train_step()
        cd              the same with a batch of 0.6 to 1.4 times the usual one, another one each step
        d               60 % log-uniform 512 B to 1 MiB, 32 % 2 to 64 MiB and 8 % 64 to 512 MiB, both log-uniform in units
-                       of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500 (25 %), 2,000 to 14,000 (5 %)
+                       of 2 MiB; they live for 1 to 16 allocations (70 %), 100 to 1,500 (25 %), 2,000 to
+                       14,000 (5 %)
 
-   Invariants: a slot is on the stack of empty ones exactly if its slot_bytes is 0; live_bytes is the sum of slot_bytes. */
+   Invariants: a slot is on the stack of empty ones exactly if its slot_bytes is 0; live_bytes is the sum of
+   slot_bytes. */
 #include "tools/model/alloc_trace.h"
 
 #include "base/report/error.h"
@@ -274,8 +278,8 @@ static void optimize(maker_t *maker, const layer_t *layers)
     }
 }
 
-/* 1,546 pairs: a layer has an activation, a workspace forward, one backward, two gradients and two temporaries of the
-   optimizer. Activations and workspaces grow with the batch, parameters do not. */
+/* 1,546 pairs: a layer has an activation, a workspace forward, one backward, two gradients and two
+   temporaries of the optimizer. Activations and workspaces grow with the batch, parameters do not. */
 static void train_step(maker_t *maker, layer_t *layers, double batch)
 {
     static const uint64_t input_bytes[INPUT_COUNT] = {38 * MIB, 4 * KIB, 256 * KIB, 4, 4};
@@ -314,7 +318,8 @@ enum {
     MIXED_UNIT_BYTES = 2 << 20,
 };
 
-/* Blocks by the allocation at which they go, modulo LIFE_MAX + 1: chains of slots, 0 is none and slots count from 1. */
+/* Blocks by the allocation at which they go, modulo LIFE_MAX + 1: chains of slots, 0 is none and slots count
+   from 1. */
 typedef struct deadlines {
     uint32_t first[LIFE_MAX + 1];
     uint32_t next[LIFE_MAX + 1]; /* by slot: no more blocks than that are live at once */

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces of allocations and frees: made from a seed, or recorded. What is compared by `dao bench alloc`.
 
-   A trace is an array of events. Each names a slot: an alloc fills an empty one, a free empties a filled one, so that a
-   replay needs one array of addresses. Events before `steady_begin` build up what a program holds from its start. */
+   A trace is an array of events. Each names a slot: an alloc fills an empty one, a free empties a filled one,
+   so that a replay needs one array of addresses. Events before `steady_begin` build up what a program holds
+   from its start. */
 #ifndef DAO_TOOLS_ALLOC_TRACE_H
 #define DAO_TOOLS_ALLOC_TRACE_H
 
@@ -40,11 +42,13 @@ void dao_alloc_trace_finish(dao_alloc_trace_t *trace);
 /* Gives the name of the index-th trace that can be made, or NULL behind the last one. */
 const char *dao_alloc_trace_name(size_t index);
 
-/* Makes a trace; equal settings make equal traces. DAO_ERR_INVALID for a name that is none; DAO_ERR_NO_HOST_MEMORY. */
+/* Makes a trace; equal settings make equal traces. DAO_ERR_INVALID for a name that is none;
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_alloc_trace_make(const char *name, const dao_alloc_trace_config_t *config,
                                                 dao_alloc_trace_t *out_trace);
 
-/* Building. Both answer DAO_ERR_NO_HOST_MEMORY or DAO_OK; out_slot is written on DAO_OK. size_bytes is at least 1. */
+/* Building. Both answer DAO_ERR_NO_HOST_MEMORY or DAO_OK; out_slot is written on DAO_OK. size_bytes is at
+   least 1. */
 DAO_NODISCARD dao_status_t dao_alloc_trace_take(dao_alloc_trace_t *trace, uint64_t size_bytes,
                                                 uint32_t *out_slot);
 DAO_NODISCARD dao_status_t dao_alloc_trace_give(dao_alloc_trace_t *trace, uint32_t slot);

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Growing arrays; every id is closed by a zero in one text.
 
-   Invariants: id_offsets is NULL or has one entry for each buffer; a gap's buffer is not below the one before it; with clocks
-   each buffer has its own; a buffer's pool is below pool_count, or any. */
+   Invariants: id_offsets is NULL or has one entry for each buffer; a gap's buffer is not below the one before
+   it; with clocks each buffer has its own; a buffer's pool is below pool_count, or any. */
 #include "tools/model/plan_input.h"
 
 #include "tools/read/text/grow.h"

@@ -1,6 +1,7 @@
-/* What is to be placed: buffers with a begin, an end and a size, read from a file or made. Times are the file's own, or
-   numbers of events; a buffer is alive in [begin, end). With clocks, begins and ends are vectors of them (dao/plan.h), and
-   the buffers' times mean nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is to be placed: buffers with a begin, an end and a size, read from a file or made. Times are the
+   file's own, or numbers of events; a buffer is alive in [begin, end). With clocks, begins and ends are
+   vectors of them (dao/plan.h), and the buffers' times mean nothing. */
 #ifndef DAO_TOOLS_PLAN_INPUT_H
 #define DAO_TOOLS_PLAN_INPUT_H
 
@@ -27,15 +28,16 @@ typedef struct dao_plan_input {
 void dao_plan_input_init(dao_plan_input_t *lifetimes);
 void dao_plan_input_finish(dao_plan_input_t *lifetimes);
 
-/* Adds a buffer, or counts it as left out if it has no bytes or no life; out_added, if not NULL, tells. `id` NULL: all are
-   called by their numbers. DAO_ERR_LIMIT for the 2^32nd; DAO_ERR_NO_HOST_MEMORY. */
+/* Adds a buffer, or counts it as left out if it has no bytes or no life; out_added, if not NULL, tells. `id`
+   NULL: all are called by their numbers. DAO_ERR_LIMIT for the 2^32nd; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_input_add(dao_plan_input_t *lifetimes, const char *id,
                                               const dao_plan_buffer_t *buffer, bool *out_added);
 
 /* Adds a gap of the last buffer. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_input_add_gap(dao_plan_input_t *lifetimes, const dao_plan_gap_t *gap);
 
-/* Adds the clocks of the last buffer, clock_count each. DAO_ERR_NO_HOST_MEMORY: the buffer is taken out again. */
+/* Adds the clocks of the last buffer, clock_count each. DAO_ERR_NO_HOST_MEMORY: the buffer is taken out
+   again. */
 DAO_NODISCARD dao_status_t dao_plan_input_add_clocks(dao_plan_input_t *lifetimes, const uint32_t *begin,
                                                      const uint32_t *end);
 
@@ -49,10 +51,11 @@ enum { DAO_PLAN_INPUT_NUMBER_BYTES = 24 };
 const char *dao_plan_input_id(const dao_plan_input_t *lifetimes, size_t buffer,
                               char number[DAO_PLAN_INPUT_NUMBER_BYTES]);
 
-/* Makes the allocations and frees that these lifetimes are: at each time first the frees, then the allocations, each in the
-   order of the buffers; if lives include their ends (`is_closed`) the allocations come first. Gaps are as if they were used.
-   The trace's peak_bytes is the most bytes alive at once. DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY; DAO_ERR_UNSUPPORTED
-   for clocks, which leave the order open. Cost: O(n log n). */
+/* Makes the allocations and frees that these lifetimes are: at each time first the frees, then the
+   allocations, each in the order of the buffers; if lives include their ends (`is_closed`) the allocations
+   come first. Gaps are as if they were used. The trace's peak_bytes is the most bytes alive at once.
+   DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY; DAO_ERR_UNSUPPORTED for clocks, which leave the order open. Cost:
+   O(n log n). */
 DAO_NODISCARD dao_status_t dao_plan_input_replay(const dao_plan_input_t *lifetimes, bool is_closed,
                                                  dao_alloc_trace_t *out_trace);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers for what the tool makes: equal seeds give equal numbers. */
 #ifndef DAO_TOOLS_RANDOM_H
 #define DAO_TOOLS_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows from a step: packed workspaces, the work of each operator, the peak of the whole step.
 
    Packing keeps the holes of a workspace below its top in an array by offset, no two of them touching:
@@ -5,7 +6,8 @@
        0         hole            hole                  top
        | in use |....| in use   |......| in use        |  unlimited
 
-   An alloc takes the lowest hole that is large enough, else space at the top; a free merges with its neighbours. */
+   An alloc takes the lowest hole that is large enough, else space at the top; a free merges with its
+   neighbours. */
 #include "tools/model/step_trace.h"
 
 #include "base/memory/host.h"

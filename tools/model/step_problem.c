@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/model/step_problem.h"
 
 #include "base/memory/host.h"

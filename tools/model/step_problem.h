@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step trace as the numbers that bounds, plans and simulations work on. */
 #ifndef DAO_TOOLS_STEP_PROBLEM_H
 #define DAO_TOOLS_STEP_PROBLEM_H
@@ -14,10 +15,11 @@ typedef struct dao_step_problem {
     dao_swap_use_t *uses;
 } dao_step_problem_t;
 
-/* Turns a packed trace into a problem. Sizes are rounded up to
-   DAO_TRACE_ALIGNMENT_BYTES, as they are allocated. What is alive before the step is persistent, inputs too: they are not fed anew.
-   What the trace keeps to its end without a further use is free after its last use.
-   DAO_ERR_INVALID for a step without operators; DAO_ERR_OVERFLOW for a tensor beyond DAO_SWAP_SIZE_MAX; DAO_ERR_NO_HOST_MEMORY. The caller owns the result. */
+/* Turns a packed trace into a problem. Sizes are rounded up to DAO_TRACE_ALIGNMENT_BYTES, as they are
+   allocated. What is alive before the step is persistent, inputs too: they are not fed anew. What the trace
+   keeps to its end without a further use is free after its last use. DAO_ERR_INVALID for a step without
+   operators; DAO_ERR_OVERFLOW for a tensor beyond DAO_SWAP_SIZE_MAX; DAO_ERR_NO_HOST_MEMORY. The caller owns
+   the result. */
 DAO_NODISCARD dao_status_t dao_step_problem_make(const dao_step_trace_t *trace, dao_step_problem_t *out_step);
 
 void dao_step_problem_finish(dao_step_problem_t *step);

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building the model of a step: five growing arrays, of which every operator owns a range.
 
-   Invariants: the operators' ranges follow each other without gaps, in order; every index is below its count; a tensor
-   is produced at most once, never used before that, never touched after its release; a range of events frees only what
-   it allocated before. */
+   Invariants: the operators' ranges follow each other without gaps, in order; every index is below its count;
+   a tensor is produced at most once, never used before that, never touched after its release; a range of
+   events frees only what it allocated before. */
 #include "tools/model/step_trace.h"
 
 #include "base/report/printable.h"
@@ -117,7 +118,8 @@ static uint32_t current_operator(const dao_step_trace_t *trace)
     return (uint32_t)(trace->operator_count - 1);
 }
 
-/* Finds a tensor among the operands that the current operator has so far; its mark is a hint that is checked. */
+/* Finds a tensor among the operands that the current operator has so far; its mark is a hint that is checked.
+   */
 static dao_trace_operand_t *find_operand(dao_step_trace_t *trace, uint32_t tensor)
 {
     const dao_trace_operator_t *op = &trace->operators[current_operator(trace)];
@@ -251,7 +253,8 @@ void dao_step_trace_begin_temporaries(dao_step_trace_t *trace, uint32_t index)
     trace->operators[index].events = (dao_trace_range_t){trace->event_count, 0};
 }
 
-/* Finds the latest temporary of that id, and whether it is live. The limit on temporaries bounds the search. */
+/* Finds the latest temporary of that id, and whether it is live. The limit on temporaries bounds the search.
+   */
 static bool find_temporary(const dao_step_trace_t *trace, uint32_t index, const char *id,
                            uint32_t *out_temporary, bool *out_live)
 {

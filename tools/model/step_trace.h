@@ -1,10 +1,13 @@
-/* A step trace in memory: operators in order, the tensors that they read, write and release, their temporaries and
-   costs. Tensors are numbered from 0 in the order of their first appearance; their ids in the file are text.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step trace in memory: operators in order, the tensors that they read, write and release, their
+   temporaries and costs. Tensors are numbered from 0 in the order of their first appearance; their ids in the
+   file are text.
 
-   Inside an operator: its outputs come to life, then its temporaries in their recorded order of alloc and free, then it
-   computes, then what is left of the temporaries goes, then what it releases. A tensor that no operator produces is
-   alive before the step; one that is never released is alive to the end. One that is both is carried from step to step:
-   a weight. One that is alive before and released is fed to every step anew: an input. */
+   Inside an operator: its outputs come to life, then its temporaries in their recorded order of alloc and
+   free, then it computes, then what is left of the temporaries goes, then what it releases. A tensor that no
+   operator produces is alive before the step; one that is never released is alive to the end. One that is
+   both is carried from step to step: a weight. One that is alive before and released is fed to every step
+   anew: an input. */
 #ifndef DAO_TOOLS_STEP_TRACE_H
 #define DAO_TOOLS_STEP_TRACE_H
 
@@ -99,7 +102,8 @@ typedef struct dao_step_figures {
 void dao_step_trace_init(dao_step_trace_t *trace);
 void dao_step_trace_finish(dao_step_trace_t *trace);
 
-/* Names the model, of which `model` has `length` bytes, and the batch; both are cut and made fit to be printed. */
+/* Names the model, of which `model` has `length` bytes, and the batch; both are cut and made fit to be
+   printed. */
 void dao_step_trace_name(dao_step_trace_t *trace, const char *model, size_t length, const char *batch);
 
 static inline const char *dao_trace_name(const dao_step_trace_t *trace, size_t offset)
@@ -124,8 +128,8 @@ DAO_NODISCARD dao_status_t dao_step_trace_add_tensor(dao_step_trace_t *trace, co
                                                      uint64_t size_bytes, uint32_t *out_tensor);
 /* Begins the next operator; what follows belongs to it. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_operator(dao_step_trace_t *trace, const char *name);
-/* In this order: all inputs, mutates, outputs, overwrites, releases of the operator. An output comes to life with it;
-   an overwrite puts new content into a tensor that is alive, without looking at the old one. */
+/* In this order: all inputs, mutates, outputs, overwrites, releases of the operator. An output comes to life
+   with it; an overwrite puts new content into a tensor that is alive, without looking at the old one. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_input(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_mutate(dao_step_trace_t *trace, uint32_t tensor);
 DAO_NODISCARD dao_status_t dao_step_trace_add_output(dao_step_trace_t *trace, uint32_t tensor);
@@ -139,10 +143,12 @@ DAO_NODISCARD dao_status_t dao_step_trace_add_alloc(dao_step_trace_t *trace, uin
 /* Frees the latest temporary of that id, which has to be live. */
 DAO_NODISCARD dao_status_t dao_step_trace_add_free(dao_step_trace_t *trace, uint32_t index, const char *id);
 
-/* Packs the temporaries of every operator: first fit, in their recorded order. DAO_ERR_OVERFLOW names the operator. */
+/* Packs the temporaries of every operator: first fit, in their recorded order. DAO_ERR_OVERFLOW names the
+   operator. */
 DAO_NODISCARD dao_status_t dao_step_trace_pack(dao_step_trace_t *trace);
 
-/* Bytes of an operator's distinct operands and workspace, each rounded up. DAO_ERR_OVERFLOW names operator and tensor. */
+/* Bytes of an operator's distinct operands and workspace, each rounded up. DAO_ERR_OVERFLOW names operator
+   and tensor. */
 DAO_NODISCARD dao_status_t dao_step_trace_work(const dao_step_trace_t *trace, uint32_t index,
                                                uint64_t *out_bytes);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Percentages are exact: a percentage is a whole number of millionths of a percent. */
 #include "tools/options/capacity.h"
 

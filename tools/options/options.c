@@ -1,4 +1,6 @@
-/* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand once. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `--name value`, `--name=value`, `--flag`, `-n value`; `--` ends the options. Every option may stand once.
+   */
 #include "tools/options/options.h"
 
 #include "base/numbers/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `dao plan`: places the buffers of a file by every method there is, and tells what each of them needs. */
 #include "base/numbers/units.h"
 #include "base/report/error.h"

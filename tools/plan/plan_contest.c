@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A method works in slices, between which its processor time is looked at. */
 #include "tools/plan/plan_contest.h"
 

@@ -1,5 +1,7 @@
-/* Every way of placing the same buffers, side by side: the planner's methods (dao/plan.h), and strategies, which is what
-   programs had before they planned. A strategy sees the allocations and frees one after the other, knows one pool, and keeps no plan. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every way of placing the same buffers, side by side: the planner's methods (dao/plan.h), and strategies,
+   which is what programs had before they planned. A strategy sees the allocations and frees one after the
+   other, knows one pool, and keeps no plan. */
 #ifndef DAO_TOOLS_PLAN_CONTEST_H
 #define DAO_TOOLS_PLAN_CONTEST_H
 
@@ -43,8 +45,8 @@ typedef struct dao_plan_row {
     dao_plan_t *plan;          /* of a method that has one; else NULL */
 } dao_plan_row_t;
 
-/* Begins: checks the problem, whose pools, alignment and ends are taken, and finds its bound. On DAO_OK dao_plan_contest_finish() is owed. What
-   dao_plan_create() answers. */
+/* Begins: checks the problem, whose pools, alignment and ends are taken, and finds its bound. On DAO_OK
+   dao_plan_contest_finish() is owed. What dao_plan_create() answers. */
 DAO_NODISCARD dao_status_t dao_plan_contest_init(dao_plan_contest_t *contest, const dao_plan_input_t *input,
                                                  const dao_plan_problem_t *problem);
 void dao_plan_contest_finish(dao_plan_contest_t *contest);
@@ -62,7 +64,8 @@ DAO_NODISCARD dao_status_t dao_plan_contest_run(dao_plan_contest_t *contest, siz
                                                 dao_plan_row_t *out_row);
 void dao_plan_row_finish(dao_plan_row_t *row);
 
-/* Checks the plan of a row, if it has one, once more: by dao_plan_check(), whose answers it gives. Cost: of that. */
+/* Checks the plan of a row, if it has one, once more: by dao_plan_check(), whose answers it gives. Cost: of
+   that. */
 DAO_NODISCARD dao_status_t dao_plan_row_verify(const dao_plan_contest_t *contest, const dao_plan_row_t *row);
 
 /* Peak over bound; 1 where nothing is to be placed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan as a picture:
 
        ^ offset                                       A buffer is drawn as a rectangle if both of its sides are large enough.

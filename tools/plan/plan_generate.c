@@ -1,15 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes lifetimes from a seed. A unit is one micro-batch's tokens times the model's width in half precision.
 
-   tf    24, 32 or 48 layers of width 4096, micro-batches of 2048 tokens. A layer's forward pass has 13 outputs, of which 11
-         stay until its backward pass, which has 8 gradients in a chain; matrix products have workspaces. The gradients of the
-         weights come with the first micro-batch and stay to the end; then the optimizer has a temporary for each.
-   pp    the same with 4 or 8 layers; while less than eight micro-batches are in flight, three times of four another one goes
-         forward, else the oldest goes backward. 512 to 4096 tokens in steps of 128.
-   rec   steps of 120 to 360 feature columns, each a chain of 5 to 11 operations with log-normal sizes, by eight workers whose
-         turns are random; one output a column, and 15 % of the others, stay until the backward pass; then the columns are put
-         into one tensor and go through six layers; then gradients free what was kept, in random order.
-   rnd   begins uniform, lengths log-uniform up to an eighth of all times, sizes log-normal.
-   cut   one buffer of 1 MiB that lives 2^20 times, of which again and again a large part is cut in two, across its bytes or
+   tf    24, 32 or 48 layers of width 4096, micro-batches of 2048 tokens. A layer's forward pass has 13
+         outputs, of which 11 stay until its backward pass, which has 8 gradients in a chain; matrix products
+         have workspaces. The gradients of the weights come with the first micro-batch and stay to the end;
+         then the optimizer has a temporary for each.
+   pp    the same with 4 or 8 layers; while less than eight micro-batches are in flight, three times of four
+         another one goes forward, else the oldest goes backward. 512 to 4096 tokens in steps of 128.
+   rec   steps of 120 to 360 feature columns, each a chain of 5 to 11 operations with log-normal sizes, by
+         eight workers whose turns are random; one output a column, and 15 % of the others, stay until the
+         backward pass; then the columns are put into one tensor and go through six layers; then gradients
+         free what was kept, in random order.
+   rnd   begins uniform, lengths log-uniform up to an eighth of all times, sizes log-normal. cut   one buffer
+   of 1 MiB that lives 2^20 times, of which again and again a large part is cut in two, across its bytes or
          across its life.
 
    When there are buffers enough nothing more is allocated, and what lives is freed in the usual order. */

@@ -1,5 +1,6 @@
-/* Steps that nobody recorded, of any size: to see how planners grow. Times are numbers of operations; sizes are rounded up to
-   256 bytes; the head of plan_generate.c describes each kind. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that nobody recorded, of any size: to see how planners grow. Times are numbers of operations; sizes
+   are rounded up to 256 bytes; the head of plan_generate.c describes each kind. */
 #ifndef DAO_TOOLS_PLAN_GENERATE_H
 #define DAO_TOOLS_PLAN_GENERATE_H
 
@@ -28,7 +29,8 @@ typedef struct dao_plan_generate_config {
     uint64_t seed;
 } dao_plan_generate_config_t;
 
-/* Reads "KIND:COUNT" or "KIND:COUNT:SEED"; the seed is 1 unless it is said. DAO_ERR_INVALID with a message. */
+/* Reads "KIND:COUNT" or "KIND:COUNT:SEED"; the seed is 1 unless it is said. DAO_ERR_INVALID with a message.
+   */
 DAO_NODISCARD dao_status_t dao_plan_generate_parse(const char *text, dao_plan_generate_config_t *out_config);
 
 /* Makes the lifetimes; equal settings make equal ones. DAO_ERR_NO_HOST_MEMORY. */

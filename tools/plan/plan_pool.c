@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays; the pools themselves are elsewhere. */
 #include "tools/plan/plan_pool.h"
 

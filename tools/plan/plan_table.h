@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of `dao plan`: a table for people, or one JSON array for programs. */
 #ifndef DAO_TOOLS_PLAN_TABLE_H
 #define DAO_TOOLS_PLAN_TABLE_H

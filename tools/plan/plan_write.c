@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of CSV, and the file around them. */
 #include "tools/plan/plan_write.h"
 

@@ -1,19 +1,21 @@
-/* The pool as it is upstream. What the pool took from the system is the root of a tree; a node is cut in two where it is larger
-   than what is asked for, however little is left, and is put together again when neither part is in use:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool as it is upstream. What the pool took from the system is the root of a tree; a node is cut in two
+   where it is larger than what is asked for, however little is left, and is put together again when neither
+   part is in use:
 
        root 640  use_count 1              a node is in one of three states:
          |-- 512  in use                    in use      somebody has it
          `-- 128  free                      free        in the set of free nodes
                                             cut         its two parts stand for it
 
-   use_count counts the parts of a node that are in use or cut. A request gets the smallest free node that is large enough,
-   of equal ones the one that was freed last, and takes all of it or cuts it.
+   use_count counts the parts of a node that are in use or cut. A request gets the smallest free node that is
+   large enough, of equal ones the one that was freed last, and takes all of it or cuts it.
 
-   Free nodes are in a treap, in the order of size and, with equal sizes, from the latest to the first; priorities are drawn
-   from the nodes' numbers, so that equal calls do the same.
+   Free nodes are in a treap, in the order of size and, with equal sizes, from the latest to the first;
+   priorities are drawn from the nodes' numbers, so that equal calls do the same.
 
-   Invariants: a free or used part's parent is cut; no two free neighbours stay whose parent has use_count 0; with PYTHON a
-   part that was freed is in no state until its parent is put together. */
+   Invariants: a free or used part's parent is cut; no two free neighbours stay whose parent has use_count 0;
+   with PYTHON a part that was freed is in no state until its parent is put together. */
 #include "tools/plan/tree_pool.h"
 
 #include "tools/read/text/grow.h"

@@ -1,6 +1,8 @@
-/* The pool that splits what it has into trees, after the BufferAllocator of MNN (Jiang et al., MLSys 2020) and after the one of
-   HeuristicAllocator, which models it (Wang et al., "Melon", MobiSys 2022), to the byte: of the free pieces the smallest that
-   is large enough, always split; joined again only when no piece of a parent is in use. The pool never shrinks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool that splits what it has into trees, after the BufferAllocator of MNN (Jiang et al., MLSys 2020)
+   and after the one of HeuristicAllocator, which models it (Wang et al., "Melon", MobiSys 2022), to the byte:
+   of the free pieces the smallest that is large enough, always split; joined again only when no piece of a
+   parent is in use. The pool never shrinks. */
 #ifndef DAO_TOOLS_TREE_POOL_H
 #define DAO_TOOLS_TREE_POOL_H
 
@@ -11,7 +13,8 @@
 
 #define DAO_TREE_NODE_NONE UINT32_MAX
 
-/* A freed piece of a parent is free at once in MNN; in HeuristicAllocator it is not, until the whole parent is. */
+/* A freed piece of a parent is free at once in MNN; in HeuristicAllocator it is not, until the whole parent
+   is. */
 typedef enum dao_tree_pool_variant {
     DAO_TREE_POOL_MNN = 0,
     DAO_TREE_POOL_PYTHON = 1,
@@ -32,8 +35,8 @@ typedef struct dao_tree_pool {
 void dao_tree_pool_init(dao_tree_pool_t *pool, dao_tree_pool_variant_t variant);
 void dao_tree_pool_finish(dao_tree_pool_t *pool);
 
-/* Gives a piece of at least size_bytes. DAO_ERR_OVERFLOW if all of them do not fit 64 bits; DAO_ERR_NO_HOST_MEMORY.
-   Cost: O(log free pieces). */
+/* Gives a piece of at least size_bytes. DAO_ERR_OVERFLOW if all of them do not fit 64 bits;
+   DAO_ERR_NO_HOST_MEMORY. Cost: O(log free pieces). */
 DAO_NODISCARD dao_status_t dao_tree_pool_alloc(dao_tree_pool_t *pool, uint64_t size_bytes,
                                                uint32_t *out_node);
 

@@ -1,4 +1,6 @@
-/* A value that could not be made is NULL, which json-c takes for null: that is a failure unless null was meant. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A value that could not be made is NULL, which json-c takes for null: that is a failure unless null was
+   meant. */
 #include "tools/print/json_rows.h"
 
 #include <json-c/json.h>

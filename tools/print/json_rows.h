@@ -1,5 +1,6 @@
-/* A JSON array of objects, a row each, printed at the end: json-c writes it, and knows how to escape. The first failure stays;
-   what comes after it does nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A JSON array of objects, a row each, printed at the end: json-c writes it, and knows how to escape. The
+   first failure stays; what comes after it does nothing. */
 #ifndef DAO_TOOLS_JSON_ROWS_H
 #define DAO_TOOLS_JSON_ROWS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One thread that looks at three atomics and prints. */
 #define _GNU_SOURCE
 #include "tools/print/progress.h"

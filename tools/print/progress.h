@@ -1,5 +1,6 @@
-/* Tells a waiting person how far the work is: nothing during the first second, then one line on a terminal that is
-   rewritten, or a line every two seconds elsewhere. On standard error. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tells a waiting person how far the work is: nothing during the first second, then one line on a terminal
+   that is rewritten, or a line every two seconds elsewhere. On standard error. */
 #ifndef DAO_TOOLS_PROGRESS_H
 #define DAO_TOOLS_PROGRESS_H
 

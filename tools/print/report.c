@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows go out at once, the object at the end. json-c writes the object: it knows how to escape. */
 #include "tools/print/report.h"
 

@@ -1,5 +1,6 @@
-/* What a command prints: for people rows of a label and a value, for programs one JSON object. Each value is given once,
-   so that the two cannot differ. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a command prints: for people rows of a label and a value, for programs one JSON object. Each value is
+   given once, so that the two cannot differ. */
 #ifndef DAO_TOOLS_REPORT_H
 #define DAO_TOOLS_REPORT_H
 
@@ -36,8 +37,8 @@ void dao_report_item(dao_report_t *report, const char *key, dao_report_t *item);
 void dao_report_begin_list(dao_report_t *report, bool is_json);
 void dao_report_list_item(dao_report_t *report, dao_report_t *item);
 
-/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if there was no memory for
-   the object. That standard output cannot be written is for dao_output_close(). */
+/* Prints the object, if it is one, and flushes. Gives an exit code: DAO_EXIT_FAILED if there was no memory
+   for the object. That standard output cannot be written is for dao_output_close(). */
 int dao_report_end(dao_report_t *report);
 
 /* Bytes that hold what dao_report_size() writes. */

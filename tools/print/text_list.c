@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each part is written behind what is there; the text ends with a zero, however much of it had room. */
 #include "tools/print/text_list.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a text with commas between them, in room that the caller has. */
 #ifndef DAO_TOOLS_TEXT_LIST_H
 #define DAO_TOOLS_TEXT_LIST_H

@@ -1,6 +1,8 @@
-/* `dao replay FILE`: the recorded steps of a program, each an iteration at a place that is served from plans. How well it is
-   served is printed, a step a row. With --deviate the steps are made: the first one as it is, and others that deviate from it.
-   Then all of it is run without plans, too, for what the place takes then.                                              */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao replay FILE`: the recorded steps of a program, each an iteration at a place that is served from plans.
+   How well it is served is printed, a step a row. With --deviate the steps are made: the first one as it is,
+   and others that deviate from it. Then all of it is run without plans, too, for what the place takes
+   then.                                              */
 #include "tools/options/options.h"
 #include "tools/print/json_rows.h"
 #include "tools/read/text/decimal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each step is written from the events of the recorded one, with tensors of its own:
 
        recorded   alloc a   alloc b            free a              free b

@@ -1,5 +1,7 @@
-/* Steps that deviate from a recorded one: sizes that differ, allocations that come in between, frees that are left out until
-   the next step, neighbours that change places. Drawn at random: equal seeds give equal steps. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that deviate from a recorded one: sizes that differ, allocations that come in between, frees that are
+   left out until the next step, neighbours that change places. Drawn at random: equal seeds give equal steps.
+   */
 #ifndef DAO_TOOLS_DEVIATE_H
 #define DAO_TOOLS_DEVIATE_H
 
@@ -32,9 +34,9 @@ typedef struct dao_deviation {
 /* Reads names of kinds with commas between, or "all". DAO_ERR_INVALID with a message. */
 DAO_NODISCARD dao_status_t dao_deviation_kinds_parse(const char *text, uint32_t *out_kinds);
 
-/* Makes a file of the first step of another one as it is, and then as often with deviations as these say. What was alive
-   before is left out, and what outlives a step is freed as the next one begins. On DAO_OK dao_event_file_finish() is owed.
-   DAO_ERR_INVALID: there is no step; DAO_ERR_NO_HOST_MEMORY. */
+/* Makes a file of the first step of another one as it is, and then as often with deviations as these say.
+   What was alive before is left out, and what outlives a step is freed as the next one begins. On DAO_OK
+   dao_event_file_finish() is owed. DAO_ERR_INVALID: there is no step; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_event_file_deviate(const dao_event_file_t *file,
                                                   const dao_deviation_t *deviation,
                                                   dao_event_file_t *out_file);

@@ -1,10 +1,12 @@
-/* An array in the order of addresses. As its ranges share no byte, both their begins and their ends ascend, and a new one has to
-   be compared with its two neighbours alone:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An array in the order of addresses. As its ranges share no byte, both their begins and their ends ascend,
+   and a new one has to be compared with its two neighbours alone:
 
        ranges    [0 .. 64)   [64 .. 96)   [256 .. 512)
        new                     ^    [96 .. 256) fits; [80 .. 128) shares bytes with the one before it
 
-   A program has some thousand live blocks: moving what is behind a range takes less than finding a place in a tree. */
+   A program has some thousand live blocks: moving what is behind a range takes less than finding a place in a
+   tree. */
 #include "tools/replay/live_ranges.h"
 
 #include "base/report/assert.h"

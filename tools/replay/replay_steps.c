@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each step is an iteration of the place, or is not:
 
        steps before those recorded   run without iterations
@@ -5,8 +6,9 @@
        between                       pass by the plan
        served                        a row each
 
-   Without plans all of them run without iterations, for what the place takes then up to each step. A block's range of addresses
-   is among the live ones from its allocation to its free; blocks of one run alone are held against each other. */
+   Without plans all of them run without iterations, for what the place takes then up to each step. A block's
+   range of addresses is among the live ones from its allocation to its free; blocks of one run alone are held
+   against each other. */
 #include "tools/replay/replay_steps.h"
 
 #include "base/memory/host.h"

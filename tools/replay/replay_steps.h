@@ -1,5 +1,6 @@
-/* The recorded steps of a program, run at a place that serves them from plans: what was recorded asks and frees. The addresses
-   that it gets are held against each other, as no two blocks may ever share a byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recorded steps of a program, run at a place that serves them from plans: what was recorded asks and
+   frees. The addresses that it gets are held against each other, as no two blocks may ever share a byte. */
 #ifndef DAO_TOOLS_REPLAY_STEPS_H
 #define DAO_TOOLS_REPLAY_STEPS_H
 
@@ -14,8 +15,8 @@ typedef struct dao_replay_span {
     uint64_t last;
 } dao_replay_span_t;
 
-/* The steps before those recorded, and between them and those served, run as they come: without iterations, and past the
-   plan. */
+/* The steps before those recorded, and between them and those served, run as they come: without iterations,
+   and past the plan. */
 typedef struct dao_replay_config {
     dao_place_t place;
     dao_place_config_t place_config; /* its max_count is set to what `recorded` says */
@@ -48,9 +49,10 @@ typedef struct dao_replay_overlaps {
     uint64_t step;            /* in which it came */
 } dao_replay_overlaps_t;
 
-/* Runs the steps of a file, with dao_init() before and dao_finalize() behind each run, and shows a row a served step.
-   DAO_ERR_INVALID with a message: none is left to be served, or the place's config is not valid; as dao_alloc() and
-   dao_iteration_begin() otherwise. Blocks that share bytes are counted, which is no error here. */
+/* Runs the steps of a file, with dao_init() before and dao_finalize() behind each run, and shows a row a
+   served step. DAO_ERR_INVALID with a message: none is left to be served, or the place's config is not valid;
+   as dao_alloc() and dao_iteration_begin() otherwise. Blocks that share bytes are counted, which is no error
+   here. */
 DAO_NODISCARD dao_status_t dao_replay_run(const dao_event_file_t *file, const dao_replay_config_t *config,
                                           dao_replay_visit_t visit, void *user,
                                           dao_replay_overlaps_t *out_overlaps);

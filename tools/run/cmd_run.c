@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `dao run TRACE`: executes a step for real in limited memory and says what that cost. */
 #include "tools/options/capacity.h"
 #include "tools/options/options.h"
@@ -416,8 +417,8 @@ static void print_policy_row(const dao_run_config_t *config, const dao_run_resul
     dao_output_flush();
 }
 
-/* A row for people or an item of the list, and over the first one what all have in common: a run that is refused has
-   printed nothing. */
+/* A row for people or an item of the list, and over the first one what all have in common: a run that is
+   refused has printed nothing. */
 static void report_policy(dao_report_t *report, const dao_step_trace_t *trace, const dao_run_config_t *config,
                           const dao_run_result_t *result)
 {
@@ -476,8 +477,8 @@ static uint64_t sum_saturated(uint64_t left_bytes, uint64_t right_bytes)
     return left_bytes > UINT64_MAX - right_bytes ? UINT64_MAX : left_bytes + right_bytes;
 }
 
-/* Bytes in memory at most, the device's and the host's: all that is alive; with a file what it leaves over, and a tensor on its way
-   there. */
+/* Bytes in memory at most, the device's and the host's: all that is alive; with a file what it leaves over,
+   and a tensor on its way there. */
 static uint64_t most_bytes_in_memory(const dao_run_config_t *config, const dao_step_trace_t *trace,
                                      const dao_step_figures_t *figures)
 {
@@ -502,8 +503,8 @@ static dao_status_t find_memory(bool is_virtual, uint64_t *out_bytes)
     return status;
 }
 
-/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system would kill us. A step
-   that needs its file for that has no run with unlimited memory beside it. */
+/* Virtual devices are made of the machine's memory, and so is what is moved off any: beyond that the system
+   would kill us. A step that needs its file for that has no run with unlimited memory beside it. */
 static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_t *trace,
                                  const dao_step_figures_t *figures)
 {

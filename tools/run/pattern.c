@@ -1,5 +1,6 @@
-/* Words in blocks of a fixed length, so that the compiler makes vectors of them; a block that differs anywhere is looked
-   at again, word by word. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words in blocks of a fixed length, so that the compiler makes vectors of them; a block that differs
+   anywhere is looked at again, word by word. */
 #include "tools/run/pattern.h"
 
 #include <string.h>

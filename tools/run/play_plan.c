@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/play_plan.h"
 
 #include "base/numbers/math.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan needs to be replayed on the device of a started library: streams, an arena, pinned memory. */
 #ifndef DAO_TOOLS_PLAY_PLAN_H
 #define DAO_TOOLS_PLAY_PLAN_H

@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What operators do. Every operator is a list of actions, fixed when the step is prepared:
 
        check each tensor that it reads           against its id and the number of writes so far
        fill each tensor that it writes
        fill / check each temporary               at its recorded alloc / free, or at the end
 
-   Where the host may touch device memory, one job on the compute stream does all of them. Elsewhere each action is a
-   copy through one pinned staging buffer and a job on that: the stream's order keeps them apart.
+   Where the host may touch device memory, one job on the compute stream does all of them. Elsewhere each
+   action is a copy through one pinned staging buffer and a job on that: the stream's order keeps them apart.
 
-   Jobs run on the compute stream one after the other, so what they count needs no lock; the executor's sync is between
-   them and whoever reads the counts. Jobs do not call the library. */
+   Jobs run on the compute stream one after the other, so what they count needs no lock; the executor's sync
+   is between them and whoever reads the counts. Jobs do not call the library. */
 #include "tools/run/run_internal.h"
 
 #include "base/memory/host.h"

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two rounds on one device:
 
        link and file measured -> plan with recorded times -> 4 steps -> kernels measured -> plan -> steps -> what comes out
 
-   In each round the contents that live on over the step's start are put where the plan wants them, and go on from step to
-   step: an operator of step s checks what its operands got in step s - 1. */
+   In each round the contents that live on over the step's start are put where the plan wants them, and go on
+   from step to step: an operator of step s checks what its operands got in step s - 1. */
 #include "tools/run/run_plan.h"
 
 #include "base/memory/host.h"
@@ -25,8 +26,8 @@
 /* Device memory besides the capacity: to measure the link in, and for what allocators round up. */
 #define SLACK_BYTES (UINT64_C(128) << 20)
 
-/* What a link is measured with: of some copies the fastest tells the speed, the median of the small ones what a copy takes
-   besides, as the host is. */
+/* What a link is measured with: of some copies the fastest tells the speed, the median of the small ones what
+   a copy takes besides, as the host is. */
 #define LARGE_COPY_BYTES ((size_t)16 << 20)
 #define SMALL_COPY_BYTES ((size_t)4096)
 enum { COPY_ROUNDS = 9 };
@@ -141,8 +142,8 @@ static uint64_t time_transfer(dao_file_t *file, const dao_file_config_t *config,
     return dao_clock_ns() - begin_ns;
 }
 
-/* Speed of a direction, with the copy between the device and pinned memory that is a part of each piece's way, and what the
-   transfer alone takes besides. */
+/* Speed of a direction, with the copy between the device and pinned memory that is a part of each piece's
+   way, and what the transfer alone takes besides. */
 static int measure_file_direction(dao_file_t *file, const dao_file_config_t *config,
                                   dao_file_direction_t direction, void *pinned,
                                   uint64_t link_bytes_per_second, uint64_t *out_bytes_per_second,
@@ -236,7 +237,8 @@ static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *co
     return planned->player.runtime->ops->host_func(stream, is_behind ? end_copy : begin_copy, lane);
 }
 
-/* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end is nobody's. */
+/* The content of a tensor before the first step. Sizes of the problem are rounded up: what is behind the end
+   is nobody's. */
 static void read_content(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes, void *out_bytes,
                          void *user)
 {
@@ -286,8 +288,8 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
     return status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
 }
 
-/* The median of the times between kernels. Few kernels wait for a copy, so it is what the host takes to go on to the next one:
-   the plan counts it as a part of each kernel. */
+/* The median of the times between kernels. Few kernels wait for a copy, so it is what the host takes to go on
+   to the next one: the plan counts it as a part of each kernel. */
 static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count)
 {
     const run_kernel_t *kernels = planned->run.kernels;
@@ -305,8 +307,8 @@ static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count
     return DAO_OK;
 }
 
-/* What a copy took besides the bytes that it moved, in the mean: the tier's latency, as the problem has it from then on, is
-   more than what a lone copy showed, where streams are late to go on. */
+/* What a copy took besides the bytes that it moved, in the mean: the tier's latency, as the problem has it
+   from then on, is more than what a lone copy showed, where streams are late to go on. */
 static uint64_t measure_copies(const planned_run_t *planned, int tier_index, dao_swap_tier_t *tier)
 {
     const lane_times_t *out = &planned->lanes[tier_index][DAO_FILE_WRITE];
@@ -340,8 +342,8 @@ static void measure_steps(planned_run_t *planned, uint32_t step_count)
     }
 }
 
-/* What the plan says of these steps, given how long their kernels ran, and copies in the mean: the model alone, whatever else
-   the host did meanwhile. */
+/* What the plan says of these steps, given how long their kernels ran, and copies in the mean: the model
+   alone, whatever else the host did meanwhile. */
 static dao_status_t replay_steps(planned_run_t *planned, const dao_swap_plan_t *plan, uint32_t step_count)
 {
     size_t count = step_count * planned->trace->operator_count;

@@ -1,5 +1,6 @@
-/* Running a planned step for real, again and again: every operator is a kernel that checks what it reads and writes new
-   content, and the plan alone moves tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a planned step for real, again and again: every operator is a kernel that checks what it reads and
+   writes new content, and the plan alone moves tensors. */
 #ifndef DAO_TOOLS_RUN_PLAN_H
 #define DAO_TOOLS_RUN_PLAN_H
 
@@ -49,13 +50,13 @@ typedef struct dao_run_plan_result {
 } dao_run_plan_result_t;
 
 /**
- * Measures the link and the file; plans the step with its recorded times and runs it DAO_RUN_PLAN_FIRST_STEPS times to measure its
- * kernels; plans it with those and runs it. The library must not be started.
+ * Measures the link and the file; plans the step with its recorded times and runs it DAO_RUN_PLAN_FIRST_STEPS
+ * times to measure its kernels; plans it with those and runs it. The library must not be started.
  *
  * @param trace       A packed trace.
  * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.
- * @return DAO_OK; DAO_ERR_INVALID for one step; DAO_ERR_KERNEL_TOO_LARGE and all else that dao_swap_plan_make() answers;
- *         what the device answers.
+ * @return DAO_OK; DAO_ERR_INVALID for one step; DAO_ERR_KERNEL_TOO_LARGE and all else that
+ *         dao_swap_plan_make() answers; what the device answers.
  *
  * Threads: one. Waits: for the whole run.
  */

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a step once at the wanted capacity and once with unlimited memory, each in a context of its own:
 
        start context -> executor -> [ tensors, those alive before the step written -> kernels registered
                                       -> { run, sync } <- step_ns -> read back ]  -> all given up
 
-   What stands in brackets is a pass. The first one warms up: it takes its memory from the system and does not wait for
-   recorded costs. The second one is measured, so that both runs are compared as a step in the middle of many.
+   What stands in brackets is a pass. The first one warms up: it takes its memory from the system and does not
+   wait for recorded costs. The second one is measured, so that both runs are compared as a step in the middle
+   of many.
 
    A run that fails anywhere gives up what it has, in the opposite order, and keeps the first error. */
 #include "tools/run/run_internal.h"

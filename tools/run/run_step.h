@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running a step for real: every operator is a kernel that checks what it reads and writes new content. */
 #ifndef DAO_TOOLS_RUN_STEP_H
 #define DAO_TOOLS_RUN_STEP_H
@@ -12,8 +13,8 @@ typedef enum dao_run_mode {
         2, /* the same, step after step with marks between: the executor plans them by itself */
 } dao_run_mode_t;
 
-/* Steps of DAO_RUN_MODE_LEARN: until the executor has a plan, at least; one that takes tensors to where the plan has them; and
-   those that are measured. */
+/* Steps of DAO_RUN_MODE_LEARN: until the executor has a plan, at least; one that takes tensors to where the
+   plan has them; and those that are measured. */
 enum { DAO_RUN_LEARN_STEPS = 3, DAO_RUN_ENTER_STEPS = 1, DAO_RUN_FOLLOW_STEPS = 5 };
 
 /* All zero but capacity_bytes means defaults. */
@@ -58,8 +59,8 @@ typedef struct dao_run_result {
  *
  * @param trace       A packed trace.
  * @param out_result  Written only on DAO_OK. Mismatches are no failure of the call.
- * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message names; what the
- *         executor answers.
+ * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message
+ *         names; what the executor answers.
  *
  * Threads: one. Waits: for the whole run.
  */

@@ -1,4 +1,6 @@
-/* `dao simulate TRACE`: a step in limited memory in virtual time, beside the least time that any scheme could need. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dao simulate TRACE`: a step in limited memory in virtual time, beside the least time that any scheme could
+   need. */
 #include "tools/model/step_problem.h"
 #include "tools/options/capacity.h"
 #include "tools/options/options.h"
@@ -360,8 +362,8 @@ static dao_status_t is_fast_enough(const request_t *request, const dao_scheme_t 
     return status;
 }
 
-/* Halves what lies between a capacity that is enough, at first the peak, and one that counts as too small, at first what
-   one kernel needs. */
+/* Halves what lies between a capacity that is enough, at first the peak, and one that counts as too small, at
+   first what one kernel needs. */
 static dao_status_t find_capacity(const request_t *request, const dao_scheme_t *scheme, uint64_t *out_bytes)
 {
     uint64_t enough = request->whole.peak_bytes;
@@ -384,7 +386,8 @@ static dao_status_t find_capacity(const request_t *request, const dao_scheme_t *
 
 /* ---- the command ---- */
 
-/* Where many rows are asked for, one that cannot be had is told and left out: in the table, or beside a JSON array. */
+/* Where many rows are asked for, one that cannot be had is told and left out: in the table, or beside a JSON
+   array. */
 static void tell_left_out(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
                           const char *reason)
 {

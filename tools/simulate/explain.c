@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stall is the time between two kernels. The copies that run meanwhile say why:
 
        kernel 7 |xxxxxx|                |xxxx| kernel 8
@@ -38,8 +39,8 @@ enum {
     BITS_ALL = BITS_LINKS | KIND_BIT(DAO_SIM_SPAN_DELAY),
 };
 
-/* Time of [begin, end) in which spans of `first` to `last` - 1 run, of these kinds. They are in the order of their ends, so that what
-   one leaves uncovered behind it no earlier one covers. */
+/* Time of [begin, end) in which spans of `first` to `last` - 1 run, of these kinds. They are in the order of
+   their ends, so that what one leaves uncovered behind it no earlier one covers. */
 static uint64_t covered_ns(const dao_simulation_t *simulation, size_t first, size_t last, uint32_t kind_bits,
                            uint64_t begin_ns, uint64_t end_ns)
 {

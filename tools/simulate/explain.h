@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the time of a simulated step goes, and what would help. */
 #ifndef DAO_TOOLS_EXPLAIN_H
 #define DAO_TOOLS_EXPLAIN_H
@@ -15,7 +16,8 @@ typedef struct dao_stall {
     uint64_t begin_ns;
 } dao_stall_t;
 
-/* Finds the stalls of one step of a simulation, in the order of its kernels; out_stalls has room for kernel_count. */
+/* Finds the stalls of one step of a simulation, in the order of its kernels; out_stalls has room for
+   kernel_count. */
 void dao_find_stalls(const dao_simulation_t *simulation, uint32_t kernel_count, uint32_t step,
                      dao_stall_t *out_stalls);
 

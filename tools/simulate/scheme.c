@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/simulate/scheme.h"
 
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ways to run a step in limited memory, under the names that the command line has for them. */
 #ifndef DAO_TOOLS_SCHEME_H
 #define DAO_TOOLS_SCHEME_H

@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step through the executor in virtual time:
 
        for each step: push kernel, release what it was the last to use ... -> still executor -> sim backend
                                                                                                    |
-                                                              spans of kernels and copies <--------+ as they end
+                                                              spans of kernels and copies <--------+ as they
+                                                              end
 
-   The executor has no thread: a push that finds its queue full runs the oldest kernel, so that it always knows as many
-   kernels ahead as its queue holds, and every run is the same. */
+   The executor has no thread: a push that finds its queue full runs the oldest kernel, so that it always
+   knows as many kernels ahead as its queue holds, and every run is the same. */
 #include "tools/simulate/simulate.h"
 
 #include "base/memory/host.h"

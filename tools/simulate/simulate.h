@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running a step again and again through the executor in virtual time. */
 #ifndef DAO_TOOLS_SIMULATE_H
 #define DAO_TOOLS_SIMULATE_H
@@ -10,7 +11,8 @@
 /* Steps at the beginning that do not count for the long run, if there are more. */
 #define DAO_SIMULATE_WARM_UP_COUNT 2u
 
-/* The same where the executor learns: one is new, one is measured, one takes tensors to where the plan has them. */
+/* The same where the executor learns: one is new, one is measured, one takes tensors to where the plan has
+   them. */
 #define DAO_SIMULATE_LEARN_COUNT 3u
 
 /* Most kernels of all steps together: their times are kept. */
@@ -26,8 +28,8 @@ typedef struct dao_simulate_config {
     const dao_step_trace_t *trace; /* names the kernels in messages; borrowed; NULL: they have none */
 } dao_simulate_config_t;
 
-/* Times are from the first step's begin. Kernels and copies are in the order of their ends; the kernels of step s are
-   [s x kernel_count, (s + 1) x kernel_count). */
+/* Times are from the first step's begin. Kernels and copies are in the order of their ends; the kernels of
+   step s are [s x kernel_count, (s + 1) x kernel_count). */
 typedef struct dao_simulation {
     dao_sim_span_t *kernels;
     size_t kernel_count, kernel_capacity;
@@ -43,8 +45,8 @@ typedef struct dao_simulation {
 } dao_simulation_t;
 
 /**
- * Simulates a step: problem->capacity_bytes of device memory, problem->host as the link. Persistent tensors begin on the
- * host. The library must not be started. The same arguments always give the same result.
+ * Simulates a step: problem->capacity_bytes of device memory, problem->host as the link. Persistent tensors
+ * begin on the host. The library must not be started. The same arguments always give the same result.
  *
  * @param problem  Borrowed; no shared_bytes_per_second, no file in half duplex.
  * @param out_simulation  Written only on DAO_OK; the caller owns it, until dao_simulation_finish().
@@ -58,8 +60,9 @@ DAO_NODISCARD dao_status_t dao_simulate(const dao_swap_problem_t *problem,
                                         dao_simulation_t *out_simulation);
 
 /**
- * Simulates the replay of a plan for the same problem, in the same way; the first step begins with all that the plan keeps on the
- * device in place. A copy with the file takes what problem->file says of it, beside the host's link. Answers as dao_simulate().
+ * Simulates the replay of a plan for the same problem, in the same way; the first step begins with all that
+ * the plan keeps on the device in place. A copy with the file takes what problem->file says of it, beside the
+ * host's link. Answers as dao_simulate().
  */
 DAO_NODISCARD dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem,
                                              const dao_swap_schedule_t *schedule, uint32_t step_count,

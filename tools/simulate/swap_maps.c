@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One walk over the operators, with a clock for kernels and one for the link:
 
        begin of op i     copies that have ended are noted; copies for this point are queued
@@ -10,8 +11,8 @@
          ^                |
          +--- called for -+    before it left: it stays
 
-   Invariants: `live_bytes` are the sizes of all tensors that are there, and of maps that come; copies end in the order
-   in which they are queued. */
+   Invariants: `live_bytes` are the sizes of all tensors that are there, and of maps that come; copies end in
+   the order in which they are queued. */
 #include "tools/simulate/swap_maps.h"
 
 #include "base/numbers/math.h"
@@ -265,8 +266,9 @@ static dao_status_t call_for(walk_t *walk, uint32_t index)
     return status;
 }
 
-/* async: how many maps have to be called for at the begin of operator `index`, because calling at the begin of the next one
-   would be too late: latest begins are counted back from the last map, on a link that copies one at a time. */
+/* async: how many maps have to be called for at the begin of operator `index`, because calling at the begin
+   of the next one would be too late: latest begins are counted back from the last map, on a link that copies
+   one at a time. */
 static uint32_t count_due(const walk_t *walk, uint32_t index, const uint64_t *cost_before_ns)
 {
     uint64_t next_begin_ns = walk->now_ns + cost_before_ns[index + 1] - cost_before_ns[index];
@@ -420,7 +422,8 @@ static dao_status_t run(walk_t *walk, uint32_t map_count, const uint64_t *cost_b
     return status;
 }
 
-/* The fewest maps that keep the capacity, by halving: more maps mean less memory but for a few that come early. */
+/* The fewest maps that keep the capacity, by halving: more maps mean less memory but for a few that come
+   early. */
 static dao_status_t fit(walk_t *walk, const uint64_t *cost_before_ns, uint32_t *out_count)
 {
     uint64_t capacity_bytes = walk->config->capacity_bytes;

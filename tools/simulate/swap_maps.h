@@ -1,22 +1,27 @@
-/* Swapping the feature maps of a training step over one link that does one thing at a time: three schemes that decide by
-   rule, without a device's memory in view.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Swapping the feature maps of a training step over one link that does one thing at a time: three schemes
+   that decide by rule, without a device's memory in view.
 
      forward                             | threshold | backward
      ... op i | op i + 1 ...             |           | ... op k - 1 | op k ...
           map out                        |           |         map in
 
-   A feature map is a tensor that the forward pass writes and the backward pass reads. Forward are operators 0 .. threshold.
+   A feature map is a tensor that the forward pass writes and the backward pass reads. Forward are operators 0
+   .. threshold.
 
-     sync        everything waits: an operator, then its maps out; the maps of an operator in, then the operator
-     half_sync   maps go out beside the next operator, and come in beside the one before; both ends are waited for
-     async       copies queue up first in, first out, and kernels wait only for what they read. A map is called for at the
+     sync        everything waits: an operator, then its maps out; the maps of an operator in, then the
+     operator half_sync   maps go out beside the next operator, and come in beside the one before; both ends
+     are waited for async       copies queue up first in, first out, and kernels wait only for what they read.
+     A map is called for at the
                  latest begin of an operator from which, as things stand there, no kernel would wait for any
 
-   A map leaves memory when it is out and no forward operator uses it any more; it takes memory again when it is called for.
+   A map leaves memory when it is out and no forward operator uses it any more; it takes memory again when it
+   is called for.
 
-   The same three as HeuristicAllocator's calc_swap2.py does them (dao_swap_maps_by_script) differ: forward ends before
-   the threshold; every tensor that is left at its end goes, right after its last use; async calls for maps as early as
-   the link is free, and forgets the time of copies that are still queued at the threshold; memory is that of a tree_pool. */
+   The same three as HeuristicAllocator's calc_swap2.py does them (dao_swap_maps_by_script) differ: forward
+   ends before the threshold; every tensor that is left at its end goes, right after its last use; async calls
+   for maps as early as the link is free, and forgets the time of copies that are still queued at the
+   threshold; memory is that of a tree_pool. */
 #ifndef DAO_TOOLS_SWAP_MAPS_H
 #define DAO_TOOLS_SWAP_MAPS_H
 
@@ -49,13 +54,15 @@ typedef struct dao_swap_maps_result {
     uint64_t in_bytes, out_bytes;
 } dao_swap_maps_result_t;
 
-/* Finds where forward ends: by what the trace records, else by the first operator with "backward" in its name, else two
-   behind the one softmax (its two operators of the loss). DAO_ERR_UNSUPPORTED says to give it. */
+/* Finds where forward ends: by what the trace records, else by the first operator with "backward" in its
+   name, else two behind the one softmax (its two operators of the loss). DAO_ERR_UNSUPPORTED says to give it.
+   */
 DAO_NODISCARD dao_status_t dao_swap_maps_find_threshold(const dao_step_trace_t *trace,
                                                         uint32_t *out_threshold);
 
-/* Runs a step. With `simulation` not NULL its kernels and copies are appended there. DAO_ERR_INVALID for a threshold beyond the
-   step; DAO_ERR_LIMIT where even all maps do not keep the capacity; DAO_ERR_NO_HOST_MEMORY. */
+/* Runs a step. With `simulation` not NULL its kernels and copies are appended there. DAO_ERR_INVALID for a
+   threshold beyond the step; DAO_ERR_LIMIT where even all maps do not keep the capacity;
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_maps(const dao_step_trace_t *trace, const dao_swap_maps_config_t *config,
                                          dao_simulation_t *simulation, dao_swap_maps_result_t *out_result);
 

@@ -1,5 +1,7 @@
-/* HeuristicAllocator's calc_swap2.py (github.com/qipengwang/HeuristicAllocator), line by line where that decides a figure:
-   which tensors go and when, what the pool is asked for and in which order, which times are added up and which are not. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HeuristicAllocator's calc_swap2.py (github.com/qipengwang/HeuristicAllocator), line by line where that
+   decides a figure: which tensors go and when, what the pool is asked for and in which order, which times are
+   added up and which are not. */
 #include "tools/simulate/swap_maps.h"
 
 #include "base/numbers/math.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One policy after the other: its bins from the largest to the smallest.
 
        entries   | bin 0 (largest): items ... | bin 1: items ... |        in the order in which they are placed
@@ -5,11 +6,11 @@
 
    Sorting is stable, and the instance's items are in the order of their beginnings.
 
-   A block knows its lives, sorted. Most questions are answered before they are searched: by where its first life begins and
-   its last one ends, and by a mask with a bit for each 64th of all time in which it is used.
+   A block knows its lives, sorted. Most questions are answered before they are searched: by where its first
+   life begins and its last one ends, and by a mask with a bit for each 64th of all time in which it is used.
 
-   What holds between steps: entries below `next` have a block; a block's lives do not overlap; blocks of a bin are
-   neighbours, and so are its rights. */
+   What holds between steps: entries below `next` have a block; a block's lives do not overlap; blocks of a
+   bin are neighbours, and so are its rights. */
 #include "planning/offsets/methods/bins.h"
 
 #include "base/numbers/math.h"
@@ -321,7 +322,8 @@ static void drop_result(dao_plan_bins_t *bins, result_t *result)
     *result = (result_t){0};
 }
 
-/* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable. */
+/* Sorts the items by bins, the largest first; a bin's in the order that was asked for. Both sorts are stable.
+   */
 static void sort_entries(dao_plan_bins_t *bins, dao_plan_key_t *keys, dao_plan_key_t *scratch,
                          dao_plan_meter_t *meter)
 {

@@ -1,14 +1,15 @@
-/* Lifetime bins, after PRMalloc: sizes are rounded up to a bin, and each bin has blocks of one size. A buffer joins the first
-   block of its own bin that is free while it lives, else one of a larger bin, which its bin then has the right to borrow, else
-   its bin gets one more block. Three policies, which round in steps of 4, 8 and 16 KiB; the one that needs the fewest bytes is
-   taken. Nothing is ever cut, so a plan wastes more than others do, but serves steps whose order changes: what a bin must
-   have is known, not who gets which block.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lifetime bins, after PRMalloc: sizes are rounded up to a bin, and each bin has blocks of one size. A buffer
+   joins the first block of its own bin that is free while it lives, else one of a larger bin, which its bin
+   then has the right to borrow, else its bin gets one more block. Three policies, which round in steps of 4,
+   8 and 16 KiB; the one that needs the fewest bytes is taken. Nothing is ever cut, so a plan wastes more than
+   others do, but serves steps whose order changes: what a bin must have is known, not who gets which block.
 
        offset 0                                                      total
        | 2 blocks of 96 KiB  | 3 blocks of 64 KiB | ... | small ones |        the largest bin comes first
 
-   What is different from PRMalloc: buffers up to 32 KiB have bins too, eight an octave; lives are half-open unless the problem
-   says that they are closed; a right is to one block, however many buffers borrowed it. */
+   What is different from PRMalloc: buffers up to 32 KiB have bins too, eight an octave; lives are half-open
+   unless the problem says that they are closed; a right is to one block, however many buffers borrowed it. */
 #ifndef DAO_PLANNING_BINS_H
 #define DAO_PLANNING_BINS_H
 
@@ -56,13 +57,14 @@ typedef struct dao_bin_plan {
     dao_plan_memory_t memory;
 } dao_bin_plan_t;
 
-/* Makes the bins of a problem with one pool and nothing fixed. The statuses of dao_planner_create(); DAO_ERR_UNSUPPORTED for
-   fixed offsets and pools. */
+/* Makes the bins of a problem with one pool and nothing fixed. The statuses of dao_planner_create();
+   DAO_ERR_UNSUPPORTED for fixed offsets and pools. */
 DAO_NODISCARD dao_status_t dao_bin_plan_init(dao_bin_plan_t *plan, const dao_plan_problem_t *problem,
                                              dao_bin_order_t order);
 void dao_bin_plan_finish(dao_bin_plan_t *plan); /* also one that is all zero */
 
-/* Gives the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins) above. */
+/* Gives the bin of a size; UINT32_MAX if there is none. Cost: O(1) up to DAO_BIN_DENSE_MAX, O(log bins)
+   above. */
 uint32_t dao_bin_plan_find(const dao_bin_plan_t *plan, uint64_t size_bytes);
 
 /* Gives the first bin whose blocks hold so many bytes; bin_count if there is none. Cost: O(log bins). */
@@ -86,7 +88,8 @@ DAO_NODISCARD dao_status_t dao_plan_bins_step(dao_plan_bins_t *bins, dao_plan_me
 /* Valid once it is done, if dao_plan_bins_is_exact(); else its offsets are an order alone. Borrowed. */
 dao_plan_layout_t *dao_plan_bins_layout(dao_plan_bins_t *bins);
 
-/* Tells whether bins keep all that the instance asks for: they know no fixed offsets, pools and capacities. */
+/* Tells whether bins keep all that the instance asks for: they know no fixed offsets, pools and capacities.
+   */
 bool dao_plan_bins_is_exact(const dao_plan_instance_t *instance);
 
 /* What each policy needs, once it is done: DAO_PLAN_BIN_POLICY_COUNT numbers. Borrowed. */

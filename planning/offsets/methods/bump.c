@@ -1,14 +1,18 @@
-/* Runs of rounds. A round fills the skyline by an order whose values are multiplied by weights, one an item, and then raises
-   the weights of all items whose top lies above an aim between the bound and the best peak. A run ends when its rounds have
-   not become better for a while. Runs begin with weights of about 1 and each order in turn, or, every other one, with those
-   of the best layout; how fast weights rise, where the aim is and how long it waits is drawn for each run.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of rounds. A round fills the skyline by an order whose values are multiplied by weights, one an item,
+   and then raises the weights of all items whose top lies above an aim between the bound and the best peak. A
+   run ends when its rounds have not become better for a while. Runs begin with weights of about 1 and each
+   order in turn, or, every other one, with those of the best layout; how fast weights rise, where the aim is
+   and how long it waits is drawn for each run.
 
-   This is squeaky wheel optimization (Joslin and Clements, 1999), with the lowest segment first as what builds.
+   This is squeaky wheel optimization (Joslin and Clements, 1999), with the lowest segment first as what
+   builds.
 
-   Where items are more than plain intervals the skyline is rough, and greedy places all once more (see portfolio.c); then
-   those offsets count.
+   Where items are more than plain intervals the skyline is rough, and greedy places all once more (see
+   portfolio.c); then those offsets count.
 
-   What holds between steps: `lowest` or `greedy` is there while a round is at work; weights are finite and above 0. */
+   What holds between steps: `lowest` or `greedy` is there while a round is at work; weights are finite and
+   above 0. */
 #include "planning/offsets/methods/bump.h"
 
 #include "base/report/assert.h"
@@ -16,7 +20,8 @@
 #include "planning/offsets/methods/greedy.h"
 #include "planning/offsets/methods/lowest.h"
 
-/* Work without anything better after which it is tired: some twenty seconds, and less for few items, which have few orders. */
+/* Work without anything better after which it is tired: some twenty seconds, and less for few items, which
+   have few orders. */
 #define PATIENCE_WORK      (UINT64_C(1) << 30)
 #define PATIENCE_PAIR_WORK (UINT64_C(1) << 14)
 

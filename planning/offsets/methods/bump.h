@@ -1,5 +1,6 @@
-/* Priority bumping: the skyline is filled again and again, and what came too high is given more weight, so that it comes sooner
-   the next time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Priority bumping: the skyline is filled again and again, and what came too high is given more weight, so
+   that it comes sooner the next time. */
 #ifndef DAO_PLANNING_BUMP_H
 #define DAO_PLANNING_BUMP_H
 
@@ -15,8 +16,8 @@ void dao_plan_bump_destroy(dao_plan_bump_t *bump);
 /* Only layouts better than this one are of interest. */
 void dao_plan_bump_set_best(dao_plan_bump_t *bump, const dao_plan_worth_t *best);
 
-/* Goes on until the meter ends or there is a layout that is better than all before. DAO_ERR_NO_HOST_MEMORY: it can be called
-   again. */
+/* Goes on until the meter ends or there is a layout that is better than all before. DAO_ERR_NO_HOST_MEMORY:
+   it can be called again. */
 DAO_NODISCARD dao_status_t dao_plan_bump_step(dao_plan_bump_t *bump, dao_plan_meter_t *meter,
                                               bool *out_is_found);
 

@@ -1,15 +1,18 @@
-/* Items are taken from a heap by their order: fixed ones first, then those that must lie in one pool, then the others.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Items are taken from a heap by their order: fixed ones first, then those that must lie in one pool, then
+   the others.
 
-   A tree (tree.h) has the ends of the pieces that are placed, in the order of their begins, so that the pieces which overlap
-   a time are found one by one, whatever else there is. Each piece that was placed forbids the item's offset some span:
+   A tree (tree.h) has the ends of the pieces that are placed, in the order of their begins, so that the
+   pieces which overlap a time are found one by one, whatever else there is. Each piece that was placed
+   forbids the item's offset some span:
 
        the item's piece     [low, high)                       its offset x must not be in
        a placed piece       [at + its low, at + its high)     (at + its low - high, at + its high - low)
 
    The spans of all its pieces, sorted, leave the holes. Nothing else is kept: no graph of who overlaps whom.
 
-   Where the pieces are few and many overlap each other, a shelf (shelf.h) has what is placed as well, and long items without
-   gaps get their offsets from it, the same ones. */
+   Where the pieces are few and many overlap each other, a shelf (shelf.h) has what is placed as well, and
+   long items without gaps get their offsets from it, the same ones. */
 #include "planning/offsets/methods/greedy.h"
 
 #include "base/numbers/math.h"
@@ -229,7 +232,8 @@ static void put(dao_plan_greedy_t *greedy, uint32_t item, uint64_t offset, uint3
     }
 }
 
-/* The times of an item that is one piece, or two because its life goes on at the start of the step. False if it has gaps. */
+/* The times of an item that is one piece, or two because its life goes on at the start of the step. False if
+   it has gaps. */
 static bool is_whole(const dao_plan_instance_t *instance, uint32_t item, dao_plan_shelf_life_t *out_life)
 {
     uint32_t count = dao_plan_instance_piece_count(instance, item);
@@ -280,7 +284,8 @@ static uint64_t growth_of(const dao_plan_greedy_t *greedy, uint32_t pool, uint64
     return greedy->config.grows_least && end > peak ? end - peak : 0;
 }
 
-/* Places an item in the first of its pools that holds it, or in the first of those that grow least; or nowhere. */
+/* Places an item in the first of its pools that holds it, or in the first of those that grow least; or
+   nowhere. */
 static dao_status_t place(dao_plan_greedy_t *greedy, uint32_t index, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;
@@ -383,8 +388,8 @@ static void give_turn(dao_plan_greedy_t *greedy, uint32_t time, uint32_t turn, d
     }
 }
 
-/* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put into it, and
-   taken as their items get their turns. */
+/* Gives each item the turn of the broadest time that it lives at. The tree lends itself: all pieces are put
+   into it, and taken as their items get their turns. */
 static void give_turns(dao_plan_greedy_t *greedy, const dao_plan_key_t *times, dao_plan_meter_t *meter)
 {
     const dao_plan_instance_t *instance = greedy->instance;

@@ -1,4 +1,6 @@
-/* Greedy placement: one buffer after the other, in some order, into the lowest or the smallest hole between those before. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Greedy placement: one buffer after the other, in some order, into the lowest or the smallest hole between
+   those before. */
 #ifndef DAO_PLANNING_GREEDY_H
 #define DAO_PLANNING_GREEDY_H
 
@@ -20,7 +22,8 @@ DAO_NODISCARD dao_status_t dao_plan_greedy_create(dao_plan_instance_t *instance,
                                                   dao_plan_meter_t *meter, dao_plan_greedy_t **out_greedy);
 void dao_plan_greedy_destroy(dao_plan_greedy_t *greedy);
 
-/* Goes on until it is done, or has left out too much, or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be called again. */
+/* Goes on until it is done, or has left out too much, or the meter ends. DAO_ERR_NO_HOST_MEMORY: it can be
+   called again. */
 DAO_NODISCARD dao_status_t dao_plan_greedy_step(dao_plan_greedy_t *greedy, dao_plan_meter_t *meter,
                                                 bool *out_is_done);
 

@@ -1,4 +1,6 @@
-/* The skyline is the height up to which each time is filled, as runs of equal height from the first time to the last.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The skyline is the height up to which each time is filled, as runs of equal height from the first time to
+   the last.
 
        height      +--+                    a lowest run is [c, d): of the items that live within it, the first by the order
          |    +----+  |      +-----+       is put on it, and splits it into what is left of it, its top, and what is right
@@ -6,24 +8,25 @@
          +----+----+--+------+-----+--->
          a         b  c      d     e time
 
-   Lower than its neighbours is low enough: nobody but the run itself can take the items that live within it, and until it
-   is filled or raised nothing changes what it is or how high its neighbours are. So the layout is that of the lowest run of
-   all, whatever comes first; and one goes on beside where one is, which is near in memory too.
+   Lower than its neighbours is low enough: nobody but the run itself can take the items that live within it,
+   and until it is filled or raised nothing changes what it is or how high its neighbours are. So the layout
+   is that of the lowest run of all, whatever comes first; and one goes on beside where one is, which is near
+   in memory too.
 
-   Items wait in classes: half an octave of the order's value each, the largest first, and in a class by their begin. A tree
-   of ends (tree.h) finds the first item of a class that begins at or after the run's begin and ends within it. What a run's
-   classes did not hold its parts' need not be asked for again.
+   Items wait in classes: half an octave of the order's value each, the largest first, and in a class by their
+   begin. A tree of ends (tree.h) finds the first item of a class that begins at or after the run's begin and
+   ends within it. What a run's classes did not hold its parts' need not be asked for again.
 
-   In the order of their begins all items are one class, and that is the first plan that anybody gets. So they wait as closely
-   packed as can be, where plain items begin a few at a time: the tree has, for each time, the least end of those that begin
-   then, and so needs no look-up for a run's begin. Which one of them it is say `firsts` and `ends`; what it takes is where
-   its offset will be.
+   In the order of their begins all items are one class, and that is the first plan that anybody gets. So they
+   wait as closely packed as can be, where plain items begin a few at a time: the tree has, for each time, the
+   least end of those that begin then, and so needs no look-up for a run's begin. Which one of them it is say
+   `firsts` and `ends`; what it takes is where its offset will be.
 
-   A pool is filled after the other. What does not fit below a pool's capacity is left for the next pool. Fixed items are
-   there before: the skyline begins at their tops.
+   A pool is filled after the other. What does not fit below a pool's capacity is left for the next pool.
+   Fixed items are there before: the skyline begins at their tops.
 
-   What holds between steps: the runs cover all times, each ends where the next begins, neighbours have different heights; the
-   run at hand is one of them. */
+   What holds between steps: the runs cover all times, each ends where the next begins, neighbours have
+   different heights; the run at hand is one of them. */
 #include "planning/offsets/methods/lowest.h"
 
 #include "base/numbers/math.h"
@@ -224,7 +227,8 @@ static void count_classes(const dao_plan_lowest_t *lowest, uint64_t most_bits, u
     }
 }
 
-/* Lays out the classes that have items, one after the other, and their tables. Gives the number of entries of all tables. */
+/* Lays out the classes that have items, one after the other, and their tables. Gives the number of entries of
+   all tables. */
 static uint32_t lay_out_classes(dao_plan_lowest_t *lowest, const uint32_t *counts, uint32_t *numbers)
 {
     uint32_t place = 0, entry = 0;
@@ -652,8 +656,8 @@ static bool raise_run(dao_plan_lowest_t *lowest)
     return true;
 }
 
-/* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it. Gives the run that
-   it is part of. */
+/* Puts the top of an item that lies on a run into the skyline; `left` and `right` are what will be beside it.
+   Gives the run that it is part of. */
 static uint32_t put_top(dao_plan_lowest_t *lowest, const taken_t *item, uint64_t top, uint32_t left,
                         uint32_t right)
 {
@@ -678,7 +682,8 @@ static uint32_t put_top(dao_plan_lowest_t *lowest, const taken_t *item, uint64_t
     return joined;
 }
 
-/* Puts an item on the run at hand; what is left beside it, or its top, is at hand then. There is room for two runs. */
+/* Puts an item on the run at hand; what is left beside it, or its top, is at hand then. There is room for two
+   runs. */
 static void split_run(dao_plan_lowest_t *lowest, const taken_t *item, uint64_t top)
 {
     uint32_t run = lowest->run_at_hand;

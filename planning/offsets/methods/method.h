@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the methods share: where they leave offsets, and by what they order items. */
 #ifndef DAO_PLANNING_METHOD_H
 #define DAO_PLANNING_METHOD_H

@@ -1,28 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which items lie in which pool, and where.
 
-   How high a set of items has to be does not depend on the pool that it lies in, as every pool begins at 0 and an item that must
-   lie in a pool is in no set of another one. So each set is packed once, all by themselves; then pools take sets, one pool
-   after the other:
+   How high a set of items has to be does not depend on the pool that it lies in, as every pool begins at 0
+   and an item that must lie in a pool is in no set of another one. So each set is packed once, all by
+   themselves; then pools take sets, one pool after the other:
 
        sets of items     {a} {b} {a b} {c} ...          packed[set]: the lowest peak that it can have
        pool 0            takes one that it holds         least[0][taken] = packed[taken]
        pool 1            takes one of those left         least[1][taken] = min over parts: least[0][taken - part] + packed[part]
 
-   A set is packed by placing its items in the order of their offsets, of equal ones the first item first, each on the highest
-   of those that it overlaps: any packing can be pushed down into one of these. Three things cut it short (see also
-   search_fit.c): what is to come does not fit below the best packing so far; an item lies where all of another one could be
-   beneath it; and the packing is no higher than that of the set less one item, or than what is alive in it at some time.
+   A set is packed by placing its items in the order of their offsets, of equal ones the first item first,
+   each on the highest of those that it overlaps: any packing can be pushed down into one of these. Three
+   things cut it short (see also search_fit.c): what is to come does not fit below the best packing so far; an
+   item lies where all of another one could be beneath it; and the packing is no higher than that of the set
+   less one item, or than what is alive in it at some time.
 
-   Items of which some bytes are not used at times may lie beneath what they rest on. Then packings are missing here, and
-   nothing is proved; what is found is still a packing. Nor is anything proved if the search is cut off at its limit.
+   Items of which some bytes are not used at times may lie beneath what they rest on. Then packings are
+   missing here, and nothing is proved; what is found is still a packing. Nor is anything proved if the search
+   is cut off at its limit.
 
-   It goes on wherever the meter has ended it: sets are packed one after the other, then each pool takes its parts, then what
-   they took is packed once more, to know where it lies.
+   It goes on wherever the meter has ended it: sets are packed one after the other, then each pool takes its
+   parts, then what they took is packed once more, to know where it lies.
 
        PACK, packed[done sets]  --last set-->  FILL, least of a pool's done sets  --last pool-->  PLACE, chosen  -->  DONE
 
-   What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off; the levels of a packing
-   that is under way place one item more each; loads[] of all sets up to the one at hand are known. */
+   What holds: packed[set] is at least packed[part] for each part of it, if the search was not cut off; the
+   levels of a packing that is under way place one item more each; loads[] of all sets up to the one at hand
+   are known. */
 #include "planning/offsets/methods/pools.h"
 
 #include "base/numbers/math.h"
@@ -31,15 +35,17 @@
 
 #include <string.h>
 
-/* Sets of so many items are looked at, as long as there are not more pairs of a set and a part of it, over all pools, than so
-   many: some ten milliseconds. */
+/* Sets of so many items are looked at, as long as there are not more pairs of a set and a part of it, over
+   all pools, than so many: some ten milliseconds. */
 #define ITEM_COUNT_MAX 12u
 #define PAIR_COUNT_MAX ((uint64_t)1 << 22)
 
-/* Items are cut into at most so many pieces: pairs of them are looked at in one go, in less than a hundred microseconds. */
+/* Items are cut into at most so many pieces: pairs of them are looked at in one go, in less than a hundred
+   microseconds. */
 #define PIECE_COUNT_MAX 128u
 
-/* So many parts of sets are looked at for a step of work, so many pairs of pieces, and so many bytes of sets are summed. */
+/* So many parts of sets are looked at for a step of work, so many pairs of pieces, and so many bytes of sets
+   are summed. */
 #define PARTS_PER_WORK 8u
 #define PAIRS_PER_WORK 8u
 #define SUMS_PER_WORK  4u
@@ -194,8 +200,8 @@ static uint64_t bytes_of(const pools_t *pools, set_t set)
     return bytes;
 }
 
-/* The lowest offset above those that are placed and overlap an item, and no lower than `floor`. Fixed items have their own; NO_PEAK
-   if that is too low. */
+/* The lowest offset above those that are placed and overlap an item, and no lower than `floor`. Fixed items
+   have their own; NO_PEAK if that is too low. */
 static uint64_t offset_of(const pools_t *pools, const packing_t *packing, set_t placed, uint32_t item,
                           uint64_t floor)
 {
@@ -224,8 +230,8 @@ static uint64_t load_of(const pools_t *pools, set_t set)
     return most;
 }
 
-/* Tells whether no packing that goes on from here is below the best one: an item has no room left under it. `out_cap`: all
-   offsets from here on are below this, or something could lie beneath them. */
+/* Tells whether no packing that goes on from here is below the best one: an item has no room left under it.
+   `out_cap`: all offsets from here on are below this, or something could lie beneath them. */
 static bool is_hopeless(const pools_t *pools, const packing_t *packing, set_t placed, set_t waiting,
                         uint64_t floor, uint64_t *out_cap)
 {
@@ -248,7 +254,8 @@ static bool is_hopeless(const pools_t *pools, const packing_t *packing, set_t pl
     return false;
 }
 
-/* Goes on from where some items are placed: notes the packing that is complete, or adds a level, if a better one may come. */
+/* Goes on from where some items are placed: notes the packing that is complete, or adds a level, if a better
+   one may come. */
 static void enter(const pools_t *pools, packing_t *packing, level_t level)
 {
     level.floor = level.placed == 0 ? 0 : packing->offsets[level.last];
@@ -357,7 +364,8 @@ static set_t allowed_in(const pools_t *pools, uint32_t pool)
     return allowed;
 }
 
-/* What a pool takes of a set beside those before it. Of equal parts it is nothing, or the one with the lowest number. */
+/* What a pool takes of a set beside those before it. Of equal parts it is nothing, or the one with the lowest
+   number. */
 static void take_part(pools_t *pools, uint32_t pool, set_t set, dao_plan_meter_t *meter)
 {
     const uint64_t *before = pools->before;
@@ -395,8 +403,8 @@ static set_t choose_set(const pools_t *pools)
     return chosen;
 }
 
-/* Lets the pool at hand take the best part of the set at hand, and goes to the next set; after the last one to the next pool, after
-   the last one of these to the places. */
+/* Lets the pool at hand take the best part of the set at hand, and goes to the next set; after the last one
+   to the next pool, after the last one of these to the places. */
 static void fill_set(pools_t *pools, dao_plan_meter_t *meter)
 {
     take_part(pools, pools->pool, pools->set, meter);
@@ -417,7 +425,8 @@ static void fill_set(pools_t *pools, dao_plan_meter_t *meter)
     pools->phase = PHASE_PLACE;
 }
 
-/* Places what the last pool that is left takes. The packing is made once more, on its own limit: what was found is found again. */
+/* Places what the last pool that is left takes. The packing is made once more, on its own limit: what was
+   found is found again. */
 static void place_part(pools_t *pools, dao_plan_meter_t *meter)
 {
     set_t part = pools->parts[((size_t)(pools->pool - 1) << pools->item_count) + pools->set];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/offsets/methods/quick.h"
 
 #include "base/memory/host.h"
@@ -91,7 +92,8 @@ static uint64_t least(uint64_t left, uint64_t right)
     return left < right ? left : right;
 }
 
-/* The lowest place first; then all settle in the order of their offsets, unless the skyline sees them as they are. */
+/* The lowest place first; then all settle in the order of their offsets, unless the skyline sees them as they
+   are. */
 static dao_status_t try_lowest(dao_plan_quick_t *quick, const dao_plan_lowest_config_t *config,
                                uint64_t left_out_bytes_max, dao_plan_meter_t *meter)
 {

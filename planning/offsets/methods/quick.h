@@ -1,6 +1,8 @@
-/* Quick passes over one problem, for who places again and again and wants neither a bound nor a report: the problem is made
-   ready once, and the best layout is kept. A pass may be repeated; what found no place comes first then, the sooner the more
-   often it found none: squeaky wheel optimization (Joslin and Clements, 1999). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quick passes over one problem, for who places again and again and wants neither a bound nor a report: the
+   problem is made ready once, and the best layout is kept. A pass may be repeated; what found no place comes
+   first then, the sooner the more often it found none: squeaky wheel optimization (Joslin and Clements,
+   1999). */
 #ifndef DAO_PLANNING_QUICK_H
 #define DAO_PLANNING_QUICK_H
 
@@ -25,19 +27,19 @@ typedef struct dao_plan_quick {
         *offsets; /* one a buffer of the problem: the best layout; DAO_PLAN_NOWHERE for what does not fit */
 } dao_plan_quick_t;
 
-/* Checks and copies a problem. The statuses of dao_planner_create(), and DAO_ERR_STOPPED if it was cancelled; on an error there is
-   nothing to finish. */
+/* Checks and copies a problem. The statuses of dao_planner_create(), and DAO_ERR_STOPPED if it was cancelled;
+   on an error there is nothing to finish. */
 DAO_NODISCARD dao_status_t dao_plan_quick_init(dao_plan_quick_t *quick, const dao_plan_problem_t *problem,
                                                dao_plan_meter_t *meter);
 void dao_plan_quick_finish(dao_plan_quick_t *quick); /* also one that is all zero */
 
-/* Places all in the order of a method. Ends early once as many bytes are left out as by the best layout, or as
-   `left_out_bytes_max`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
+/* Places all in the order of a method. Ends early once as many bytes are left out as by the best layout, or
+   as `left_out_bytes_max`. DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED if it was cancelled. */
 DAO_NODISCARD dao_status_t dao_plan_quick_try(dao_plan_quick_t *quick, const dao_plan_quick_method_t *method,
                                               uint64_t left_out_bytes_max, dao_plan_meter_t *meter);
 
-/* Goes on from the best layout until everything has a place, up to `count` times: what missed as often comes in the order of
-   begins, into the smallest hole that fits. The same statuses. */
+/* Goes on from the best layout until everything has a place, up to `count` times: what missed as often comes
+   in the order of begins, into the smallest hole that fits. The same statuses. */
 DAO_NODISCARD dao_status_t dao_plan_quick_repeat(dao_plan_quick_t *quick, uint32_t count,
                                                  dao_plan_meter_t *meter);
 

@@ -1,11 +1,13 @@
-/* A sweep over time. The pieces that are alive are kept in the order of pool and offset, as bits of a tree of words:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sweep over time. The pieces that are alive are kept in the order of pool and offset, as bits of a tree of
+   words:
 
        word     0                    1
        bit      0 1 2 3 ... 63       64 ...         bit i: the i-th lowest piece is alive
        above    bit 0: word 0 is not empty          and so on
 
-   Before a piece begins, those alive do not overlap, so it is enough to look at its two neighbours. With clocks, pieces may
-   share bytes though their times overlap; then all that are alive are looked at. */
+   Before a piece begins, those alive do not overlap, so it is enough to look at its two neighbours. With
+   clocks, pieces may share bytes though their times overlap; then all that are alive are looked at. */
 #include "planning/offsets/problem/check.h"
 
 #include "base/report/error.h"

@@ -1,13 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Happens-before lifetimes as times.
 
-   Buffer i may share bytes with a later j if end_i <= begin_j, in every component. Let known_j be the join (the greatest of
-   each component) of all ends that are before begin_j. Then end_i <= begin_j if and only if end_i <= known_j, and two buffers
-   with the same past have the same known. Where all knowns form a chain, each below the next, buffers are intervals on it:
-   a buffer begins at its known and ends at the first one that knows its end. Where they do not, a part of them that is a
-   chain gives intervals that overlap too often, which is safe; the clocks themselves then tell the rest.
+   Buffer i may share bytes with a later j if end_i <= begin_j, in every component. Let known_j be the join
+   (the greatest of each component) of all ends that are before begin_j. Then end_i <= begin_j if and only if
+   end_i <= known_j, and two buffers with the same past have the same known. Where all knowns form a chain,
+   each below the next, buffers are intervals on it: a buffer begins at its known and ends at the first one
+   that knows its end. Where they do not, a part of them that is a chain gives intervals that overlap too
+   often, which is safe; the clocks themselves then tell the rest.
 
-   The ends that are before begin_j are found in chains of ends: in each they are the first ones. Ends of one thread are
-   always a chain, so there are about as many chains as threads. */
+   The ends that are before begin_j are found in chains of ends: in each they are the first ones. Ends of one
+   thread are always a chain, so there are about as many chains as threads. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/instance.h"
 #include "planning/offsets/support/sort.h"
@@ -88,7 +90,8 @@ static void sort_by_sum(const linearizer_t *work, const uint32_t *clocks)
     dao_plan_sort_keys(work->keys, work->scratch, work->count, work->meter);
 }
 
-/* The first chain that an end is not below; behind the last one a new one. `lasts[c]` is the last end of chain c. */
+/* The first chain that an end is not below; behind the last one a new one. `lasts[c]` is the last end of
+   chain c. */
 static uint32_t find_chain(const linearizer_t *work, uint32_t end)
 {
     uint32_t chain = 0;
@@ -159,7 +162,8 @@ static void join_known(const linearizer_t *work, uint32_t buffer)
     }
 }
 
-/* Takes knowns that form a chain, greedily by their sums, into `lasts`. Gives their count; whether these are all. */
+/* Takes knowns that form a chain, greedily by their sums, into `lasts`. Gives their count; whether these are
+   all. */
 static uint32_t choose_chain(const linearizer_t *work, bool *out_are_all)
 {
     uint32_t count = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a problem to items and pieces: rows are cut, their times numbered, and sorted. */
 #include "planning/offsets/problem/instance.h"
 
@@ -82,7 +83,8 @@ static void fill_order(uint32_t *order, const builder_t *builder)
     }
 }
 
-/* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item. */
+/* Items in the order in which their first rows come. `item_of_source` gets the number of each buffer's item.
+   */
 static void fill_cut_items(dao_plan_instance_t *instance, const builder_t *builder, const uint32_t *order,
                            uint32_t *item_of_source)
 {

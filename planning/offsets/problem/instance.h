@@ -1,24 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem as the methods see it: checked, copied, in numbers that are as small as can be.
 
-   Times are numbers of beginnings: only who overlaps whom counts, so a time is replaced by how many different beginnings lie
-   before it, and an end reaches up to the next beginning.
+   Times are numbers of beginnings: only who overlaps whom counts, so a time is replaced by how many different
+   beginnings lie before it, and an end reaches up to the next beginning.
 
        times of the problem      10    25 30   40 44      70          a: 10 to 40   b: 25 to 44   c: 44 to 70
        beginnings                |a    |b         |c
        times here                0     1          2                   a: 0 to 2     b: 1 to 2     c: 2 to 3
 
-   An item is a buffer; items are in the order of their beginnings. A piece is a rectangle that an item occupies: a time, and
-   bytes counted from the item's offset. Most items are one piece and are it themselves; then `pieces` is NULL. A gap, or a
-   life that goes on at the start of the step, makes several.
+   An item is a buffer; items are in the order of their beginnings. A piece is a rectangle that an item
+   occupies: a time, and bytes counted from the item's offset. Most items are one piece and are it themselves;
+   then `pieces` is NULL. A gap, or a life that goes on at the start of the step, makes several.
 
        item with a gap in its upper half       item that lives on at the start of the step
        high  +-----+   +-----+                 +----+                  +-------+
              |     |   |     |                 |    |                  |       |
        low   +-----+---+-----+                 +----+                  +-------+
 
-   What holds: items and pieces are sorted by begin; begin < end <= time_count; low < high <= size_bytes; an item's begin and
-   end are the least and the greatest of its pieces. The sum of all sizes, each rounded up to its alignment, and of the
-   largest fixed end of each pool is at most DAO_PLAN_TOTAL_MAX: no sum of the methods can overflow. */
+   What holds: items and pieces are sorted by begin; begin < end <= time_count; low < high <= size_bytes; an
+   item's begin and end are the least and the greatest of its pieces. The sum of all sizes, each rounded up to
+   its alignment, and of the largest fixed end of each pool is at most DAO_PLAN_TOTAL_MAX: no sum of the
+   methods can overflow. */
 #ifndef DAO_PLANNING_INSTANCE_H
 #define DAO_PLANNING_INSTANCE_H
 
@@ -67,8 +69,8 @@ typedef struct dao_plan_instance {
     uint64_t bound_bytes;                         /* no plan with every buffer has a lower peak */
 } dao_plan_instance_t;
 
-/* Makes what the methods see of a problem that keeps the rules. DAO_ERR_INVALID for a buffer that is never used or too many
-   pieces, DAO_ERR_STOPPED if it was cancelled, DAO_ERR_NO_HOST_MEMORY. */
+/* Makes what the methods see of a problem that keeps the rules. DAO_ERR_INVALID for a buffer that is never
+   used or too many pieces, DAO_ERR_STOPPED if it was cancelled, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_instance_init(dao_plan_instance_t *instance,
                                                   const dao_plan_problem_t *problem, dao_plan_meter_t *meter);
 
@@ -161,7 +163,8 @@ DAO_NODISCARD dao_status_t dao_plan_rows_cut(dao_plan_rows_t *rows, const dao_pl
                                              dao_plan_memory_t *memory, dao_plan_meter_t *meter);
 void dao_plan_rows_finish(dao_plan_rows_t *rows, dao_plan_memory_t *memory);
 
-/* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers. `out_is_exact`: nowhere else. */
+/* clocks.c: gives each buffer times that overlap wherever the clocks do not order two buffers.
+   `out_is_exact`: nowhere else. */
 DAO_NODISCARD dao_status_t dao_plan_clocks_to_times(const dao_plan_problem_t *problem,
                                                     dao_plan_memory_t *memory, uint64_t *begin_times,
                                                     uint64_t *end_times, bool *out_is_exact,
@@ -172,8 +175,8 @@ void dao_plan_clocks_to_sums(const dao_plan_problem_t *problem, uint64_t *begin_
                              dao_plan_meter_t *meter);
 bool dao_plan_clock_is_before(const uint32_t *end_clock, const uint32_t *begin_clock, uint32_t count);
 
-/* numbers.c: replaces the times of rows by numbers of different beginnings. `places`, one a row, gets where each row comes in the
-   order of their beginnings. */
+/* numbers.c: replaces the times of rows by numbers of different beginnings. `places`, one a row, gets where
+   each row comes in the order of their beginnings. */
 DAO_NODISCARD dao_status_t dao_plan_number_times(dao_plan_rows_t *rows, dao_plan_memory_t *memory,
                                                  uint32_t *places, uint32_t *out_time_count,
                                                  dao_plan_meter_t *meter);

@@ -1,5 +1,6 @@
-/* Times become numbers of beginnings: see the picture in instance.h. They are sorted; or counted, each at a slot of its own,
-   where they lie as close together as numbers of operations do. Both come to the same. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times become numbers of beginnings: see the picture in instance.h. They are sorted; or counted, each at a
+   slot of its own, where they lie as close together as numbers of operations do. Both come to the same. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/instance.h"
 #include "planning/offsets/support/sort.h"
@@ -79,7 +80,8 @@ static dao_status_t number_by_sorting(dao_plan_rows_t *rows, dao_plan_memory_t *
 
 /* ---- by counting ---- */
 
-/* Begins are counted where there are at most so many times for each: the slots take no more memory than sorting does. */
+/* Begins are counted where there are at most so many times for each: the slots take no more memory than
+   sorting does. */
 #define TIMES_PER_ROW 4u
 
 /* A time from the first begin to the last. */

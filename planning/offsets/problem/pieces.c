@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem without clocks, cut into rows: a row is a time in which a buffer occupies bytes.
 
-   The margin, and one tick more for closed lives, is added where a use ends: at the end of a life, and at the start of a gap.
-   A gap that is shorter than that is none. With a period, what lies behind it is moved to the start of the step; what would
-   reach into the same buffer's next life shortens a gap that this life begins with. */
+   The margin, and one tick more for closed lives, is added where a use ends: at the end of a life, and at the
+   start of a gap. A gap that is shorter than that is none. With a period, what lies behind it is moved to the
+   start of the step; what would reach into the same buffer's next life shortens a gap that this life begins
+   with. */
 #include "base/report/error.h"
 #include "planning/offsets/problem/instance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: offsets in the order of the problem's buffers, what they are worth, and a count of references. */
 #include "planning/offsets/problem/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules that a problem keeps, each with a message that names who breaks it. */
 #include "base/numbers/math.h"
 #include "base/report/error.h"

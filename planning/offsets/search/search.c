@@ -1,21 +1,26 @@
-/* The lowest peak lies between a lower bound and the best peak so far, and runs of the search for a fit (search_fit.h) close
-   in on it. A run at a capacity finds a layout, which lowers the upper end; or proves that there is none, which raises the
-   lower end; or reaches its limit of nodes, and teaches which sections are hard.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lowest peak lies between a lower bound and the best peak so far, and runs of the search for a fit
+   (search_fit.h) close in on it. A run at a capacity finds a layout, which lowers the upper end; or proves
+   that there is none, which raises the lower end; or reaches its limit of nodes, and teaches which sections
+   are hard.
 
        bound            lower                        capacity       upper
        |................|----------------------------|-------------|          peak
          proved: none     what is open                                         found
 
-   Time is far from monotone in the capacity: the tightest capacity prunes most, so that the optimum is often found faster
-   than something slightly above it, and most instances attain their bound. So a third of the probes try the lower end at
-   once, some the upper one, the others are spread over what is open, and none lasts long.
+   Time is far from monotone in the capacity: the tightest capacity prunes most, so that the optimum is often
+   found faster than something slightly above it, and most instances attain their bound. So a third of the
+   probes try the lower end at once, some the upper one, the others are spread over what is open, and none
+   lasts long.
 
-   A probe is a series of runs at one capacity: by turns with four orders of values, at first as they are, then with some
-   noise, after Gomes, Selman and Kautz, "Boosting combinatorial search through randomization" (AAAI 1998): one order may take
-   a thousand times as long as the next. Runs are short at first and get longer within a probe; probes get longer too, so that
-   a proof is found once it fits a run. What a run has learnt about its sections is kept for the next one of the probe.
+   A probe is a series of runs at one capacity: by turns with four orders of values, at first as they are,
+   then with some noise, after Gomes, Selman and Kautz, "Boosting combinatorial search through randomization"
+   (AAAI 1998): one order may take a thousand times as long as the next. Runs are short at first and get
+   longer within a probe; probes get longer too, so that a proof is found once it fits a run. What a run has
+   learnt about its sections is kept for the next one of the probe.
 
-   What holds: no layout has a peak below `lower`; the best one has `upper`, or what is looked for is below it. */
+   What holds: no layout has a peak below `lower`; the best one has `upper`, or what is looked for is below
+   it. */
 #include "planning/offsets/search/search.h"
 
 #include "base/report/assert.h"
@@ -30,8 +35,8 @@
 #define FIRST_ROUND_COUNT 4u
 #define PROBES_PER_ROUND  2u
 
-/* Every eighth probe is just below the best peak, or at the capacity: the first one too. Of the others every third is at the
-   lower end. */
+/* Every eighth probe is just below the best peak, or at the capacity: the first one too. Of the others every
+   third is at the lower end. */
 #define HIGHEST_PERIOD 8u
 #define LOWER_PERIOD   3u
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exact search: the lowest peak, and the proof that it is. */
 #ifndef DAO_PLANNING_SEARCH_H
 #define DAO_PLANNING_SEARCH_H
@@ -13,9 +14,9 @@ typedef enum dao_plan_search_event {
     DAO_PLAN_SEARCH_DONE,   /* no layout has a lower peak than what there is */
 } dao_plan_search_event_t;
 
-/* In passes. Looks for layouts with a peak below `below_bytes` (UINT64_MAX: any). The instance outlives it. DAO_ERR_UNSUPPORTED for
-   several pools, gaps, lives over the step's border, clocks that no times tell exactly, and for instances in which too many
-   are alive together; DAO_ERR_NO_HOST_MEMORY. */
+/* In passes. Looks for layouts with a peak below `below_bytes` (UINT64_MAX: any). The instance outlives it.
+   DAO_ERR_UNSUPPORTED for several pools, gaps, lives over the step's border, clocks that no times tell
+   exactly, and for instances in which too many are alive together; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_create(dao_plan_instance_t *instance, uint64_t below_bytes,
                                                   uint64_t seed, dao_plan_meter_t *meter,
                                                   dao_plan_search_t **out_search);

@@ -1,15 +1,18 @@
-/* A branch and bound search over the lowest places, after Moffitt, "MiniMalloc" (ASPLOS 2023): floors of sections, canonical
-   layouts and parts that come apart are its ideas. How it branches, and what it remembers, is different.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A branch and bound search over the lowest places, after Moffitt, "MiniMalloc" (ASPLOS 2023): floors of
+   sections, canonical layouts and parts that come apart are its ideas. How it branches, and what it
+   remembers, is different.
 
-   In a canonical layout every item lies on the ground or on another item: any layout can be pushed down until it is one, so
-   only those are looked for. At each node the item at hand is one that may lie lowest of all, and there are two branches:
+   In a canonical layout every item lies on the ground or on another item: any layout can be pushed down until
+   it is one, so only those are looked for. At each node the item at hand is one that may lie lowest of all,
+   and there are two branches:
 
        placed      it lies at its low, which is the ground or the top of one that is placed,
        postponed   it lies higher; then it rests on an item that is not placed yet, so not below that one's low and size.
 
-   Schedules are searched like that ("schedule or postpone": Le Pape, Couronne, Vergamini and Gosselin, "Time-versus-capacity
-   compromises in project scheduling", 1994); offsets are the times here. Orders of placing that give one layout become one
-   path.
+   Schedules are searched like that ("schedule or postpone": Le Pape, Couronne, Vergamini and Gosselin,
+   "Time-versus-capacity compromises in project scheduling", 1994); offsets are the times here. Orders of
+   placing that give one layout become one path.
 
        lows[i]     an unplaced item cannot lie lower                   |  +-----+
        bases[i]    the top of the highest placed item below it         |..|  i  |...... lows[i]: i is postponed and
@@ -18,33 +21,37 @@
        floors[s]   the least low of a section's unplaced items         |  +--------+... bases[i], bases[2], lows[2]
        totals[s]   the sum of their sizes                              |  |   1    |    1 is placed
                                                                        +--+--------+----------------------------> sections
-   Where floors[s] + totals[s] exceeds the capacity, or a low is too high for its item, the node has failed. As the lowest
-   section is always filled first, an item that could lie below another one is never placed above it (dominance), and an item
-   over which nothing comes has no second branch, because nothing supports it.
+   Where floors[s] + totals[s] exceeds the capacity, or a low is too high for its item, the node has failed.
+   As the lowest section is always filled first, an item that could lie below another one is never placed
+   above it (dominance), and an item over which nothing comes has no second branch, because nothing supports
+   it.
 
-   The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this capacity too: the
-   weighted degree of Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ in nothing, are placed in the order
-   of their numbers, and postponed together.
+   The section to be filled is, of the lowest ones, that which failed most often, in the runs before at this
+   capacity too: the weighted degree of Boussemart, Hemery, Lecoutre and Sais (ECAI 2004). Twins, which differ
+   in nothing, are placed in the order of their numbers, and postponed together.
 
-   When no unplaced item crosses a border any more, both sides are parts which are solved one after the other. If one fails,
-   then the frame that cut it off has failed, however many ways there are to solve the others: go_back() jumps over them.
+   When no unplaced item crosses a border any more, both sides are parts which are solved one after the other.
+   If one fails, then the frame that cut it off has failed, however many ways there are to solve the others:
+   go_back() jumps over them.
 
-   Failures are remembered. What can still be done in a part depends on nothing but its unplaced items and their lows: whether
-   an item is postponed only says that its lower places were tried before, and failed. So the key of a state is the sum over
-   unplaced items of a hash of item and low. Keys have 64 bits and are compared in full, with an entry of the table that the
-   key chooses; two different states are taken for the same with a probability of 2^-64 a node, and a proof rests on that.
+   Failures are remembered. What can still be done in a part depends on nothing but its unplaced items and
+   their lows: whether an item is postponed only says that its lower places were tried before, and failed. So
+   the key of a state is the sum over unplaced items of a hash of item and low. Keys have 64 bits and are
+   compared in full, with an entry of the table that the key chooses; two different states are taken for the
+   same with a probability of 2^-64 a node, and a proof rests on that.
 
-   Numbers that backtracking restores lie in `cells`; each change is recorded with what was there. Sums are restored by adding.
-   Frames, on a stack that grows, are the path from the root to the node; a frame's parent is the frame before it in the same
-   part, or the one that cut the part off.
+   Numbers that backtracking restores lie in `cells`; each change is recorded with what was there. Sums are
+   restored by adding. Frames, on a stack that grows, are the path from the root to the node; a frame's parent
+   is the frame before it in the same part, or the one that cut the part off.
 
        PHASE_PART     the next waiting part is begun; without one, all is placed        -> NODE
        PHASE_NODE     the part at hand is consistent: one item is placed                -> NODE, PART, FAILED
        PHASE_FAILED   back to the parent: its item is postponed, or it has failed too   -> NODE, FAILED
 
-   What holds in PHASE_PART and PHASE_NODE: bases[i] <= lows[i] for unplaced items, both DAO_PLAN_UNITS_NOWHERE for placed ones;
-   floors[s] is the least low of the members of s, and watched[s] a member that has it; totals and crossings count unplaced
-   items; the sections of unplaced items are those of the part at hand and of waiting parts. */
+   What holds in PHASE_PART and PHASE_NODE: bases[i] <= lows[i] for unplaced items, both
+   DAO_PLAN_UNITS_NOWHERE for placed ones; floors[s] is the least low of the members of s, and watched[s] a
+   member that has it; totals and crossings count unplaced items; the sections of unplaced items are those of
+   the part at hand and of waiting parts. */
 #include "planning/offsets/search/search_fit.h"
 
 #include "base/report/assert.h"
@@ -55,7 +62,8 @@
 #define FRAME_NONE UINT32_MAX
 #define PART_NONE  UINT32_MAX
 
-/* Entries for failed states that are remembered: at first, and at most. Whenever half of them are taken there are twice as many. */
+/* Entries for failed states that are remembered: at first, and at most. Whenever half of them are taken there
+   are twice as many. */
 #define FAILURE_BITS_FIRST 6u
 #define FAILURE_BITS_MAX   16u
 
@@ -376,8 +384,8 @@ static inline bool is_twin_at(const dao_plan_fit_t *fit, uint32_t left, uint32_t
            model->fixed[left] == DAO_PLAN_UNITS_NOWHERE;
 }
 
-/* The lowest top on which an item may come to rest, of items that are not placed yet. `is_group`: twins that are as low go
-   up with it and are not asked. */
+/* The lowest top on which an item may come to rest, of items that are not placed yet. `is_group`: twins that
+   are as low go up with it and are not asked. */
 static dao_plan_units_t find_support(dao_plan_fit_t *fit, uint32_t item, bool is_group)
 {
     const dao_plan_search_model_t *model = fit->model;
@@ -594,7 +602,8 @@ static dao_plan_fit_end_t begin_part(dao_plan_fit_t *fit)
     return DAO_PLAN_FIT_OPEN;
 }
 
-/* Goes back to the node at which the parent's item was placed. Frames above it, of parts that it cut off, go with it. */
+/* Goes back to the node at which the parent's item was placed. Frames above it, of parts that it cut off, go
+   with it. */
 static void restore_parent(dao_plan_fit_t *fit)
 {
     while (fit->frame_count > fit->parent) {

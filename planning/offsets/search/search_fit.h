@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether all items fit into a capacity: a search that finds offsets, or proves that there are none. */
 #ifndef DAO_PLANNING_SEARCH_FIT_H
 #define DAO_PLANNING_SEARCH_FIT_H
@@ -19,8 +20,9 @@ DAO_NODISCARD dao_status_t dao_plan_fit_create(const dao_plan_search_model_t *mo
                                                dao_plan_fit_t **out_fit);
 void dao_plan_fit_destroy(dao_plan_fit_t *fit);
 
-/* Begins anew. What failed before at the same capacity is remembered, as far as there is room. `values`, one an item: of
-   those that may lie lowest, the one with the largest value is tried first; borrowed until it has ended. */
+/* Begins anew. What failed before at the same capacity is remembered, as far as there is room. `values`, one
+   an item: of those that may lie lowest, the one with the largest value is tried first; borrowed until it has
+   ended. */
 void dao_plan_fit_start(dao_plan_fit_t *fit, dao_plan_units_t capacity, uint64_t node_limit,
                         const double *values);
 

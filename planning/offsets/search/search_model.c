@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From items to sections. */
 #include "planning/offsets/search/search_model.h"
 
@@ -21,8 +22,8 @@ static uint64_t common_divisor(uint64_t left, uint64_t right)
     return left;
 }
 
-/* What divides all sizes and fixed offsets, and divides or is divided by each alignment: then it divides every offset at
-   which an item rests on others. */
+/* What divides all sizes and fixed offsets, and divides or is divided by each alignment: then it divides
+   every offset at which an item rests on others. */
 static uint64_t find_unit(const dao_plan_instance_t *instance, dao_plan_meter_t *meter)
 {
     uint64_t unit = 0;
@@ -72,7 +73,8 @@ static void fill_sizes(dao_plan_search_model_t *model, const dao_plan_instance_t
 
 /* ---- sections ---- */
 
-/* Each number becomes the sum of all up to it: counts that stand one place late become where each list begins. */
+/* Each number becomes the sum of all up to it: counts that stand one place late become where each list
+   begins. */
 static void sum_up(uint32_t *counts, size_t count, dao_plan_meter_t *meter)
 {
     uint32_t sum = 0;

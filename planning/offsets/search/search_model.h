@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem as the exact search sees it: flat arrays over items and sections.
 
-   A section is a longest stretch of time in which nothing ends; its members are the items alive in it. Whoever overlaps
-   overlaps in a section, so times are replaced by sections.
+   A section is a longest stretch of time in which nothing ends; its members are the items alive in it.
+   Whoever overlaps overlaps in a section, so times are replaced by sections.
 
        item 0  |-----------|                     sections  0: items 0 1    a section begins where an item has ended and the
        item 1     |-----|                                  1: items 0 2    next one begins; items are in the order of their
@@ -9,13 +10,15 @@
        item 3               .   |--------|                                 section s are first_items[s] up to
        section |   0    |  1   |   2     |                                 first_items[s + 1]
 
-   Whoever overlaps item i is a member of its first section, or begins in one of its later sections: two runs of memory.
+   Whoever overlaps item i is a member of its first section, or begins in one of its later sections: two runs
+   of memory.
 
-   Sizes, offsets and capacities are in units: what divides all sizes and fixed offsets, and fits all alignments.
+   Sizes, offsets and capacities are in units: what divides all sizes and fixed offsets, and fits all
+   alignments.
 
-   What holds: first_sections[i] < end_sections[i] <= section_count; first_items is sorted, from 0 to item_count; members of
-   a section are in the order of items; sizes are at least 1; sums of sizes and alignments stay below
-   DAO_PLAN_UNITS_NOWHERE. */
+   What holds: first_sections[i] < end_sections[i] <= section_count; first_items is sorted, from 0 to
+   item_count; members of a section are in the order of items; sizes are at least 1; sums of sizes and
+   alignments stay below DAO_PLAN_UNITS_NOWHERE. */
 #ifndef DAO_PLANNING_SEARCH_MODEL_H
 #define DAO_PLANNING_SEARCH_MODEL_H
 
@@ -49,12 +52,13 @@ typedef struct dao_plan_search_model {
     uint32_t *crossings;      /* section_count: items alive on both sides of its beginning */
 } dao_plan_search_model_t;
 
-/* Members of all sections together. A node may look at all of them, which is a millisecond then, and with more a search would not
-   get far. */
+/* Members of all sections together. A node may look at all of them, which is a millisecond then, and with
+   more a search would not get far. */
 #define DAO_PLAN_SEARCH_MEMBER_COUNT_MAX (UINT32_C(1) << 20)
 
-/* In passes. DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the step's border, clocks that no
-   times tell exactly; or for more members than DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */
+/* In passes. DAO_ERR_UNSUPPORTED for what the search does not know: several pools, gaps, lives over the
+   step's border, clocks that no times tell exactly; or for more members than
+   DAO_PLAN_SEARCH_MEMBER_COUNT_MAX. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_plan_search_model_init(dao_plan_search_model_t *model,
                                                       dao_plan_instance_t *instance, dao_plan_meter_t *meter);
 void dao_plan_search_model_finish(dao_plan_search_model_t *model); /* also one that is all zero */

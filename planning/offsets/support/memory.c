@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A head before each array says how long it is:
 
        | head: bytes in all | the array ...
 
-   Large arrays are pages of their own, which are zero without being filled, and grow by being moved, not copied. Not huge ones:
-   the first touch of one may take milliseconds. What is spent is a list, from `spent` on. */
+   Large arrays are pages of their own, which are zero without being filled, and grow by being moved, not
+   copied. Not huge ones: the first touch of one may take milliseconds. What is spent is a list, from `spent`
+   on. */
 #include "planning/offsets/support/memory.h"
 
 #include "base/memory/host.h"

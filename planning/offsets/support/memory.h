@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's host memory, counted, so that a plan's report can say what it took. */
 #ifndef DAO_PLANNING_MEMORY_H
 #define DAO_PLANNING_MEMORY_H
@@ -16,7 +17,8 @@ typedef struct dao_plan_memory {
 /* Gives zeroed memory, or NULL. A count of 0 gives memory too, so that NULL means failure alone. */
 void *dao_plan_take(dao_plan_memory_t *memory, size_t count, size_t size_bytes);
 
-/* Makes what dao_plan_take() gave (NULL: nothing yet) larger; what the new bytes hold is open. NULL leaves it as it was. */
+/* Makes what dao_plan_take() gave (NULL: nothing yet) larger; what the new bytes hold is open. NULL leaves it
+   as it was. */
 void *dao_plan_grow(dao_plan_memory_t *memory, void *address, size_t count, size_t size_bytes);
 
 /* Frees what the two above gave; NULL is allowed. */

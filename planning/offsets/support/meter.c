@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Passes over bytes take an element for so many. */
 #include "planning/offsets/support/meter.h"
 

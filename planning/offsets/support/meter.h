@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts work, and looks whether it is to end.
 
-   A method goes on while dao_plan_meter_has(). What must run to its end, such as a sort, is a pass: stretches of a few thousand
-   elements, before each of which it is looked whether all was cancelled. A pass that was cancelled leaves what it fills half
-   done; passes after it end at once, and whoever called them asks dao_plan_meter_is_cancelled() before using any of it. Nothing
-   goes on after a cancellation, so nothing needs to be taken up again. */
+   A method goes on while dao_plan_meter_has(). What must run to its end, such as a sort, is a pass: stretches
+   of a few thousand elements, before each of which it is looked whether all was cancelled. A pass that was
+   cancelled leaves what it fills half done; passes after it end at once, and whoever called them asks
+   dao_plan_meter_is_cancelled() before using any of it. Nothing goes on after a cancellation, so nothing
+   needs to be taken up again. */
 #ifndef DAO_PLANNING_METER_H
 #define DAO_PLANNING_METER_H
 
@@ -42,7 +44,8 @@ static inline bool dao_plan_meter_has(const dao_plan_meter_t *meter)
     return meter->used < meter->limit && !dao_plan_meter_is_cancelled(meter);
 }
 
-/* A pass over [0, count): the stretch at hand is [begin, end). All zero but the count: before the first one. */
+/* A pass over [0, count): the stretch at hand is [begin, end). All zero but the count: before the first one.
+   */
 typedef struct dao_plan_pass {
     size_t count;
     size_t begin;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/offsets/support/shelf.h"
 
 #include "base/numbers/math.h"
@@ -55,8 +56,8 @@ void dao_plan_shelf_put(dao_plan_shelf_t *shelf, const dao_plan_shelf_entry_t *e
     shelf->count++;
 }
 
-/* The entries of a stretch that are alive in [begin, end), a bit each. No branch: whether an entry is alive is as good as
-   random. */
+/* The entries of a stretch that are alive in [begin, end), a bit each. No branch: whether an entry is alive
+   is as good as random. */
 static uint64_t alive_between(const int16_t *begins, const int16_t *ends, uint32_t begin, uint32_t end)
 {
     const int16_t first = (int16_t)begin, last = (int16_t)end;

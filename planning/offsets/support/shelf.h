@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is placed, in the order of its lowest byte.
 
-   Where most lives overlap most others, looking at all that is placed from the bottom up is quicker than finding those that
-   overlap a life and sorting them: nothing is sorted, and the first hole that is large enough ends it. Times lie apart from
-   bytes and are short, so that a stretch of entries is asked in few instructions which of them are alive. */
+   Where most lives overlap most others, looking at all that is placed from the bottom up is quicker than
+   finding those that overlap a life and sorting them: nothing is sorted, and the first hole that is large
+   enough ends it. Times lie apart from bytes and are short, so that a stretch of entries is asked in few
+   instructions which of them are alive. */
 #ifndef DAO_PLANNING_SHELF_H
 #define DAO_PLANNING_SHELF_H
 
@@ -27,7 +29,8 @@ typedef struct dao_plan_shelf {
     uint32_t count, capacity;
 } dao_plan_shelf_t;
 
-/* Times at which something needs a place: [begin, end), and [second_begin, second_end), which may be empty. */
+/* Times at which something needs a place: [begin, end), and [second_begin, second_end), which may be empty.
+   */
 typedef struct dao_plan_shelf_life {
     uint32_t begin, end;
     uint32_t second_begin, second_end;
@@ -41,8 +44,8 @@ void dao_plan_shelf_finish(dao_plan_shelf_t *shelf,
 /* Puts something where there is room for it. At most `capacity` times. Cost: O(count), a move of memory. */
 void dao_plan_shelf_put(dao_plan_shelf_t *shelf, const dao_plan_shelf_entry_t *entry);
 
-/* Finds bytes that are free during a life, at a multiple of the alignment, a power of two: the lowest ones, or the lowest ones
-   of the smallest hole; above everything if there is no hole. Cost: O(count). */
+/* Finds bytes that are free during a life, at a multiple of the alignment, a power of two: the lowest ones,
+   or the lowest ones of the smallest hole; above everything if there is no hole. Cost: O(count). */
 uint64_t dao_plan_shelf_find(const dao_plan_shelf_t *shelf, const dao_plan_shelf_life_t *life,
                              uint64_t size_bytes, uint64_t alignment_bytes, bool is_best_fit);
 

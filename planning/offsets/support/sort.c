@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A radix sort for many numbers, a merge sort for the few around one buffer. */
 #include "planning/offsets/support/sort.h"
 

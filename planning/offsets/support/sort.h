@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting of numbers. */
 #ifndef DAO_PLANNING_SORT_H
 #define DAO_PLANNING_SORT_H
@@ -9,7 +10,8 @@ typedef struct dao_plan_key {
     uint32_t value;
 } dao_plan_key_t;
 
-/* Sorts by key, stable, with scratch memory for as many, in passes. Cost: O(count) for each 11 bits in which the keys differ. */
+/* Sorts by key, stable, with scratch memory for as many, in passes. Cost: O(count) for each 11 bits in which
+   the keys differ. */
 void dao_plan_sort_keys(dao_plan_key_t *keys, dao_plan_key_t *scratch, size_t count, dao_plan_meter_t *meter);
 
 /* From `low` to `high`, which is not included. */

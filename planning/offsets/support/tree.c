@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See the picture in tree.h. */
 #include "planning/offsets/support/tree.h"
 
@@ -108,8 +109,8 @@ static inline four_t large_of(const uint32_t *places, four_t most, four_t bits)
     return (four_t)(four > most) & bits;
 }
 
-/* The places from `at` to the end of its block whose numbers are small enough, a bit each; bit 0 is the block's first. No branch:
-   where the first one is, is as good as random. */
+/* The places from `at` to the end of its block whose numbers are small enough, a bit each; bit 0 is the
+   block's first. No branch: where the first one is, is as good as random. */
 static inline uint32_t small_from(const uint32_t *places, uint32_t at, uint32_t most)
 {
     static const four_t bits[FAN / FOUR] = {{0x1, 0x2, 0x4, 0x8},

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers in a row, and the first one of a stretch that is small enough.
 
    Each level above the numbers has the least of every sixteen below it; a level's sixteen are one cache line.
@@ -5,8 +6,8 @@
        level 1       3               1
        level 0       7 9 3 . .       4 1 8 . .      places 0 to 15, 16 to 31, ...
 
-   What holds: levels[k + 1][i] is the least of levels[k][16 i .. 16 i + 15]; places without a number are DAO_PLAN_TREE_NONE;
-   the top level has at most sixteen. */
+   What holds: levels[k + 1][i] is the least of levels[k][16 i .. 16 i + 15]; places without a number are
+   DAO_PLAN_TREE_NONE; the top level has at most sixteen. */
 #ifndef DAO_PLANNING_TREE_H
 #define DAO_PLANNING_TREE_H
 
@@ -33,7 +34,8 @@ void dao_plan_tree_finish(dao_plan_tree_t *tree, dao_plan_memory_t *memory);
 /* Puts a number at a place; DAO_PLAN_TREE_NONE takes it away. Cost: O(log count). */
 void dao_plan_tree_set(dao_plan_tree_t *tree, uint32_t place, uint32_t number);
 
-/* Gives the first place of [low, high) whose number is at most `most`, below DAO_PLAN_TREE_NONE; `high` if there is none. */
+/* Gives the first place of [low, high) whose number is at most `most`, below DAO_PLAN_TREE_NONE; `high` if
+   there is none. */
 uint32_t dao_plan_tree_find(const dao_plan_tree_t *tree, uint32_t low, uint32_t high, uint32_t most);
 
 /* Puts all places at once, in passes, before any is set: the caller has filled levels[0]. */

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors with their times become buffers for the offset planner, whose period is the step.
 
        tensor   in============free        in====free        a home each: between them nothing of it is on the device
        head     |--------------|          |------|
        tail     |---free  in---|          |------|          a tail that leaves alone is a gap in the home's bytes
 
-   A tensor of which always some part is there has one home for ever: its life is a whole period. The planner's gaps take
-   one range of bytes at a time; of several parts that are gone the longest run counts. Parts leave from the tail on, so that
-   is nearly always all of them. */
+   A tensor of which always some part is there has one home for ever: its life is a whole period. The
+   planner's gaps take one range of bytes at a time; of several parts that are gone the longest run counts.
+   Parts leave from the tail on, so that is nearly always all of them. */
 #include "planning/swap/addresses/swap_layout.h"
 
 #include "base/memory/host.h"
@@ -187,8 +188,8 @@ static uint32_t open_home(builder_t *builder, uint32_t first_touch)
     return layout->home_count++;
 }
 
-/* A home from touch `first`, behind the gap of touch `before`, up to the next gap in which the tensor goes as a whole. Times
-   count from the step of `first`. */
+/* A home from touch `first`, behind the gap of touch `before`, up to the next gap in which the tensor goes as
+   a whole. Times count from the step of `first`. */
 static bool build_home(builder_t *builder, uint32_t before, uint32_t first)
 {
     const dao_swap_step_t *step = builder->step;
@@ -293,9 +294,9 @@ static bool build_tensor(builder_t *builder, uint32_t tensor)
 
 /* ---- addresses ---- */
 
-/* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each shares its time
-   with everything, so that any layout could be turned into one with these at the bottom. Leaves the buffers and holes of the
-   other homes, for which memory begins above. */
+/* Puts homes that are there at all times, with all of their bytes, one on the other from address 0 on: each
+   shares its time with everything, so that any layout could be turned into one with these at the bottom.
+   Leaves the buffers and holes of the other homes, for which memory begins above. */
 static uint64_t stack_endless(builder_t *builder)
 {
     dao_swap_layout_t *layout = builder->layout;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where tensors lie: static addresses for decisions that have their times. */
 #ifndef DAO_PLANNING_SWAP_LAYOUT_H
 #define DAO_PLANNING_SWAP_LAYOUT_H
@@ -8,7 +9,8 @@
 
 #define DAO_SWAP_NOWHERE UINT64_MAX
 
-/* One life of a tensor at one address: from a touch up to the one behind whose gap all of its parts are gone. */
+/* One life of a tensor at one address: from a touch up to the one behind whose gap all of its parts are gone.
+   */
 typedef struct dao_swap_home {
     uint64_t address_bytes; /* DAO_SWAP_NOWHERE: it did not fit */
     uint32_t tensor;
@@ -25,8 +27,8 @@ typedef struct dao_swap_layout {
     bool is_repeated;     /* it was looked for before: nothing is placed */
 } dao_swap_layout_t;
 
-/* Finds addresses below `capacity_bytes` for as many homes as it can. What is known from the past not to fit is not looked for
-   again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */
+/* Finds addresses below `capacity_bytes` for as many homes as it can. What is known from the past not to fit
+   is not looked for again; `is_thorough` as for dao_swap_place(). DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_parts_t *parts,
                                                 const dao_swap_gap_t *gaps, const dao_swap_timing_t *timing,
                                                 uint64_t capacity_bytes, bool is_thorough,

@@ -1,5 +1,6 @@
-/* Quick methods one after the other, and then, for what nearly fits, cuts. A step repeats, so its time is a ring: it may be cut open
-   anywhere.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quick methods one after the other, and then, for what nearly fits, cuts. A step repeats, so its time is a
+   ring: it may be cut open anywhere.
 
        cut here                          +- what lives at the cut comes first, then all others in the order of their begins
           |------|   .      |------|     |
@@ -9,8 +10,8 @@
           +----+ |     d      |    |
                  +------------+----+
 
-   What found no place comes first in the next pass. Where a cut was good it is good again: lives change little from one layout of a
-   search to the next. */
+   What found no place comes first in the next pass. Where a cut was good it is good again: lives change
+   little from one layout of a search to the next. */
 #include "planning/swap/addresses/swap_place.h"
 
 #include "base/report/assert.h"
@@ -31,7 +32,8 @@ static const dao_plan_quick_method_t methods[] = {
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
 static_assert(METHOD_COUNT == DAO_SWAP_METHOD_COUNT, "each has a turn");
 
-/* Where the first methods leave more than such a part of the capacity without addresses, the others do not find them either. */
+/* Where the first methods leave more than such a part of the capacity without addresses, the others do not
+   find them either. */
 #define FIRST_METHOD_COUNT 2u
 #define HOPELESS_PART      0.3
 
@@ -139,7 +141,8 @@ static void cut(placer_t *placer, uint64_t cut_time)
     placer->cut_time = cut_time;
 }
 
-/* Tries the methods, without a cut. The best one comes first the next time: the others end early where they leave out more. */
+/* Tries the methods, without a cut. The best one comes first the next time: the others end early where they
+   leave out more. */
 static dao_status_t try_methods(placer_t *placer)
 {
     const dao_plan_problem_t *problem = placer->problem;

@@ -1,4 +1,6 @@
-/* Where lives of a step that repeats find room: several begins of the step, several passes, and what earlier searches taught. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where lives of a step that repeats find room: several begins of the step, several passes, and what earlier
+   searches taught. */
 #ifndef DAO_PLANNING_SWAP_PLACE_H
 #define DAO_PLANNING_SWAP_PLACE_H
 
@@ -10,8 +12,8 @@
 #define DAO_SWAP_METHOD_COUNT 5u
 #define DAO_SWAP_CUT_COUNT    8u
 
-/* What the layouts of a search have taught: which did not fit, as fingerprints, the latest ones; in which order methods are best
-   tried; and where the step's time is best cut open. It is for one capacity. */
+/* What the layouts of a search have taught: which did not fit, as fingerprints, the latest ones; in which
+   order methods are best tried; and where the step's time is best cut open. It is for one capacity. */
 typedef struct dao_swap_past {
     uint64_t prints[DAO_SWAP_PAST_MAX];
     uint32_t count;                              /* ever; print i is prints[i % DAO_SWAP_PAST_MAX] */
@@ -30,10 +32,10 @@ typedef struct dao_swap_placement {
     uint64_t peak_bytes;
 } dao_swap_placement_t;
 
-/* Finds offsets for the buffers of a problem with a period and one pool with a capacity. `buffers` are those of the problem, their
-   times may be changed. `is_thorough`: what nearly fits and has no gaps is also looked for with the time cut open elsewhere, and again
-   with what found no place coming first. `offsets`,
-   one a buffer, are written but for what is repeated. DAO_ERR_STOPPED; DAO_ERR_NO_HOST_MEMORY. */
+/* Finds offsets for the buffers of a problem with a period and one pool with a capacity. `buffers` are those
+   of the problem, their times may be changed. `is_thorough`: what nearly fits and has no gaps is also looked
+   for with the time cut open elsewhere, and again with what found no place coming first. `offsets`, one a
+   buffer, are written but for what is repeated. DAO_ERR_STOPPED; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_t *problem,
                                           dao_plan_buffer_t *buffers, bool is_thorough, dao_swap_past_t *past,
                                           uint64_t *offsets, dao_swap_placement_t *out_placement);

@@ -1,27 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The least time of a step, whatever moves the bytes.
 
-   Window bound. For the kernels p .. q of a window, U is the bytes of distinct tensors that exist before p and whose first
-   use in the window reads; N the bytes written in it and still needed after it. At most C of either are on the device at
-   the window's start or end, so U - C bytes come in and N - C go out meanwhile:
+   Window bound. For the kernels p .. q of a window, U is the bytes of distinct tensors that exist before p
+   and whose first use in the window reads; N the bytes written in it and still needed after it. At most C of
+   either are on the device at the window's start or end, so U - C bytes come in and N - C go out meanwhile:
 
        w(p, q) = max(kernel times, (U - C) / in speed, (N - C) / out speed)
 
-   and beyond the host's limit H, U - C - H and N - C - H bytes use the file's link. Windows that do not overlap add up, so
-   the step takes at least f(n), f(q + 1) = max over p of f(p) + w(p, q). U and N are running sums over differences that
-   are kept per *interval*, some kernels in a row (one, up to DAO_SWAP_CUT_MAX kernels): as the window's start moves on, only
-   what its interval touches changes them. Because the step repeats, a window may go around its end: the sum is taken for
-   several starts ("rotations") of the step, each of which is valid. Coarse intervals find the rotation, fine ones the sum.
+   and beyond the host's limit H, U - C - H and N - C - H bytes use the file's link. Windows that do not
+   overlap add up, so the step takes at least f(n), f(q + 1) = max over p of f(p) + w(p, q). U and N are
+   running sums over differences that are kept per *interval*, some kernels in a row (one, up to
+   DAO_SWAP_CUT_MAX kernels): as the window's start moves on, only what its interval touches changes them.
+   Because the step repeats, a window may go around its end: the sum is taken for several starts ("rotations")
+   of the step, each of which is valid. Coarse intervals find the rotation, fine ones the sum.
 
        in_bytes    the gap  W------R  over the window's start   +size where R is
        out_bytes   the version  W---R---R  written in it        +size where W is, -size where the last R is
 
-   Volume bound. Bytes that are away during a gap come in once at its end. For one step from a start, with whatever content
-   of the device helps most, the least sum is found by taking the bytes that a kernel lacks from the gap that ends last; gaps
-   that reach beyond the end are free. Bytes out the same, over whole versions: what is written at least once and away at any
-   time goes out once.
+   Volume bound. Bytes that are away during a gap come in once at its end. For one step from a start, with
+   whatever content of the device helps most, the least sum is found by taking the bytes that a kernel lacks
+   from the gap that ends last; gaps that reach beyond the end are free. Bytes out the same, over whole
+   versions: what is written at least once and away at any time goes out once.
 
-   Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run one after the
-   other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
+   Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run
+   one after the other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
 #include <dao/swap.h>
 
 #include "base/memory/host.h"
@@ -117,9 +119,9 @@ static double volume_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_by
     return rate_ns(rates->has_file ? &rates->both : &rates->host, in_bytes, out_bytes);
 }
 
-/* The same for bytes that all differ. Any of them may take the file's path, which lies beside the host's link; what the host cannot
-   hold has to: it serves the same bytes as often as they are asked for, but no more of them than it holds. Rounded down: it stays
-   below every schedule. */
+/* The same for bytes that all differ. Any of them may take the file's path, which lies beside the host's
+   link; what the host cannot hold has to: it serves the same bytes as often as they are asked for, but no
+   more of them than it holds. Rounded down: it stays below every schedule. */
 static uint64_t links_ns(const rates_t *rates, uint64_t in_bytes, uint64_t out_bytes)
 {
     double rest = rates->has_file ? rate_ns(&rates->file, above(in_bytes, rates->host_limit_bytes),
@@ -156,7 +158,8 @@ static void release(windows_t *windows)
     dao_host_free(windows->ends_version);
 }
 
-/* Kernels from touch `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads it. */
+/* Kernels from touch `at` to the last one that reads what it writes, which is `*out_end`; 0 if nobody reads
+   it. */
 static uint32_t version_length(const dao_swap_step_t *step, uint32_t at, uint32_t *out_end)
 {
     uint32_t writer = at, length = 0;
@@ -254,7 +257,8 @@ static void advance(windows_t *windows, uint32_t row)
     }
 }
 
-/* Weighs the windows of a rotation that begin at its place `place`, interval `row`, and betters the sums behind them. */
+/* Weighs the windows of a rotation that begin at its place `place`, interval `row`, and betters the sums
+   behind them. */
 static void extend(windows_t *windows, uint32_t row, uint32_t place)
 {
     const dao_swap_step_t *step = windows->step;
@@ -397,7 +401,8 @@ static void report_window(windows_t *windows, dao_swap_bound_t *bound)
     bound->window_binding = binding_of(windows, first, length);
 }
 
-/* Bytes that may be away, by the place after which they are needed again; taken from the latest place first. */
+/* Bytes that may be away, by the place after which they are needed again; taken from the latest place first.
+   */
 typedef struct pool {
     uint64_t *left;  /* bytes not yet taken, by end */
     uint64_t *taken; /* by end */
@@ -485,7 +490,8 @@ static uint64_t least_out(const dao_swap_step_t *step, pool_t *pool, uint32_t st
         uint64_t need = step->kernel_bytes[k];
         pool_end(pool, i);
         for (uint32_t t = step->kernel_touch[k]; t < step->kernel_touch[k + 1]; t++) {
-            /* What is used here and was written in this step stands in the pool and in kernel_bytes: count it once. */
+            /* What is used here and was written in this step stands in the pool and in kernel_bytes: count it
+               once. */
             const dao_swap_touch_t *one = &step->touches[t];
             bool in_pool = !one->writes && one->writer != DAO_SWAP_NONE && one->gap_is_live &&
                            (step->touches[one->writer].kernel + n - start) % n < i;

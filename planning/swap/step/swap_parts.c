@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/swap/step/swap_parts.h"
 
 #include "base/memory/host.h"

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of tensors that move on their own, and what a plan decides of each of their gaps. */
 #ifndef DAO_PLANNING_SWAP_PARTS_H
 #define DAO_PLANNING_SWAP_PARTS_H
 
 #include "planning/swap/step/swap_step.h"
 
-/* Part number first[tensor] + i of tensor is its bytes from i x part_bytes on; the last one may be shorter. */
+/* Part number first[tensor] + i of tensor is its bytes from i x part_bytes on; the last one may be shorter.
+   */
 typedef struct dao_swap_parts {
     const dao_swap_step_t *step; /* borrowed */
     uint64_t part_bytes;         /* 0: every tensor is one part */

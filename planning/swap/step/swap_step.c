@@ -1,8 +1,10 @@
-/* Checks and joins the uses of a step. One pass over the kernels joins what they name twice, one pass backwards links each
-   touch with the next one of its tensor, and one over the gaps sums up what is live.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks and joins the uses of a step. One pass over the kernels joins what they name twice, one pass
+   backwards links each touch with the next one of its tensor, and one over the gaps sums up what is live.
 
-   Invariants: touches lie in the order of their kernels, and a tensor has one at most in each; the `next` links of a tensor's
-   touches are one ring, whose gap lengths add up to kernel_count; kernel_bytes[k] <= live_bytes[k]. */
+   Invariants: touches lie in the order of their kernels, and a tensor has one at most in each; the `next`
+   links of a tensor's touches are one ring, whose gap lengths add up to kernel_count; kernel_bytes[k] <=
+   live_bytes[k]. */
 #include "planning/swap/step/swap_step.h"
 
 #include "base/memory/host.h"
@@ -158,13 +160,15 @@ static bool lives_on(const dao_swap_step_t *step, uint32_t tensor, uint32_t firs
            (tensor < step->problem->tensor_count && step->problem->tensors[tensor].is_persistent);
 }
 
-/* Links each touch with the next one of its tensor. On entry first_touch is each tensor's last touch; on exit its first. */
+/* Links each touch with the next one of its tensor. On entry first_touch is each tensor's last touch; on exit
+   its first. */
 static void link_touches(dao_swap_step_t *step)
 {
     for (uint32_t i = step->touch_count; i-- > 0;) {
         dao_swap_touch_t *one = &step->touches[i];
         uint32_t last = step->first_touch[one->tensor];
-        /* The last touch keeps the tensor's first one as far as it is known: in the end that closes the ring. */
+        /* The last touch keeps the tensor's first one as far as it is known: in the end that closes the ring.
+           */
         one->next = last == i ? i : step->touches[last].next;
         step->touches[last].next = i;
     }
@@ -181,7 +185,8 @@ static void link_touches(dao_swap_step_t *step)
     }
 }
 
-/* Follows each tensor's ring twice, so that a version that goes around the step's end is known at its start. */
+/* Follows each tensor's ring twice, so that a version that goes around the step's end is known at its start.
+   */
 static void find_writers(dao_swap_step_t *step)
 {
     for (uint32_t t = 0; t < step->tensor_count; t++) {
@@ -222,7 +227,8 @@ static void sum_live(dao_swap_step_t *step)
     }
 }
 
-/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: nobody reads them. */
+/* Times of a few steps in a row fit 64 bits, whatever is copied in them. Workspaces are not: nobody reads
+   them. */
 static dao_status_t check_copies(const dao_swap_step_t *step, const char *name, const dao_swap_tier_t *tier)
 {
     double bytes = 0, copies = 0;

@@ -1,12 +1,14 @@
-/* A swap problem made ready for planning: uses joined per kernel, every use knows the next one of its tensor, all around the
-   step's end.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A swap problem made ready for planning: uses joined per kernel, every use knows the next one of its tensor,
+   all around the step's end.
 
        kernel   0      1      2      3   | 0 of the next step
        tensor   W------R.............R===|=W            W write, R read
                  gap 0     gap 1      gap 2
 
-   A gap is the time between a use and the next one of the same tensor. It is live where that next one reads: gaps 0 and 1
-   here. In a dead gap the tensor needs no memory. A version is what one write leaves: all gaps up to the next write. */
+   A gap is the time between a use and the next one of the same tensor. It is live where that next one reads:
+   gaps 0 and 1 here. In a dead gap the tensor needs no memory. A version is what one write leaves: all gaps
+   up to the next write. */
 #ifndef DAO_PLANNING_SWAP_STEP_H
 #define DAO_PLANNING_SWAP_STEP_H
 
@@ -51,16 +53,16 @@ typedef struct dao_swap_step {
     uint64_t alignment_bytes;
 } dao_swap_step_t;
 
-/* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error there is nothing to
-   finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
+/* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error
+   there is nothing to finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem);
 
 void dao_swap_step_finish(dao_swap_step_t *step);
 
 bool dao_swap_step_is_valid(const dao_swap_step_t *step);
 
-/* Asks whether the plan of a step is still wanted. Whatever may take a millisecond looks, and then ends soon, with all its
-   memory given back and dao_swap_step_give_up(). */
+/* Asks whether the plan of a step is still wanted. Whatever may take a millisecond looks, and then ends soon,
+   with all its memory given back and dao_swap_step_give_up(). */
 static inline bool dao_swap_is_cancelled(dao_swap_cancel_t *cancel)
 {
     if (cancel == NULL || cancel->is_cancelled == NULL) {

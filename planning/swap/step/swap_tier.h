@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a tier's numbers mean. */
 #ifndef DAO_PLANNING_SWAP_TIER_H
 #define DAO_PLANNING_SWAP_TIER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times that are taken and bytes that become free, both in logical time. */
 #ifndef DAO_PLANNING_SWAP_CALENDAR_H
 #define DAO_PLANNING_SWAP_CALENDAR_H
@@ -55,8 +56,8 @@ void dao_swap_room_finish(dao_swap_room_t *room);
 /* False if there is no host memory: nothing is changed. */
 bool dao_swap_room_give(dao_swap_room_t *room, uint64_t from_ns, uint64_t size_bytes);
 
-/* Takes bytes, of which there are enough, and tells from when on all of them are free: those that are free first, or with
-   `until_ns` those that become free last, but not after it, as far as there are such. */
+/* Takes bytes, of which there are enough, and tells from when on all of them are free: those that are free
+   first, or with `until_ns` those that become free last, but not after it, as far as there are such. */
 uint64_t dao_swap_room_take_first(dao_swap_room_t *room, uint64_t size_bytes);
 uint64_t dao_swap_room_take_last(dao_swap_room_t *room, uint64_t size_bytes, uint64_t until_ns);
 

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From times to order: a replayer has no clock, so what a plan says by times is said once more by fences.
 
-   Every copy has a place in its lane, by its time in the step. All that must not be too early follows from six rules:
+   Every copy has a place in its lane, by its time in the step. All that must not be too early follows from
+   six rules:
 
        copy out      after the kernel that wrote the bytes
        copy in       after the copy out of the same gap
@@ -9,13 +11,14 @@
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the room of its outputs before
 
-   Who had the room before is found by playing what is taken and what becomes free in the order of their times, around the
-   step twice, over a map of the arena: the second time every byte's last user is known.
+   Who had the room before is found by playing what is taken and what becomes free in the order of their
+   times, around the step twice, over a map of the arena: the second time every byte's last user is known.
 
        address ->  |  free since gap 7  |  taken  |  free since gap 3, in the lap before  | ...
 
-   Times that end a gap count from the step in which it began; `step` is how many steps after that something lies. So a fence
-   of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of things in Y's lane).
+   Times that end a gap count from the step in which it began; `step` is how many steps after that something
+   lies. So a fence of X on Y, whose steps differ by d, names place(Y) + 1 + d x (number of things in Y's
+   lane).
 
    Invariants: segments of the map ascend and do not overlap; whatever is taken in the second lap was free. */
 #include "planning/swap/times/swap_emit.h"
@@ -355,7 +358,8 @@ static void fence_room(emitter_t *emitter, uint32_t gap, int32_t step, uint64_t 
                   step + (int32_t)dao_swap_steps_to_next(emitter->step, info->touch), begin, end);
 }
 
-/* Plays what becomes free and what is taken around the step twice. False without memory, or if it was cancelled. */
+/* Plays what becomes free and what is taken around the step twice. False without memory, or if it was
+   cancelled. */
 static bool write_room_fences(emitter_t *emitter)
 {
     size_t count = 0;
@@ -403,7 +407,8 @@ static void add_resident(emitter_t *emitter, uint32_t part, uint64_t address)
         (dao_swap_resident_t){tensor, offset, copy_bytes(emitter, part), address};
 }
 
-/* Whether a part that came at the end of the gap behind `before` is there, and still of use, as a step starts. */
+/* Whether a part that came at the end of the gap behind `before` is there, and still of use, as a step
+   starts. */
 static bool stays_over_start(const emitter_t *emitter, uint32_t before, uint32_t index)
 {
     const dao_swap_step_t *step = emitter->step;

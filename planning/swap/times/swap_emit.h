@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan as a replayer sees it: copies in the order of their lanes, and what each waits for. */
 #ifndef DAO_PLANNING_SWAP_EMIT_H
 #define DAO_PLANNING_SWAP_EMIT_H
@@ -14,8 +15,8 @@ typedef struct dao_swap_program {
     dao_swap_resident_t *residents;
 } dao_swap_program_t;
 
-/* Writes down decisions with their times and addresses. The schedule's step_ns, part_bytes and variants are the caller's.
-   DAO_ERR_NO_HOST_MEMORY. */
+/* Writes down decisions with their times and addresses. The schedule's step_ns, part_bytes and variants are
+   the caller's. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
                                          const dao_swap_timing_t *timing, const dao_swap_layout_t *layout,
                                          dao_swap_program_t *program);

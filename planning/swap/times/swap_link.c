@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/swap/times/swap_link.h"
 
 #include "base/numbers/math.h"
@@ -29,8 +30,8 @@ void dao_swap_link_finish(dao_swap_link_t *link)
     dao_swap_calendar_finish(&link->out);
 }
 
-/* When a copy ends that begins at `begin_ns`, would take `length_ns` alone, and has a part of its speed while the other direction
-   is busy. */
+/* When a copy ends that begins at `begin_ns`, would take `length_ns` alone, and has a part of its speed while
+   the other direction is busy. */
 static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64_t begin_ns,
                            uint64_t length_ns)
 {
@@ -54,7 +55,8 @@ static uint64_t end_beside(const dao_swap_calendar_t *other, double part, uint64
     return time_ns + dao_ceil(left_ns - ROUNDING_NS);
 }
 
-/* A copy that would get nothing beside the other direction begins when that rests: until then it needs no room. */
+/* A copy that would get nothing beside the other direction begins when that rests: until then it needs no
+   room. */
 static uint64_t begin_beside(const dao_swap_calendar_t *other, double part, uint64_t from_ns)
 {
     return part > 0 ? from_ns : dao_swap_calendar_find(other, from_ns, 1);

@@ -1,10 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tier's link in logical time: when each of its directions copies.
 
        in    |=====|          |==========|      each direction has a calendar
        out         |=======|     |. . . .|      a copy beside one of the other direction has what that leaves of the speed
-                                                that both share: it holds its direction for longer, or has to wait
+                                                that both share: it holds its direction for longer, or has to
+                                                wait
 
-   At no time do the copies that are booked move more than the link does. Half duplex: both directions have one calendar. */
+   At no time do the copies that are booked move more than the link does. Half duplex: both directions have
+   one calendar. */
 #ifndef DAO_PLANNING_SWAP_LINK_H
 #define DAO_PLANNING_SWAP_LINK_H
 

@@ -1,7 +1,9 @@
-/* An event at a time: whatever is first in its lane and whose fence is met starts, then time goes on to the next end.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An event at a time: whatever is first in its lane and whose fence is met starts, then time goes on to the
+   next end.
 
-   A copy holds its lane for its latency, then moves its bytes. Where both directions of a tier share a speed, bytes move at a
-   share of it as long as both do, so what is left of them is kept instead of a fixed end.
+   A copy holds its lane for its latency, then moves its bytes. Where both directions of a tier share a speed,
+   bytes move at a share of it as long as both do, so what is left of them is kept instead of a fixed end.
 
    Invariants: done[lane] <= started[lane] <= done[lane] + 1; a lane runs one thing at a time, in order. */
 #include "planning/swap/times/swap_replay.h"

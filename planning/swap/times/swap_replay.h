@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plays a schedule by its fences. */
 #ifndef DAO_PLANNING_SWAP_REPLAY_H
 #define DAO_PLANNING_SWAP_REPLAY_H

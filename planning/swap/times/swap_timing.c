@@ -1,13 +1,15 @@
-/* Plays the step by fixed decisions, with the same calendars as the choice. Every step does the same, so after a few steps the
-   times repeat as well: a step that writes down what is written there already, and the step after it too, is a period. If that
-   takes too long, the steps are played once more such that each waits for all copies of the one before; then they are alike by
-   necessity.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plays the step by fixed decisions, with the same calendars as the choice. Every step does the same, so
+   after a few steps the times repeat as well: a step that writes down what is written there already, and the
+   step after it too, is a period. If that takes too long, the steps are played once more such that each waits
+   for all copies of the one before; then they are alike by necessity.
 
        after kernel a    parts of gaps that begin here and are away: copy out at the earliest, room free after it
        before kernel b   parts whose room is taken here: the bytes that are free first, copy in at the earliest
                          outputs: bytes that became free last before the kernel could begin
 
-   The room for copies in is asked for in the order of the kernels (b - lead), so each finds what dao_swap_cycle() left it. */
+   The room for copies in is asked for in the order of the kernels (b - lead), so each finds what
+   dao_swap_cycle() left it. */
 #include "planning/swap/times/swap_timing.h"
 
 #include "base/memory/host.h"
@@ -76,7 +78,8 @@ static void release(player_t *player)
     dao_host_free(player->gap_part);
 }
 
-/* The kernel before which the room of an away part is taken again, and whether that is in the step in which the gap begins. */
+/* The kernel before which the room of an away part is taken again, and whether that is in the step in which
+   the gap begins. */
 static uint32_t load_kernel(const dao_swap_step_t *step, const dao_swap_touch_t *one,
                             const dao_swap_gap_t *gap, bool *out_same_step)
 {

@@ -1,24 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides who leaves.
 
-   Kernels are played one after the other at a clock. The links' calendars and the list of free bytes reach into the past:
-   when kernel k needs room, a part that was last used long before k leaves as of then, its copy out takes the earliest time
-   at which the link is free after its last write, and what k loads comes as soon as the link is free after that. So all that
-   follows from a decision happens as early as it could, as in a schedule made with hindsight.
+   Kernels are played one after the other at a clock. The links' calendars and the list of free bytes reach
+   into the past: when kernel k needs room, a part that was last used long before k leaves as of then, its
+   copy out takes the earliest time at which the link is free after its last write, and what k loads comes as
+   soon as the link is free after that. So all that follows from a decision happens as early as it could, as
+   in a schedule made with hindsight.
 
        need of kernel k  ->  free bytes, those that are free first
                          ->  else victims: of the `choice_count` parts with the furthest next use the first whose room is there
-                             by the time the copy in could begin; if there is none, the one whose room is there first
+                             by the time the copy in could begin; if there is none, the one whose room is
+                             there first
 
-   After each kernel the same is done for the reads of the next `lead_kernels` kernels, in order, as long as it does no harm:
-   only parts that are used later may leave for it, and the room that the outputs of the kernels in between take is kept.
+   After each kernel the same is done for the reads of the next `lead_kernels` kernels, in order, as long as
+   it does no harm: only parts that are used later may leave for it, and the room that the outputs of the
+   kernels in between take is kept.
 
-   Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking the lists
-   backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only where all else has, and
-   hang in lists of their own: there may be many of them.
+   Resident parts hang in a list for the kernel of their next use, so the furthest ones are found by walking
+   the lists backwards. What the current kernel uses is in no list. Parts smaller than SMALL_BYTES leave only
+   where all else has, and hang in lists of their own: there may be many of them.
 
-   Link calendars are there because a victim's room is worth nothing before its copy out has ended: in logical time that end is
-   known as the victim is chosen. The rules "furthest goes", "do no harm" and "first opportunity" are those of Cao, Felten,
-   Karlin and Li (1995). */
+   Link calendars are there because a victim's room is worth nothing before its copy out has ended: in logical
+   time that end is known as the victim is chosen. The rules "furthest goes", "do no harm" and "first
+   opportunity" are those of Cao, Felten, Karlin and Li (1995). */
 #include "planning/swap/victims/swap_choose.h"
 
 #include "base/memory/host.h"
@@ -167,7 +171,8 @@ static uint64_t listed_below(const pass_t *pass, uint32_t kernel)
     return sum;
 }
 
-/* Bytes of the parts in lists whose next use comes after kernel `time`, within a step after the current one. */
+/* Bytes of the parts in lists whose next use comes after kernel `time`, within a step after the current one.
+   */
 static uint64_t listed_bytes_after(const pass_t *pass, uint64_t time)
 {
     uint32_t n = pass->step->kernel_count, now = (uint32_t)(pass->time % n), kernel = (uint32_t)(time % n);
@@ -222,7 +227,8 @@ static void unlist_part(pass_t *pass, uint32_t part)
     }
 }
 
-/* When the part would be copied out. The link's times are only ever taken: each search goes on where the one before ended. */
+/* When the part would be copied out. The link's times are only ever taken: each search goes on where the one
+   before ended. */
 static dao_swap_interval_t find_out(pass_t *pass, uint32_t part)
 {
     part_state_t *state = &pass->states[part];
@@ -276,7 +282,8 @@ static void evict(pass_t *pass, uint32_t part)
     }
 }
 
-/* The kernel with a list that is the last one at or before `kernel`, down to `lowest`; NO_PART if there is none. */
+/* The kernel with a list that is the last one at or before `kernel`, down to `lowest`; NO_PART if there is
+   none. */
 static uint32_t listed_before(const lists_t *lists, uint32_t kernel, uint32_t lowest)
 {
     uint64_t word = lists->listed[kernel / 64] & (UINT64_MAX >> (63 - kernel % 64));
@@ -329,8 +336,8 @@ static void look_between(pass_t *pass, uint32_t high, uint32_t low, search_t *se
     }
 }
 
-/* The part that should leave; NO_PART if none may. Next uses lie within a step after the current kernel, so the furthest one
-   is in the list of the current kernel itself, then backwards around the step's end. */
+/* The part that should leave; NO_PART if none may. Next uses lie within a step after the current kernel, so
+   the furthest one is in the list of the current kernel itself, then backwards around the step's end. */
 static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadline_ns)
 {
     uint32_t n = pass->step->kernel_count, now = (uint32_t)(pass->time % n);
@@ -355,7 +362,8 @@ static uint32_t choose_victim(pass_t *pass, uint64_t after_time, uint64_t deadli
     return search.best;
 }
 
-/* Makes bytes free, by parts whose next use comes after kernel `after_time`. False if that is not possible: some may have left. */
+/* Makes bytes free, by parts whose next use comes after kernel `after_time`. False if that is not possible:
+   some may have left. */
 static bool make_room(pass_t *pass, uint64_t size_bytes, uint64_t after_time, uint64_t deadline_ns)
 {
     while (pass->room.size_bytes < size_bytes) {
@@ -368,7 +376,8 @@ static bool make_room(pass_t *pass, uint64_t size_bytes, uint64_t after_time, ui
     return true;
 }
 
-/* By when room is useful: before that the link is taken, or the copy would end before its kernel can start. */
+/* By when room is useful: before that the link is taken, or the copy would end before its kernel can start.
+   */
 static uint64_t room_deadline(const pass_t *pass, uint32_t part, uint64_t use_ns)
 {
     dao_swap_interval_t in = find_in(pass, part, pass->states[part].saved_ns);

@@ -1,5 +1,6 @@
-/* The pass that decides which parts leave in which gaps: the step is played several times in logical time with calendars of
-   both links. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pass that decides which parts leave in which gaps: the step is played several times in logical time
+   with calendars of both links. */
 #ifndef DAO_PLANNING_SWAP_CHOOSE_H
 #define DAO_PLANNING_SWAP_CHOOSE_H
 
@@ -12,8 +13,9 @@ typedef struct dao_swap_variant {
     uint32_t lead_kernels; /* copies in are planned for so many kernels ahead */
 } dao_swap_variant_t;
 
-/* Plays `step_count` (at least 3) steps with `capacity_bytes`, which hold the largest kernel. Writes the decisions of the last
-   step but one to `gaps` (gap_count), and the time of the last step. DAO_ERR_NO_HOST_MEMORY. */
+/* Plays `step_count` (at least 3) steps with `capacity_bytes`, which hold the largest kernel. Writes the
+   decisions of the last step but one to `gaps` (gap_count), and the time of the last step.
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_choose(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
                                            const dao_swap_variant_t *variant, uint32_t step_count,
                                            dao_swap_gap_t *gaps, uint64_t *out_step_ns);

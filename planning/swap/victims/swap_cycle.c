@@ -1,9 +1,12 @@
-/* The decisions of one step, from dao_swap_choose(), count for every step. At the step's end they may not agree with
-   themselves: what was on the device as that step began was decided in the step before. So the bytes in each kernel are
-   summed up around the step's end, and where they are too many, room that was taken early for copies in is taken later, then
-   further parts leave, those that come back last first. After that, parts whose leaving freed bytes that nobody needs stay.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decisions of one step, from dao_swap_choose(), count for every step. At the step's end they may not
+   agree with themselves: what was on the device as that step began was decided in the step before. So the
+   bytes in each kernel are summed up around the step's end, and where they are too many, room that was taken
+   early for copies in is taken later, then further parts leave, those that come back last first. After that,
+   parts whose leaving freed bytes that nobody needs stay.
 
-   A part that is away in the gap behind kernel a, whose next use is kernel b, is on the device in kernels b - lead .. b. */
+   A part that is away in the gap behind kernel a, whose next use is kernel b, is on the device in kernels b -
+   lead .. b. */
 #include "planning/swap/victims/swap_cycle.h"
 
 #include "base/memory/host.h"
@@ -18,7 +21,8 @@ typedef struct place {
     uint32_t gap;
 } place_t;
 
-/* Adds bytes to `count` kernels from `kernel` on, around the step's end. Unsigned wrap-around takes them away. */
+/* Adds bytes to `count` kernels from `kernel` on, around the step's end. Unsigned wrap-around takes them
+   away. */
 static void add_bytes(uint64_t *kernel_bytes, uint32_t kernel_count, uint32_t kernel, uint32_t count,
                       uint64_t size_bytes)
 {
@@ -76,7 +80,8 @@ static void sum_residents(const dao_swap_parts_t *parts, const dao_swap_gap_t *g
     }
 }
 
-/* Lets the parts that are on the device in a kernel without being used there leave or come later, until the rest fits. */
+/* Lets the parts that are on the device in a kernel without being used there leave or come later, until the
+   rest fits. */
 static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t capacity_bytes,
                     dao_swap_gap_t *gaps, uint64_t *kernel_bytes)
 {
@@ -96,7 +101,8 @@ static void relieve(const dao_swap_parts_t *parts, uint32_t kernel, uint64_t cap
                 if (since <= away_length(one, &gaps[g])) {
                     continue;
                 }
-                /* Those that come too early go first, then by the time of coming back; a later part before an earlier one. */
+                /* Those that come too early go first, then by the time of coming back; a later part before an
+                   earlier one. */
                 uint64_t value = (gaps[g].is_away ? (uint64_t)1 << 32 : 0) + (one->gap_length - since);
                 if (value >= best_value) {
                     best_value = value;

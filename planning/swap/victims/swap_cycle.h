@@ -1,15 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes decisions hold for a step that repeats. */
 #ifndef DAO_PLANNING_SWAP_CYCLE_H
 #define DAO_PLANNING_SWAP_CYCLE_H
 
 #include "planning/swap/step/swap_parts.h"
 
-/* Changes decisions such that in no kernel more than `capacity_bytes`, which hold the largest kernel, are on the device when
-   every step does the same; then keeps parts that need not leave. DAO_ERR_NO_HOST_MEMORY. */
+/* Changes decisions such that in no kernel more than `capacity_bytes`, which hold the largest kernel, are on
+   the device when every step does the same; then keeps parts that need not leave. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_cycle(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
                                           dao_swap_gap_t *gaps);
 
-/* Walks all gaps: whether in every kernel at most `capacity_bytes` are on the device. `kernel_bytes` is scratch, one a kernel. */
+/* Walks all gaps: whether in every kernel at most `capacity_bytes` are on the device. `kernel_bytes` is
+   scratch, one a kernel. */
 bool dao_swap_cycle_is_valid(const dao_swap_parts_t *parts, uint64_t capacity_bytes,
                              const dao_swap_gap_t *gaps, uint64_t *kernel_bytes);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/swap/victims/swap_split.h"
 
 /* The touch in a home behind which the tensor stays longest; DAO_SWAP_NONE if it stays nowhere. */
@@ -17,8 +18,9 @@ static uint32_t longest_stay(const dao_swap_parts_t *parts, const dao_swap_gap_t
     return longest;
 }
 
-/* The touch behind which a tensor stays over the kernel of a home that nothing can shorten: one that is as large, else the
-   largest, and of those the one that comes back last. DAO_SWAP_NONE if nothing stays over it. */
+/* The touch behind which a tensor stays over the kernel of a home that nothing can shorten: one that is as
+   large, else the largest, and of those the one that comes back last. DAO_SWAP_NONE if nothing stays over it.
+   */
 static uint32_t best_blocker(const dao_swap_parts_t *parts, const dao_swap_gap_t *gaps,
                              const dao_swap_home_t *home)
 {

@@ -1,6 +1,7 @@
-/* Where a step goes through its tensors once, all of them are about equally far from their next use, and the rule that the furthest
-   one leaves says little. It lets neighbours leave: then the link brings all that one part of the step reads, and rests for the
-   other one.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a step goes through its tensors once, all of them are about equally far from their next use, and the
+   rule that the furthest one leaves says little. It lets neighbours leave: then the link brings all that one
+   part of the step reads, and rests for the other one.
 
        by the furthest   | stays stays stays stays | away away away away |     the link has half of the step
        spread            | stays away stays away     stays away stays away |   the link has all of it */

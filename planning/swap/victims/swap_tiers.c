@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "planning/swap/victims/swap_tiers.h"
 
 #include "base/memory/host.h"
@@ -55,7 +56,8 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_gap_t *gap
     return sum;
 }
 
-/* Bits backwards: of numbers in a row so turned the least ones are spread over the row, however many are taken. */
+/* Bits backwards: of numbers in a row so turned the least ones are spread over the row, however many are
+   taken. */
 static uint32_t turn(uint32_t number)
 {
     uint32_t turned = 0;
@@ -91,10 +93,10 @@ static void send_to_file(const dao_swap_parts_t *parts, uint32_t part, dao_swap_
     } while (touch != step->first_touch[tensor]);
 }
 
-/* Who goes to the file next where the traveller `first` is more than the `wanted_bytes` that are missing: of those that move as
-   often the smallest one that is enough and that `room_bytes` hold, else the first one that is not enough. All before that one
-   are too large for the room and stay so. Where there is none the same is asked of those that move more often; parts->count if
-   nobody is left. */
+/* Who goes to the file next where the traveller `first` is more than the `wanted_bytes` that are missing: of
+   those that move as often the smallest one that is enough and that `room_bytes` hold, else the first one
+   that is not enough. All before that one are too large for the room and stay so. Where there is none the
+   same is asked of those that move more often; parts->count if nobody is left. */
 static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *travellers, uint32_t first,
                           uint64_t wanted_bytes, uint64_t room_bytes)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From marks to plans.
 
        step     mark            mark             mark                       mark
@@ -5,11 +6,13 @@
                  |               |  future is known|  then planned            |
        desk                                         [ bound, plan, compile ]
 
-   At the first kernel of a step, of the shapes that begin as what is queued the one is expected that fits furthest; if several
-   do, the one that came the last time behind the step before; then the latest. Later kernels are compared one by one.
+   At the first kernel of a step, of the shapes that begin as what is queued the one is expected that fits
+   furthest; if several do, the one that came the last time behind the step before; then the latest. Later
+   kernels are compared one by one.
 
-   Invariants: `now` is a shape whose first log.kernel_count kernels are those of the step; a course is followed only if it is
-   that of `now`, or between two steps; the desk's job is that of `at_desk`, which is not forgotten meanwhile. */
+   Invariants: `now` is a shape whose first log.kernel_count kernels are those of the step; a course is
+   followed only if it is that of `now`, or between two steps; the desk's job is that of `at_desk`, which is
+   not forgotten meanwhile. */
 #include "runtime/executor/learned/adopt.h"
 
 #include "base/memory/host.h"
@@ -129,7 +132,8 @@ static void deviate(dao_adopt_t *adopt)
     adopt->now = NULL;
 }
 
-/* The new course takes its place; the one that had it is kept to be compared with, or is the one that did not pay. */
+/* The new course takes its place; the one that had it is kept to be compared with, or is the one that did not
+   pay. */
 static void take_new_course(dao_shape_t *shape)
 {
     dao_course_destroy(shape->former);
@@ -210,8 +214,8 @@ static uint64_t sum_of_kernels(const dao_meter_t *meter)
     return sum_ns;
 }
 
-/* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are known to slow each
-   other: that would be counted twice. */
+/* What the copies of a direction say of its speed alone. Nothing where none was alone and both directions are
+   known to slow each other: that would be counted twice. */
 static const dao_meter_link_t *link_of(const dao_adopt_t *adopt, dao_stream_role_t direction)
 {
     static const dao_meter_link_t nothing;
@@ -275,8 +279,8 @@ static uint64_t speed_by_pieces(uint64_t bytes_per_second, uint64_t latency_ns, 
     return (uint64_t)((double)bytes_per_second * piece_ns / (piece_ns + (double)latency_ns)) + 1;
 }
 
-/* A tensor's full pieces have the latency in their speed. Its last one takes as much longer than that as it lacks of a full
-   one: what is left of the latency. */
+/* A tensor's full pieces have the latency in their speed. Its last one takes as much longer than that as it
+   lacks of a full one: what is left of the latency. */
 static void note_file(dao_adopt_t *adopt)
 {
     dao_file_tier_t *tier = &adopt->engine->file_tier;
@@ -299,8 +303,8 @@ static void note_file(dao_adopt_t *adopt)
     }
 }
 
-/* What both directions of the host's link move together: less than both by themselves if copies have slowed each other, or did
-   in an earlier step. */
+/* What both directions of the host's link move together: less than both by themselves if copies have slowed
+   each other, or did in an earlier step. */
 static void note_sharing(dao_adopt_t *adopt)
 {
     const dao_meter_t *meter = &adopt->engine->meter;
@@ -355,8 +359,8 @@ static uint64_t fed_bytes(const dao_step_log_t *log)
     return bytes;
 }
 
-/* The host's link, and its limit less what plans leave to the program. Where nothing fits the host, all that was seen to move are
-   pieces of the file. */
+/* The host's link, and its limit less what plans leave to the program. Where nothing fits the host, all that
+   was seen to move are pieces of the file. */
 static dao_swap_tier_t host_of(const dao_adopt_t *adopt, const dao_step_log_t *log)
 {
     uint64_t limit_bytes = adopt->engine->config.host_limit_bytes, fed = fed_bytes(log);
@@ -393,8 +397,9 @@ static void hand_in(dao_adopt_t *adopt, dao_shape_t *shape)
     adopt->at_desk = shape;
 }
 
-/* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and is taken to be made
-   with what is known now. Where kernels take other times the two cannot be compared: the new one stays. */
+/* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and
+   is taken to be made with what is known now. Where kernels take other times the two cannot be compared: the
+   new one stays. */
 static void compare_with_former(dao_adopt_t *adopt, dao_shape_t *shape)
 {
     dao_course_t *former = shape->former;
@@ -558,7 +563,8 @@ static void forget_references(dao_adopt_t *adopt, const dao_shape_t *shape)
     }
 }
 
-/* A place in the table for one more shape. With the table full, the one that was not seen for longest goes. */
+/* A place in the table for one more shape. With the table full, the one that was not seen for longest goes.
+   */
 static dao_shape_t **find_place(dao_adopt_t *adopt)
 {
     dao_shape_t **oldest = NULL;

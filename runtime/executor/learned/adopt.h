@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Learning steps and adopting plans: what the engine does at marks and before kernels.
 
-   A step is what lies between two marks of the program. One that was seen before is recognized kernel by kernel; while it
-   goes on as it did, the executor knows its future. Once it has been measured it is planned, and followed by its course
-   (course.h) from then on. A kernel that is another one than the time before ends that at once. */
+   A step is what lies between two marks of the program. One that was seen before is recognized kernel by
+   kernel; while it goes on as it did, the executor knows its future. Once it has been measured it is planned,
+   and followed by its course (course.h) from then on. A kernel that is another one than the time before ends
+   that at once. */
 #ifndef DAO_RUNTIME_EXECUTOR_ADOPT_H
 #define DAO_RUNTIME_EXECUTOR_ADOPT_H
 
@@ -14,17 +16,20 @@
 /* A step is planned when it comes for this time, at the earliest. */
 #define DAO_SHAPE_SEEN_MIN 2u
 
-/* While a plan is followed, every so many of its steps are measured; twice as many after each new plan, up to the most. */
+/* While a plan is followed, every so many of its steps are measured; twice as many after each new plan, up to
+   the most. */
 #define DAO_ADOPT_MEASURE_STEPS     8u
 #define DAO_ADOPT_MEASURE_STEPS_MAX 512u
 
-/* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5 %. */
+/* Measured times that differ by more than 1 / this from those that a plan was made with are planned anew: 5
+   %. */
 #define DAO_ADOPT_TOLERANCE 20u
 
 /* A new plan that takes more than 1 / this longer than the one before is given up for that: 2 %. */
 #define DAO_ADOPT_LOSS 50u
 
-/* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is full. */
+/* Times in a row that a step's plan is tried to be made, or entered, where host memory lacks or the disk is
+   full. */
 #define DAO_ADOPT_TRIES_MAX 3u
 
 /* A step that was seen. */
@@ -64,8 +69,8 @@ struct dao_adopt {
     dao_swap_tier_t file; /* likewise, through the pinned pieces */
 };
 
-/* With `is_at_once` plans are made when they are asked for, and the device is waited for to be measured: the same calls always
-   do the same. DAO_ERR_NO_HOST_MEMORY. */
+/* With `is_at_once` plans are made when they are asked for, and the device is waited for to be measured: the
+   same calls always do the same. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_adopt_create(dao_engine_t *engine, bool is_at_once, dao_adopt_t **out_adopt);
 
 /* Gives up a plan that is being made; no course is followed. NULL is allowed. */

@@ -1,17 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Following a course.
 
        item: kernel k  -->  copies of the plan before k  -->  drops, places of k's operands  -->  launched  -->  copies behind k
 
-   Every thing waits for what its fence in the plan names, as numbers on the lanes, and for `extra`. Invariants while a course
-   is followed: the range allocator has no part in use; who is on the device has a role and lies where the plan has him now;
-   a thing's drops leave before its bytes come, also if they do not come.
+   Every thing waits for what its fence in the plan names, as numbers on the lanes, and for `extra`.
+   Invariants while a course is followed: the range allocator has no part in use; who is on the device has a
+   role and lies where the plan has him now; a thing's drops leave before its bytes come, also if they do not
+   come.
 
    What is not in the plan, and what is done:
-     a content that leaves unsaved, and may be asked for   it is copied out first
-     a write to the file that has failed                   the same: the host has seen it before the content leaves
-     an operand that is not there                          it is copied in, or filled, at its place in the plan
-     another tensor has a role that begins anew            the former one leaves
-     anything else                                         an error: the engine leaves the course */
+     a content that leaves unsaved, and may be asked for   it is copied out first a write to the file that has
+     failed                   the same: the host has seen it before the content leaves an operand that is not
+     there                          it is copied in, or filled, at its place in the plan another tensor has a
+     role that begins anew            the former one leaves anything
+     else                                         an error: the engine leaves the course */
 #include "runtime/executor/learned/course.h"
 
 #include "base/numbers/math.h"
@@ -53,8 +55,9 @@ static uint64_t *sequences_of(const dao_course_t *course, uint32_t lane, bool is
     return sequences;
 }
 
-/* The number of a lane's thing: of this step's `done` first ones the last. Below 1 it counts back from the end of the step
-   before; what lies before that step is covered by its first thing, as a lane keeps its order. */
+/* The number of a lane's thing: of this step's `done` first ones the last. Below 1 it counts back from the
+   end of the step before; what lies before that step is covered by its first thing, as a lane keeps its
+   order. */
 static uint64_t sequence_of(const dao_course_t *course, uint32_t lane, int32_t done)
 {
     uint32_t count = course->order.lane_counts[lane];
@@ -98,7 +101,8 @@ static bool needs_saving(const dao_managed_t *tensor)
            !dao_residence_is_clean(tensor) && !is_overwritten;
 }
 
-/* A content that only the file has besides, and that the plan brings from the host, goes to its slot there first, once. */
+/* A content that only the file has besides, and that the plan brings from the host, goes to its slot there
+   first, once. */
 static dao_status_t settle_on_host(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor)
 {
     if (!dao_course_keeps_slot(tensor) || tensor->residence != DAO_RESIDENCE_DEVICE ||
@@ -206,7 +210,8 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, bool i
     return engine->is_lost ? engine->failure.status : DAO_OK;
 }
 
-/* A copy goes from where the bytes are, or to where there is place for them, which need not be the plan's tier. */
+/* A copy goes from where the bytes are, or to where there is place for them, which need not be the plan's
+   tier. */
 static dao_status_t carry(dao_engine_t *engine, dao_course_t *course, dao_managed_t *tensor,
                           const dao_swap_copy_t *copy, const dao_fence_t *fence)
 {
@@ -242,8 +247,8 @@ static dao_status_t queue_copy(dao_engine_t *engine, dao_course_t *course, uint3
     return status;
 }
 
-/* Queues copies up to the next kernel. Unless that kernel is due, one that would have to save a content waits: perhaps the
-   program is about to say that nobody needs it. */
+/* Queues copies up to the next kernel. Unless that kernel is due, one that would have to save a content
+   waits: perhaps the program is about to say that nobody needs it. */
 static dao_status_t queue_copies(dao_engine_t *engine, dao_course_t *course, bool is_due)
 {
     dao_status_t status = DAO_OK;
@@ -269,7 +274,8 @@ static void unbind(dao_course_role_t *role)
     role->tensor = NULL;
 }
 
-/* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in it. */
+/* Somebody else has the role from now on. The former one takes his bytes along, and the slot if they are in
+   it. */
 static dao_status_t pass_on(dao_engine_t *engine, dao_course_t *course, dao_course_role_t *role,
                             dao_managed_t *tensor)
 {
@@ -469,8 +475,8 @@ static bool is_in_place(const dao_managed_t *tensor)
     return tensor->course_role != NULL && tensor->device_offset_bytes == tensor->course_role->start_address;
 }
 
-/* Whoever is on the device and does not begin the step where he is leaves; with `keeps_residents` those stay for now that
-   begin it somewhere else on the device. */
+/* Whoever is on the device and does not begin the step where he is leaves; with `keeps_residents` those stay
+   for now that begin it somewhere else on the device. */
 static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
 {
     dao_status_t status = DAO_OK;
@@ -485,7 +491,8 @@ static dao_status_t evict_others(dao_engine_t *engine, bool keeps_residents)
     return status;
 }
 
-/* Moves a tensor on the device to where the step begins with him, if nobody is there; tells whether that was so. */
+/* Moves a tensor on the device to where the step begins with him, if nobody is there; tells whether that was
+   so. */
 static bool move(dao_engine_t *engine, dao_managed_t *tensor)
 {
     uint64_t address = tensor->course_role->start_address;
@@ -555,8 +562,8 @@ static void take_back_arena(dao_engine_t *engine)
     }
 }
 
-/* The range allocator gives up all parts, and is made sure to have the memory to take as many as tensors may have when the
-   course is left. */
+/* The range allocator gives up all parts, and is made sure to have the memory to take as many as tensors may
+   have when the course is left. */
 static dao_status_t hand_over_arena(dao_engine_t *engine, const dao_course_t *course)
 {
     for (dao_managed_t *tensor = engine->table; tensor != NULL; tensor = tensor->table_next) {

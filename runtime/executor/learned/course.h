@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Courses: a plan of dao/swap.h for a step of managed tensors, compiled so that following it decides nothing.
 
-   While a course is followed, the plan has the whole device arena: no part of it is in the range allocator. Records of tensors
-   stay true all the time (where their bytes are, and which operations touch them), so that the executor can leave the course
-   between any two kernels and go on by itself. What the plan gives up but somebody may still ask for is saved first. */
+   While a course is followed, the plan has the whole device arena: no part of it is in the range allocator.
+   Records of tensors stay true all the time (where their bytes are, and which operations touch them), so that
+   the executor can leave the course between any two kernels and go on by itself. What the plan gives up but
+   somebody may still ask for is saved first. */
 #ifndef DAO_RUNTIME_EXECUTOR_COURSE_H
 #define DAO_RUNTIME_EXECUTOR_COURSE_H
 
@@ -44,9 +46,10 @@ struct dao_course {
     dao_fence_t extra; /* operations that are not in the plan: everything later waits for them */
 };
 
-/* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the range's granule.
-   `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What dao_swap_plan_make() answers;
-   DAO_ERR_UNSUPPORTED for a plan that cannot be followed; DAO_ERR_NO_HOST_MEMORY. */
+/* Makes the plan of a step and compiles it. Roles are the problem's tensors, whose sizes are multiples of the
+   range's granule. `is_cancelled` is that of dao_swap_plan_config_t. Pure: any thread, nothing shared. What
+   dao_swap_plan_make() answers; DAO_ERR_UNSUPPORTED for a plan that cannot be followed;
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem,
                                              bool (*is_cancelled)(void *user), void *user,
                                              dao_course_t **out_course);
@@ -54,23 +57,24 @@ DAO_NODISCARD dao_status_t dao_course_create(const dao_swap_problem_t *problem,
 /* It is not followed. NULL is allowed. */
 void dao_course_destroy(dao_course_t *course);
 
-/* Starts to follow a course, at the begin of a step of this shape: brings everything where the plan wants it. On an error the
-   engine runs on as before: DAO_ERR_HOST_FULL, DAO_ERR_NO_HOST_MEMORY, what copies answer. */
+/* Starts to follow a course, at the begin of a step of this shape: brings everything where the plan wants it.
+   On an error the engine runs on as before: DAO_ERR_HOST_FULL, DAO_ERR_NO_HOST_MEMORY, what copies answer. */
 DAO_NODISCARD dao_status_t dao_course_enter(dao_engine_t *engine, dao_course_t *course,
                                             const dao_step_log_t *shape);
 
 /* Stops following the engine's course, wherever it is: tensors stay where they are. */
 void dao_course_leave(dao_engine_t *engine);
 
-/* Before a kernel, the log's latest: queues what the plan has before it and gives every operand its place. On an error nothing
-   of the kernel was queued, and the course has to be left. */
+/* Before a kernel, the log's latest: queues what the plan has before it and gives every operand its place. On
+   an error nothing of the kernel was queued, and the course has to be left. */
 DAO_NODISCARD dao_status_t dao_course_prepare(dao_engine_t *engine, dao_item_t *item,
                                               const dao_step_log_t *log, dao_placement_t *out_placement);
 
 /* Behind a kernel that was queued with this number: queues the copies that follow. */
 void dao_course_launched(dao_engine_t *engine, uint64_t sequence);
 
-/* The step has ended: queues the copies that are left; the next one follows the course too, unless that fails. */
+/* The step has ended: queues the copies that are left; the next one follows the course too, unless that
+   fails. */
 void dao_course_turn(dao_engine_t *engine);
 
 /* A host slot for a tensor's copy out, from its role; NULL: the role has none that is free. */

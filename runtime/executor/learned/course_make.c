@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiling a plan: in which order things are queued, and who lies where a thing puts its bytes.
 
-   The places of a step are played twice around, since a step ends as it starts: what lies somewhere stays there until a
-   thing that needs some of its bytes takes them; then it is on that thing's list of drops. A kernel takes the places of
-   its operands that are not there yet, and its workspace.
+   The places of a step are played twice around, since a step ends as it starts: what lies somewhere stays
+   there until a thing that needs some of its bytes takes them; then it is on that thing's list of drops. A
+   kernel takes the places of its operands that are not there yet, and its workspace.
 
        things   in A    kernel 0   out B   in C     ...
        drops    -       -          -       B, D              C lands where B and D lay */
@@ -108,7 +109,8 @@ static void play_step(places_t *places)
     course->drop_first[course->order.count] = places->drop_count;
 }
 
-/* Tensors move as a whole, each direction has its lane, and what is on the device as the step starts is there as it ends. */
+/* Tensors move as a whole, each direction has its lane, and what is on the device as the step starts is there
+   as it ends. */
 static bool can_be_followed(const places_t *places)
 {
     const dao_course_t *course = places->course;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One job, one thread:
 
        executor's thread   hand in ------------------------------> take back

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where plans are made: one at a time, by a thread of its own or by whoever asks. */
 #ifndef DAO_RUNTIME_EXECUTOR_DESK_H
 #define DAO_RUNTIME_EXECUTOR_DESK_H
@@ -15,8 +16,8 @@ typedef struct dao_desk_job {
     dao_course_t *course; /* with DAO_OK */
 } dao_desk_job_t;
 
-/* Makes a job for steps of this shape. Kernel times in nanoseconds; the rest of the problem is the caller's to fill in. NULL
-   without memory. */
+/* Makes a job for steps of this shape. Kernel times in nanoseconds; the rest of the problem is the caller's
+   to fill in. NULL without memory. */
 dao_desk_job_t *dao_desk_job_create(const dao_step_log_t *shape, const uint64_t *kernel_ns);
 void dao_desk_job_destroy(dao_desk_job_t *job); /* with its course, if that is still there; NULL is allowed */
 

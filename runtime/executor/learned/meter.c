@@ -1,14 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring a step.
 
        compute lane   ... end(n-1) | waits | begin(n) kernel n end(n) ...
                                    <-gap--><-------- time ----------->
 
-   Ends are the timeline's events, begins are the meter's own, recorded behind the waits. A gap is put down to the copy that
-   the kernel waited for and that ended last, or to the host if that was before the gap. Events are used again after
-   DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the measurement.
+   Ends are the timeline's events, begins are the meter's own, recorded behind the waits. A gap is put down to
+   the copy that the kernel waited for and that ended last, or to the host if that was before the gap. Events
+   are used again after DAO_TIMELINE_SLOTS operations: what is looked at later than that spoils the
+   measurement.
 
-   A copy for the step's first kernels may be over before the device has come to the step, while the one before still computes:
-   times count from an event there, the origin, and nothing is looked at before that.
+   A copy for the step's first kernels may be over before the device has come to the step, while the one
+   before still computes: times count from an event there, the origin, and nothing is looked at before that.
 
    Whether the two directions of the link slow each other shows where copies of both are under way:
 
@@ -16,8 +18,9 @@
        D2H lane            |---------- copy ----------|
                   <- one -><both><-one-><---- both --><--- one --->
 
-   By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0 where each direction
-   has its own speed, and 1/2 where only one moves at a time, whether the other waits or both go half as fast. */
+   By themselves, at the speeds of copies alone, they would take work = one + 2 (1 - lost) both. So lost is 0
+   where each direction has its own speed, and 1/2 where only one moves at a time, whether the other waits or
+   both go half as fast. */
 #include "runtime/executor/learned/meter.h"
 
 #include "base/memory/host.h"
@@ -33,7 +36,8 @@
 /* A copy counts as alone if at most 1 / this of its time others of the other direction were under way. */
 #define ALONE_PART 50u
 
-/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said of both. */
+/* Of the time in which copies are under way, both directions are for at least 1 / this; else nothing is said
+   of both. */
 #define BOTH_PART 20u
 
 /* Most that is lost while both directions are under way: all that one of them moves. */
@@ -182,8 +186,8 @@ static dao_backend_event_t *event_of(const dao_meter_t *meter, int lane_index, u
     return is_kept ? lane->events[sequence & (DAO_TIMELINE_SLOTS - 1)] : NULL;
 }
 
-/* Nanoseconds between two events, below 0 if the second one is the earlier; what the device cannot tell spoils the
-   measurement. */
+/* Nanoseconds between two events, below 0 if the second one is the earlier; what the device cannot tell
+   spoils the measurement. */
 static int64_t between(dao_meter_t *meter, dao_backend_event_t *from, dao_backend_event_t *to)
 {
     int64_t ns = 0;
@@ -294,8 +298,8 @@ static void look_at(dao_meter_t *meter, int lane, uint64_t sequence)
 
 /* ---- both directions ---- */
 
-/* The time of a span that spans of the other direction share with it. `first`: of these the first that ends behind the span's
-   begin; it moves on with the spans. */
+/* The time of a span that spans of the other direction share with it. `first`: of these the first that ends
+   behind the span's begin; it moves on with the spans. */
 static uint64_t shared_ns(const dao_meter_span_t *span, const dao_meter_spans_t *others, uint32_t *first)
 {
     uint64_t ns = 0;
@@ -311,7 +315,8 @@ static uint64_t shared_ns(const dao_meter_span_t *span, const dao_meter_spans_t 
     return ns;
 }
 
-/* Figures of a direction's copies, of all and of those alone; the time in which the other direction was under way, too. */
+/* Figures of a direction's copies, of all and of those alone; the time in which the other direction was under
+   way, too. */
 static uint64_t sum_up(const dao_meter_spans_t *copies, const dao_meter_spans_t *others,
                        dao_meter_link_t *all, dao_meter_link_t *alone)
 {

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels and copies take, by events in front of them and behind, for one step at a time. */
 #ifndef DAO_RUNTIME_EXECUTOR_METER_H
 #define DAO_RUNTIME_EXECUTOR_METER_H
 
 #include "runtime/executor/tiers/timeline.h"
 
-/* Why a kernel began later than the one before it ended: its data came, its room became free, or the host had not queued
-   it yet. */
+/* Why a kernel began later than the one before it ended: its data came, its room became free, or the host had
+   not queued it yet. */
 typedef enum dao_stall_cause {
     DAO_STALL_CAUSE_IN,
     DAO_STALL_CAUSE_OUT,
@@ -86,12 +87,14 @@ void dao_meter_stop(dao_meter_t *meter);
 /* Any -> IDLE. */
 void dao_meter_reset(dao_meter_t *meter);
 
-/* Around an operation that is measured: behind dao_timeline_before() with that fence, and behind dao_timeline_after(). */
+/* Around an operation that is measured: behind dao_timeline_before() with that fence, and behind
+   dao_timeline_after(). */
 void dao_meter_before_kernel(dao_meter_t *meter, uint32_t kernel, const dao_fence_t *fence);
 void dao_meter_before_copy(dao_meter_t *meter, dao_stream_role_t lane, uint64_t size_bytes);
 void dao_meter_after(dao_meter_t *meter, dao_stream_role_t lane);
 
-/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all. */
+/* Looks at what was seen to finish, once the device has come to the step; DRAINING -> DONE when that is all.
+   */
 void dao_meter_collect(dao_meter_t *meter);
 
 /* Adds a copy, or what is like one, to a link's figures. */

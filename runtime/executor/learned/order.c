@@ -1,12 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue order of a plan's step. Lanes of the plan as lanes of the timeline:
 
        plan       COMPUTE     HOST_IN     HOST_OUT    FILE_IN     FILE_OUT
        timeline   COMPUTE     H2D         D2H         STAGE_IN    STAGE_OUT
 
-   With half duplex both directions are on HOST_IN. A thing is queued once all that its fence names of this step is queued,
-   so that no event is waited for before it is recorded. Copies go before kernels: they wait on the device for what they
-   need. Only for writes to the file the host waits, as they may fail. So what comes after one is not queued before kernels that
-   begin earlier than it, by the plan: they would wait with the host. */
+   With half duplex both directions are on HOST_IN. A thing is queued once all that its fence names of this
+   step is queued, so that no event is waited for before it is recorded. Copies go before kernels: they wait
+   on the device for what they need. Only for writes to the file the host waits, as they may fail. So what
+   comes after one is not queued before kernels that begin earlier than it, by the plan: they would wait with
+   the host. */
 #include "runtime/executor/learned/order.h"
 
 #include "base/memory/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log of a step.
 
        kernels   [ k0 | k1 | k2 ]
@@ -5,8 +6,8 @@
        uses      [ r0 read, r1 write | r1 read, r2 write | ... ]        role and access
        roles     [ r0: weights, 4 MiB | r1: new, 1 MiB | ... ]          numbered by first use
 
-   Invariants: uses of a kernel follow those of the kernel before; roles are below role_count, and a use of a role that was not
-   used before names the next one. */
+   Invariants: uses of a kernel follow those of the kernel before; roles are below role_count, and a use of a
+   role that was not used before names the next one. */
 #include "runtime/executor/learned/shape.h"
 
 #include "base/memory/host.h"
@@ -90,8 +91,8 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item)
     }
 }
 
-/* From the end to the begin, and once more around for contents that live on. `nexts` has the kernel of every role's next
-   use, counted on into the next step. */
+/* From the end to the begin, and once more around for contents that live on. `nexts` has the kernel of every
+   role's next use, counted on into the next step. */
 static void find_distances(dao_step_log_t *log, uint64_t *nexts)
 {
     for (int round = 0; round < 2; round++) {

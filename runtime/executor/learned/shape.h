@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps as sequences: a log of the step that is under way, and the shapes of steps that were seen.
 
-   Tensors are named by their *role*: their number in the order of their first uses in the step. So a step that makes its
-   temporaries anew every time is the same step. */
+   Tensors are named by their *role*: their number in the order of their first uses in the step. So a step
+   that makes its temporaries anew every time is the same step. */
 #ifndef DAO_RUNTIME_EXECUTOR_SHAPE_H
 #define DAO_RUNTIME_EXECUTOR_SHAPE_H
 
@@ -53,8 +54,8 @@ void dao_step_log_add(dao_step_log_t *log, const dao_item_t *item);
 /* Makes a shape of a step that has ended, with what only shapes have. False without memory. */
 DAO_NODISCARD bool dao_step_log_close(dao_step_log_t *log);
 
-/* A shape that has not been planned yet came again, as `log`: learns what lives on, and what does not begin anew after all.
-   Distances stay those of the first time. */
+/* A shape that has not been planned yet came again, as `log`: learns what lives on, and what does not begin
+   anew after all. Distances stay those of the first time. */
 void dao_step_log_take_over(dao_step_log_t *shape, const dao_step_log_t *log);
 
 /* The role that does not begin anew and was this tensor's; DAO_SHAPE_NO_ROLE if there is none. */
@@ -63,8 +64,8 @@ uint32_t dao_step_log_find_reader(const dao_step_log_t *shape, uint64_t tensor_i
 /* Begins the next step; what memory there is stays. */
 void dao_step_log_restart(dao_step_log_t *log);
 
-/* Tells whether the log's kernel `index` is that of another log, in all that the executor sees of it: function, name, sizes,
-   accesses, and which tensors are the same. */
+/* Tells whether the log's kernel `index` is that of another log, in all that the executor sees of it:
+   function, name, sizes, accesses, and which tensors are the same. */
 bool dao_step_log_is_kernel_same(const dao_step_log_t *log, const dao_step_log_t *other, uint32_t index);
 
 /* Tells whether two steps are the same from begin to end. */

@@ -1,16 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking ahead.
 
        taken in:   now                        frontier
        ------------ | k k k k k k k k k k k k | k k k k k k
                     [        admitted        ]
 
-   A kernel is *admitted* when all that it and the admitted kernels before it use fits the device together: a tensor that
-   exists counts from now on to the last admitted kernel that uses it, one that an admitted kernel creates from there
-   on, a workspace at its kernel. So what is fetched for an admitted kernel never makes another one's operand leave, and
-   whoever leaves for it is needed after all of them. The sums by kernel are in demand.c.
+   A kernel is *admitted* when all that it and the admitted kernels before it use fits the device together: a
+   tensor that exists counts from now on to the last admitted kernel that uses it, one that an admitted kernel
+   creates from there on, a workspace at its kernel. So what is fetched for an admitted kernel never makes
+   another one's operand leave, and whoever leaves for it is needed after all of them. The sums by kernel are
+   in demand.c.
 
-   As the host queues work far ahead of the device, what is fetched here starts as soon as the device has the room and the
-   link, and not when its kernel is near. */
+   As the host queues work far ahead of the device, what is fetched here starts as soon as the device has the
+   room and the link, and not when its kernel is near. */
 #include "runtime/executor/online/ahead.h"
 
 #include "base/numbers/math.h"

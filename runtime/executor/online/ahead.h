@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fetching operands before their kernel is next: as soon as there is room that no kernel before it needs. */
 #ifndef DAO_RUNTIME_EXECUTOR_AHEAD_H
 #define DAO_RUNTIME_EXECUTOR_AHEAD_H
 
 #include "runtime/executor/engine.h"
 
-/* Looks at kernels behind the one that is next, in their order, and fetches what they read, as far as memory allows.
-   What fails is left to the kernel's own turn. */
+/* Looks at kernels behind the one that is next, in their order, and fetches what they read, as far as memory
+   allows. What fails is left to the kernel's own turn. */
 void dao_ahead_fetch(dao_engine_t *engine);
 
 /* An item was taken in; the oldest one is about to run. */

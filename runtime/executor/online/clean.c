@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which copy, if any:
 
        idle       nothing is in flight on the way out, and the bytes were written: the copy runs at once, and delays one that
@@ -5,8 +6,8 @@
        near       the host is not far ahead of the device: where it is, evictions are queued long before their room is needed
        pressure   free bytes and those whose content is elsewhere, too, are less than a share of the arena
        victim     the one that the policy would let leave first: not used by any kernel that is admitted (ahead.c), and of
-                  these the furthest next use, or the longest unused; and read next, or nobody knows: a content that is
-                  written next need not be kept
+                  these the furthest next use, or the longest unused; and read next, or nobody knows: a
+                  content that is written next need not be kept
 
    Host memory is taken only where there is some to spare. */
 #include "runtime/executor/online/clean.h"

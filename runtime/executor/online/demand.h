@@ -1,4 +1,6 @@
-/* How much device memory the kernels of a window need at once, by kernel: ranges are added, the greatest sum is asked for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much device memory the kernels of a window need at once, by kernel: ranges are added, the greatest sum
+   is asked for. */
 #ifndef DAO_RUNTIME_EXECUTOR_DEMAND_H
 #define DAO_RUNTIME_EXECUTOR_DEMAND_H
 

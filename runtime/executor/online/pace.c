@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/executor/online/pace.h"
 
-/* The time between the ends of two operations of the compute lane, the earlier one not finished before the latest look; 0 if
-   it is not known any more. */
+/* The time between the ends of two operations of the compute lane, the earlier one not finished before the
+   latest look; 0 if it is not known any more. */
 static double between_ns(const dao_timeline_t *timeline, uint64_t from, uint64_t to)
 {
     const dao_lane_t *lane = &timeline->lanes[DAO_STREAM_ROLE_COMPUTE];

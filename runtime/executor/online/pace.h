@@ -1,4 +1,6 @@
-/* How fast the device works off kernels, as far as its events have told, and so how many device seconds the host is ahead. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast the device works off kernels, as far as its events have told, and so how many device seconds the
+   host is ahead. */
 #ifndef DAO_RUNTIME_EXECUTOR_PACE_H
 #define DAO_RUNTIME_EXECUTOR_PACE_H
 
@@ -7,8 +9,8 @@
 /* Kernels over which the mean is taken, older ones count less and less. */
 #define DAO_PACE_KERNELS 256
 
-/* The device is asked what has finished after kernels of so much device time, or so many: asking costs the host a microsecond
-   or two for each stream, as much as some kernels take. */
+/* The device is asked what has finished after kernels of so much device time, or so many: asking costs the
+   host a microsecond or two for each stream, as much as some kernels take. */
 #define DAO_PACE_LOOK_NS          500000.0
 #define DAO_PACE_LOOK_KERNELS_MAX 16u
 
@@ -17,11 +19,12 @@ typedef struct dao_pace {
     double kernel_ns; /* from the end of one to the end of the next, stalls and all; 0: not known yet */
 } dao_pace_t;
 
-/* Looks at kernels that were seen to finish since the last look. One that comes too late, when their events stand for later
-   ones already, learns nothing. */
+/* Looks at kernels that were seen to finish since the last look. One that comes too late, when their events
+   stand for later ones already, learns nothing. */
 void dao_pace_look(dao_pace_t *pace, const dao_timeline_t *timeline);
 
-/* Tells whether the host is ahead of the device by more than `ahead_ns`, with at least two kernels in flight. */
+/* Tells whether the host is ahead of the device by more than `ahead_ns`, with at least two kernels in flight.
+   */
 bool dao_pace_is_ahead(const dao_pace_t *pace, const dao_timeline_t *timeline, uint64_t ahead_ns);
 
 /* Tells whether the device should be asked what has finished, so many kernels after the time before. */

@@ -1,5 +1,6 @@
-/* Who has to leave: a pure function from a read-only view of the arena to a window of neighbouring blocks. It takes no
-   lock, moves nothing and reads no clock, so that the same view always gives the same answer. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has to leave: a pure function from a read-only view of the arena to a window of neighbouring blocks. It
+   takes no lock, moves nothing and reads no clock, so that the same view always gives the same answer. */
 #ifndef DAO_RUNTIME_EXECUTOR_POLICY_H
 #define DAO_RUNTIME_EXECUTOR_POLICY_H
 
@@ -24,8 +25,8 @@ typedef struct dao_policy_view {
     void *score_user;
 } dao_policy_view_t;
 
-/* Chooses a window of blocks, all free or evictable, of at least need_bytes together, such that no block at either end could
-   be left out. False if there is none. */
+/* Chooses a window of blocks, all free or evictable, of at least need_bytes together, such that no block at
+   either end could be left out. False if there is none. */
 bool dao_policy_choose(const dao_policy_view_t *view, size_t *out_first, size_t *out_last);
 
 #endif

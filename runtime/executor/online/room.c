@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making room: the arena's blocks as a view for the policy, and the evictions that follow from its choice. */
 #include "runtime/executor/online/room.h"
 

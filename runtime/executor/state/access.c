@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Access lists.
 
        tensor: first_use -> [read, 4] -> [write, 9] -> [discard, 9] <- last_use

@@ -1,12 +1,15 @@
-/* Fences as data. Every operation that the executor queues gets a number on its lane; a fence says, lane by lane, up to
-   which number somebody still uses a buffer. Fences are joined by taking the greater number, so they never need memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fences as data. Every operation that the executor queues gets a number on its lane; a fence says, lane by
+   lane, up to which number somebody still uses a buffer. Fences are joined by taking the greater number, so
+   they never need memory. */
 #ifndef DAO_RUNTIME_EXECUTOR_FENCE_H
 #define DAO_RUNTIME_EXECUTOR_FENCE_H
 
 #include <dao/stream.h>
 
-/* A lane is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and four of the file tier, of which
-   two copy between the device and pinned pieces. Those that touch the device's memory come first. */
+/* A lane is one of the executor's streams: those of a device by their DAO_STREAM_ROLE_*, and four of the file
+   tier, of which two copy between the device and pinned pieces. Those that touch the device's memory come
+   first. */
 #define DAO_LANE_STAGE_IN     ((dao_stream_role_t)DAO_STREAM_ROLE_COUNT)
 #define DAO_LANE_STAGE_OUT    ((dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1))
 #define DAO_LANE_DEVICE_COUNT (DAO_STREAM_ROLE_COUNT + 2)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Items: one block of memory each.
 
        | dao_item_t | uses[use_count] | addresses[operand_count] | operand_uses[operand_count] | name |          */

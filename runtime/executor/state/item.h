@@ -1,5 +1,6 @@
-/* What travels through the queue: kernels, releases, and requests of the program; and the uses that make up every
-   tensor's access list. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What travels through the queue: kernels, releases, and requests of the program; and the uses that make up
+   every tensor's access list. */
 #ifndef DAO_RUNTIME_EXECUTOR_ITEM_H
 #define DAO_RUNTIME_EXECUTOR_ITEM_H
 
@@ -16,7 +17,8 @@ typedef enum dao_use_kind {
     DAO_USE_DISCARD = 3, /* the content is not needed any more */
 } dao_use_kind_t;
 
-/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item in. */
+/* One item's use of one tensor; a link of the tensor's access list once the executor has taken the item in.
+   */
 typedef struct dao_use {
     dao_managed_t *tensor; /* a reference of its own to the record, not a handle */
     dao_use_kind_t kind;
@@ -67,8 +69,8 @@ struct dao_item {
     dao_use_t *uses;    /* lie behind the item */
 };
 
-/* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each tensor's record.
-   DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
+/* Makes an item of a kernel: operands that name the same tensor become one use. Takes a reference to each
+   tensor's record. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_from_kernel(dao_executor_t *executor, const dao_kernel_t *kernel,
                                                 dao_item_t **out_item);
 
@@ -82,8 +84,8 @@ DAO_NODISCARD dao_status_t dao_item_from_mark(dao_item_t **out_item);
 /* Copies an item of a step, for a run; the copy holds the step. DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_item_copy(const dao_item_t *item, dao_step_t *step, dao_item_t **out_item);
 
-/* Calls drop, lets go of the tensors and the step, and frees an item. Not for release items, which lie in their tensors,
-   nor for syncs. */
+/* Calls drop, lets go of the tensors and the step, and frees an item. Not for release items, which lie in
+   their tensors, nor for syncs. */
 void dao_item_destroy(dao_item_t *item);
 
 /* Holds a step, and lets go of it; the last one frees it. In step.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles to managed tensors, and the records behind them. */
 #include "runtime/executor/state/managed.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The record behind a managed tensor's handles. */
 #ifndef DAO_RUNTIME_EXECUTOR_MANAGED_H
 #define DAO_RUNTIME_EXECUTOR_MANAGED_H

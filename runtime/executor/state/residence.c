@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a tensor's bytes are, and how that changes.
 
                         discard (from anywhere)
@@ -25,18 +26,18 @@
    HOST      host        only while landing      yes         perhaps
    FILE      file        only while landing      none        yes, valid
 
-   A slot in the file holds the same bytes once its write was seen to succeed, see spill.c.
-   A tensor is *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
-   Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run, and whoever
-   touches a copy first waits, on the device, for its fence:
+   A slot in the file holds the same bytes once its write was seen to succeed, see spill.c. A tensor is
+   *landing* between the moment it gets a part of the arena and the moment something is queued that writes it.
+   Order is kept by fences, not by waiting: a state names what holds once everything queued so far has run,
+   and whoever touches a copy first waits, on the device, for its fence:
 
      device_written  the copy in, the fill or the kernel that put the bytes there: readers wait for it
      device_busy     everything that touches the part: writers wait for it, and so does the part's next owner
      host_written    the copy out that fills the slot: copies in wait for it
      host_busy       everything that touches the slot: it is freed only behind this
 
-   A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with the copy's
-   own number on its fence, so nobody overwrites it before all bytes have arrived. */
+   A transition that copies changes nothing unless the copy was queued. The source of a copy is given up with
+   the copy's own number on its fence, so nobody overwrites it before all bytes have arrived. */
 #include "runtime/executor/state/residence.h"
 
 #include "base/report/assert.h"
@@ -261,7 +262,8 @@ dao_status_t dao_residence_take_slot(dao_engine_t *engine, size_t size_bytes, vo
     return status;
 }
 
-/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier. */
+/* Takes a slot: that of the tensor's role, which work up to `out_busy` still uses, or one of the host tier.
+   */
 static dao_status_t take_host(dao_engine_t *engine, const dao_managed_t *tensor, void **out_address,
                               dao_fence_t *out_busy)
 {
@@ -309,7 +311,8 @@ dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor)
     return status;
 }
 
-/* Tells whether the file alone keeps a tensor that leaves the device: it has the bytes, and the host no room to spare. */
+/* Tells whether the file alone keeps a tensor that leaves the device: it has the bytes, and the host no room
+   to spare. */
 static bool is_left_to_file(const dao_engine_t *engine, const dao_managed_t *tensor)
 {
     return tensor->file_copy == DAO_FILE_COPY_VALID &&
@@ -398,7 +401,8 @@ void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor)
     dao_course_forget(tensor);
 }
 
-/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy. */
+/* The host is full: the bytes go straight to the part that the tensor has, and the host waits for the copy.
+   */
 static dao_status_t write_to_device(dao_engine_t *engine, dao_managed_t *tensor, const void *source)
 {
     DAO_ASSERT(tensor->host_address == NULL);

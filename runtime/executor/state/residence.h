@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The transitions of a tensor's residence. */
 #ifndef DAO_RUNTIME_EXECUTOR_RESIDENCE_H
 #define DAO_RUNTIME_EXECUTOR_RESIDENCE_H
@@ -14,8 +15,8 @@ typedef struct dao_copy {
     size_t size_bytes;
 } dao_copy_t;
 
-/* Queues a copy of a tensor's bytes, or of some of them, behind a fence and numbers it. A refused one is tried again;
-   DAO_ERR_COPY_FAILED: then nothing was queued. Any other error: the device is given up. */
+/* Queues a copy of a tensor's bytes, or of some of them, behind a fence and numbers it. A refused one is
+   tried again; DAO_ERR_COPY_FAILED: then nothing was queued. Any other error: the device is given up. */
 DAO_NODISCARD dao_status_t dao_residence_copy(dao_engine_t *engine, const dao_managed_t *tensor,
                                               const dao_copy_t *copy, const dao_fence_t *fence,
                                               uint64_t *out_sequence);
@@ -26,28 +27,29 @@ void dao_residence_land(dao_managed_t *tensor, uint64_t offset_bytes);
 /* Takes that part away again from a tensor that nothing was written to. */
 void dao_residence_unland(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* HOST with a part -> BOTH, FILE with a part -> DEVICE: queues the copies to the device. DAO_ERR_COPY_FAILED: nothing has
-   changed. */
+/* HOST with a part -> BOTH, FILE with a part -> DEVICE: queues the copies to the device. DAO_ERR_COPY_FAILED:
+   nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_fetch(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* EMPTY with a part -> DEVICE: queues a fill with zeros. On an error nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_zero(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* DEVICE or BOTH, as it was: moves to another part of the arena that was taken for it, which its own does not overlap. On an error
-   nothing has changed. */
+/* DEVICE or BOTH, as it was: moves to another part of the arena that was taken for it, which its own does not
+   overlap. On an error nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_move(dao_engine_t *engine, dao_managed_t *tensor,
                                               uint64_t offset_bytes);
 
-/* Takes a slot of the host tier, for which others may go on to the file. DAO_ERR_HOST_FULL; any other error comes from waiting
-   for the device, which is given up. */
+/* Takes a slot of the host tier, for which others may go on to the file. DAO_ERR_HOST_FULL; any other error
+   comes from waiting for the device, which is given up. */
 DAO_NODISCARD dao_status_t dao_residence_take_slot(dao_engine_t *engine, size_t size_bytes,
                                                    void **out_address);
 
 /* DEVICE -> BOTH: queues the copy out. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_residence_save(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* DEVICE or BOTH -> HOST or FILE: gives up the part, after queueing the copy that DEVICE needs, unless the file has the
-   bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
+/* DEVICE or BOTH -> HOST or FILE: gives up the part, after queueing the copy that DEVICE needs, unless the
+   file has the bytes and the host little room. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed.
+   */
 DAO_NODISCARD dao_status_t dao_residence_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Any with a part -> DEVICE: a kernel that was queued with this number writes the tensor. */
@@ -62,7 +64,8 @@ void dao_residence_drop_device(dao_engine_t *engine, dao_managed_t *tensor);
 /* Any -> EMPTY. */
 void dao_residence_discard(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Any -> HOST (or DEVICE, if the host is full and the tensor has a part): the program's bytes replace the content. */
+/* Any -> HOST (or DEVICE, if the host is full and the tensor has a part): the program's bytes replace the
+   content. */
 DAO_NODISCARD dao_status_t dao_residence_write(dao_engine_t *engine, dao_managed_t *tensor,
                                                const void *source);
 

@@ -1,24 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tensor's copy in the file, beside its residence.
 
                  begin_write, evict            the write was seen to finish
          NONE ------------------------> WRITING ------------------------> VALID
            ^                               |  it has failed                 |
-           +-------------------------------+--------------------------------+ the tensor is written or discarded
+           +-------------------------------+--------------------------------+ the tensor is written or
+           discarded
 
-   Nothing is given up before the system has taken all bytes of a write: the host slot stays until dao_spill_make_room()
-   needs it and the copy is VALID, so that a disk that is full, or refuses bytes, loses nothing. What the system loses after it
-   took them (it writes them to the disk later, and that may fail) is not seen: the read then gives what there is. The way
-   back is
+   Nothing is given up before the system has taken all bytes of a write: the host slot stays until
+   dao_spill_make_room() needs it and the copy is VALID, so that a disk that is full, or refuses bytes, loses
+   nothing. What the system loses after it took them (it writes them to the disk later, and that may fail) is
+   not seen: the read then gives what there is. The way back is
 
          file --FILE_IN--> pinned piece --STAGE_IN--> device part   piece by piece, each behind the events of the one before
 
-   and queued like any fetch; before a kernel that reads the part is launched, the host waits for the reads and looks whether
-   they have succeeded, so that no kernel ever sees bytes that did not come.
+   and queued like any fetch; before a kernel that reads the part is launched, the host waits for the reads
+   and looks whether they have succeeded, so that no kernel ever sees bytes that did not come.
 
-   Who leaves: the greatest (distance of the next use) x (bytes freed) / (bytes to move, and a constant for the operation).
+   Who leaves: the greatest (distance of the next use) x (bytes freed) / (bytes to move, and a constant for
+   the operation).
 
-   Invariants: backed_bytes are the host slots of tensors whose copy is not NONE, leaving_bytes of those where it is WRITING;
-   a tensor that is FILE has a VALID copy; a part that is unverified belongs to a tensor that is DEVICE with a VALID copy. */
+   Invariants: backed_bytes are the host slots of tensors whose copy is not NONE, leaving_bytes of those where
+   it is WRITING; a tensor that is FILE has a VALID copy; a part that is unverified belongs to a tensor that
+   is DEVICE with a VALID copy. */
 #include "runtime/executor/state/spill.h"
 
 #include "base/report/assert.h"
@@ -64,8 +68,8 @@ static void set_copy(dao_engine_t *engine, dao_managed_t *tensor, dao_file_copy_
 
 /* ---- operations ---- */
 
-/* Queues an operation of this tensor's present version; DAO_ERR_COPY_FAILED if the stream refuses it, or if an earlier
-   write of this version turns out to have failed. Other errors give the device up. */
+/* Queues an operation of this tensor's present version; DAO_ERR_COPY_FAILED if the stream refuses it, or if
+   an earlier write of this version turns out to have failed. Other errors give the device up. */
 static dao_status_t queue_operation(dao_engine_t *engine, dao_managed_t *tensor,
                                     dao_file_operation_t operation, const dao_fence_t *fence,
                                     uint64_t *out_sequence)
@@ -166,8 +170,8 @@ void dao_spill_came(dao_engine_t *engine, const dao_managed_t *tensor)
     }
 }
 
-/* Takes a slot in a file that is full: tensors that the device has, too, give their copies up until it is there. Those of
-   tensors that only the host has stay: with a copy they can leave the host at once. */
+/* Takes a slot in a file that is full: tensors that the device has, too, give their copies up until it is
+   there. Those of tensors that only the host has stay: with a copy they can leave the host at once. */
 static dao_status_t take_spare_slot(dao_engine_t *engine, dao_managed_t *tensor)
 {
     dao_fence_t fence = no_fence;

@@ -1,52 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the host and the file: who leaves pinned host memory when that is full, and how bytes come back. */
 #ifndef DAO_RUNTIME_EXECUTOR_SPILL_H
 #define DAO_RUNTIME_EXECUTOR_SPILL_H
 
 #include "runtime/executor/engine.h"
 
-/* Host memory that can be had at once (free, or with its bytes in the file): below the first share of the limit writes begin,
-   up to the second one. */
+/* Host memory that can be had at once (free, or with its bytes in the file): below the first share of the
+   limit writes begin, up to the second one. */
 #define DAO_SPILL_LOW_PERCENT  10u
 #define DAO_SPILL_HIGH_PERCENT 20u
 
 /* Bytes whose transfer would take as long as an operation of the file costs beside its bytes. */
 #define DAO_SPILL_OPERATION_BYTES ((uint64_t)256 << 10)
 
-/* Makes room on the host, by one move: a copy is given up that is somewhere else too, a write to the file is begun, or one
-   is waited for. False if there is nothing left to do. An error means that the device has to be given up. */
+/* Makes room on the host, by one move: a copy is given up that is somewhere else too, a write to the file is
+   begun, or one is waited for. False if there is nothing left to do. An error means that the device has to be
+   given up. */
 DAO_NODISCARD dao_status_t dao_spill_make_room(dao_engine_t *engine, uint64_t size_bytes,
                                                bool *out_has_moved);
 
-/* Begins writes as long as little host memory can be had at once. What fails is left to dao_spill_make_room(). */
+/* Begins writes as long as little host memory can be had at once. What fails is left to
+   dao_spill_make_room(). */
 void dao_spill_ahead(dao_engine_t *engine);
 
 /* Looks at operations that have finished. */
 void dao_spill_settle(dao_engine_t *engine);
 
-/* DEVICE -> FILE, through the pinned pieces, where the host has no room for a slot; the host waits until the bytes are
-   written. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
+/* DEVICE -> FILE, through the pinned pieces, where the host has no room for a slot; the host waits until the
+   bytes are written. DAO_ERR_HOST_FULL, DAO_ERR_COPY_FAILED: nothing has changed. */
 DAO_NODISCARD dao_status_t dao_spill_evict(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* DEVICE, which stays: queues copies to the pinned pieces and writes, for a course. The copy is WRITING; what fails is noted,
-   and leaves it NONE. */
+/* DEVICE, which stays: queues copies to the pinned pieces and writes, for a course. The copy is WRITING; what
+   fails is noted, and leaves it NONE. */
 void dao_spill_save(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Waits for the writes of a copy that is WRITING: it is VALID then, or NONE if one has failed. An error means that the device has
-   been given up. */
+/* Waits for the writes of a copy that is WRITING: it is VALID then, or NONE if one has failed. An error means
+   that the device has been given up. */
 DAO_NODISCARD dao_status_t dao_spill_await(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* FILE with a part -> DEVICE: queues reads into the pinned pieces and copies to the device. DAO_ERR_COPY_FAILED: nothing has
-   changed. A read that fails is seen by dao_spill_verify(). */
+/* FILE with a part -> DEVICE: queues reads into the pinned pieces and copies to the device.
+   DAO_ERR_COPY_FAILED: nothing has changed. A read that fails is seen by dao_spill_verify(). */
 DAO_NODISCARD dao_status_t dao_spill_fetch(dao_engine_t *engine, dao_managed_t *tensor);
 
-/* Waits until the bytes of a part that come from the file were read; a read that has failed is tried once more. DAO_ERR_IO,
-   DAO_ERR_COPY_FAILED: they could not be; the part is given up, and the tensor FILE again. */
+/* Waits until the bytes of a part that come from the file were read; a read that has failed is tried once
+   more. DAO_ERR_IO, DAO_ERR_COPY_FAILED: they could not be; the part is given up, and the tensor FILE again.
+   */
 DAO_NODISCARD dao_status_t dao_spill_verify(dao_engine_t *engine, dao_managed_t *tensor);
 
 /* Copies the content of a tensor that is FILE to the program's memory and waits for it. DAO_ERR_IO. */
 DAO_NODISCARD dao_status_t dao_spill_read(dao_engine_t *engine, dao_managed_t *tensor, void *destination);
 
-/* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried again. */
+/* A tensor has come to the device: a file that is full may give up its copy, so that writes are tried again.
+   */
 void dao_spill_came(dao_engine_t *engine, const dao_managed_t *tensor);
 
 /* Gives up the file's copy. */

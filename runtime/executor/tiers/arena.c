@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device arena.
 
        range    | A used | free        | B used | free |        who has which part now
        fences      [ A's old user ]  [ evicted C ]               parts freed lately, each with a fence
 
-   A fence stays in the list until its work was seen to finish, even if its part was taken again since: a taker joins all
-   fences that overlap its part. Invariant: every free byte that work in flight may touch lies under a fence of that work. */
+   A fence stays in the list until its work was seen to finish, even if its part was taken again since: a
+   taker joins all fences that overlap its part. Invariant: every free byte that work in flight may touch lies
+   under a fence of that work. */
 #include "runtime/executor/tiers/arena.h"
 
 #include "base/memory/host.h"
@@ -74,7 +76,8 @@ static bool make_room_for_fence(dao_arena_t *arena)
     return true;
 }
 
-/* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for it. */
+/* Work up to `fence` may still use a stretch that is about to be free. Without memory the host waits for it.
+   */
 static dao_status_t add_fence(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                               uint64_t size_bytes, const dao_fence_t *fence)
 {

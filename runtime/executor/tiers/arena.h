@@ -1,5 +1,6 @@
-/* The executor's device memory: one block, divided by the range allocator, and the fences of those who used its parts
-   last. Whoever takes a part waits, on the device, only for the earlier users of that part. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor's device memory: one block, divided by the range allocator, and the fences of those who used
+   its parts last. Whoever takes a part waits, on the device, only for the earlier users of that part. */
 #ifndef DAO_RUNTIME_EXECUTOR_ARENA_H
 #define DAO_RUNTIME_EXECUTOR_ARENA_H
 
@@ -45,15 +46,16 @@ DAO_NODISCARD dao_status_t dao_arena_take(dao_arena_t *arena, uint64_t size_byte
 DAO_NODISCARD dao_status_t dao_arena_take_at(dao_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                                              uint64_t user);
 
-/* Gives a part back that work up to `fence` still uses. Never fails: without memory for the fence the host waits for it;
-   the answer is the error of that wait, with the part given back all the same. */
+/* Gives a part back that work up to `fence` still uses. Never fails: without memory for the fence the host
+   waits for it; the answer is the error of that wait, with the part given back all the same. */
 dao_status_t dao_arena_give(dao_arena_t *arena, dao_timeline_t *timeline, uint64_t offset_bytes,
                             const dao_fence_t *fence);
 
 /* Gives a part back without a fence: somebody else keeps its bytes, and the order of those who use them. */
 void dao_arena_forget(dao_arena_t *arena, uint64_t offset_bytes);
 
-/* Makes sure, while no part is taken, that so many can be taken at any places without more memory. DAO_ERR_NO_HOST_MEMORY. */
+/* Makes sure, while no part is taken, that so many can be taken at any places without more memory.
+   DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_arena_reserve(dao_arena_t *arena, uint32_t part_count);
 
 /* Whatever is taken from now on waits for `fence`, wherever it lies. As dao_arena_give() without memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of the file as work of streams.
 
        lane FILE_OUT    [ host function: write ] [ ... ]     one at a time, each cut into pieces (base/files/file.h)
@@ -5,16 +6,16 @@
        lane STAGE_OUT   [ copy: device to pinned piece ] [ ... ]
        lane STAGE_IN    [ copy: pinned piece to device ] [ ... ]
 
-   Copies of pieces have lanes of their own, so that no copy between the device and the host's slots stands behind one that
-   waits for the file. A write waits for the copy that brings its bytes to the host, and a copy to the device for the read before it, by events
-   alone. Where time is virtual the stream is held up for as long as the operation takes; where memory has no bytes, that is
-   all that happens.
+   Copies of pieces have lanes of their own, so that no copy between the device and the host's slots stands
+   behind one that waits for the file. A write waits for the copy that brings its bytes to the host, and a
+   copy to the device for the read before it, by events alone. Where time is virtual the stream is held up for
+   as long as the operation takes; where memory has no bytes, that is all that happens.
 
-   A lane whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more operations begin
-   and waits for those that are running, and the ring stays until the streams are gone.
+   A lane whose device is lost runs on, perhaps, and nobody can wait for it: dao_file_tier_stop() lets no more
+   operations begin and waits for those that are running, and the ring stays until the streams are gone.
 
-   Invariants, per direction: taken_off <= completed of the lane until the tier is closed; operations (taken_off, issued] are in
-   the ring. */
+   Invariants, per direction: taken_off <= completed of the lane until the tier is closed; operations
+   (taken_off, issued] are in the ring. */
 #include "runtime/executor/tiers/file_tier.h"
 
 #include "base/memory/host.h"

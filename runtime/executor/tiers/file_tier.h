@@ -1,5 +1,7 @@
-/* The file behind pinned host memory: slots in it, the operations that fill and read them on two lanes of their own, and a
-   few pinned pieces through which bytes come back. Knows nothing of where tensors are; spill.c does. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file behind pinned host memory: slots in it, the operations that fill and read them on two lanes of
+   their own, and a few pinned pieces through which bytes come back. Knows nothing of where tensors are;
+   spill.c does. */
 #ifndef DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 #define DAO_RUNTIME_EXECUTOR_FILE_TIER_H
 
@@ -13,8 +15,9 @@
 /* Pinned pieces of each direction: while one is read into, the other is on its way to the device. */
 enum { DAO_FILE_STAGING_COUNT = 2 };
 
-/* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may queue ahead is as many
-   pieces as a lane of the timeline has operations in flight, so that large devices need large ones. */
+/* Size of one: a share of the arena up to a limit, a smaller share where that is more. What the host may
+   queue ahead is as many pieces as a lane of the timeline has operations in flight, so that large devices
+   need large ones. */
 #define DAO_FILE_STAGING_BYTES_MIN         ((uint64_t)4 << 10)
 #define DAO_FILE_STAGING_ARENA_SHARE       16u
 #define DAO_FILE_STAGING_BYTES             ((uint64_t)16 << 20)
@@ -94,25 +97,25 @@ uint64_t dao_file_tier_least_ns(const dao_file_config_t *config, dao_file_direct
 DAO_NODISCARD dao_status_t dao_file_tier_init(dao_file_tier_t *tier, dao_timeline_t *timeline,
                                               const dao_file_tier_config_t *config);
 
-/* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this returns.
-   dao_file_tier_read_now() goes on. All three of these allow a tier that is not there. */
+/* The device is lost: no operation begins any more (it ends with ECANCELED), and none is running once this
+   returns. dao_file_tier_read_now() goes on. All three of these allow a tier that is not there. */
 void dao_file_tier_stop(dao_file_tier_t *tier);
 
 /* Stops, and takes off what is left, whether it has finished or not. Nothing is queued any more. */
 void dao_file_tier_close(dao_file_tier_t *tier);
 
-/* It is closed, all slots have been given back, and its streams are gone: one of a lost device calls what was queued on it
-   until then. */
+/* It is closed, all slots have been given back, and its streams are gone: one of a lost device calls what was
+   queued on it until then. */
 void dao_file_tier_finish(dao_file_tier_t *tier);
 
 /* Takes a slot. DAO_ERR_LIMIT with a message if the file is full; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_file_tier_take(dao_file_tier_t *tier, size_t size_bytes,
                                               uint64_t *out_offset_bytes);
 
-/* An operation is queued in three moves: its lane waits for a fence; everything that has finished is taken off; then it is
-   put on the lane and numbered. `operation` says all but tier and error; it is copied, with a reference to its tensor. One
-   that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not queued. Any other error means that the device has
-   to be given up. */
+/* An operation is queued in three moves: its lane waits for a fence; everything that has finished is taken
+   off; then it is put on the lane and numbered. `operation` says all but tier and error; it is copied, with a
+   reference to its tensor. One that the stream refuses is tried again; DAO_ERR_COPY_FAILED: it was not
+   queued. Any other error means that the device has to be given up. */
 DAO_NODISCARD dao_status_t dao_file_tier_before(dao_file_tier_t *tier, dao_file_direction_t direction,
                                                 const dao_fence_t *fence);
 DAO_NODISCARD dao_status_t dao_file_tier_queue(dao_file_tier_t *tier, const dao_file_operation_t *operation,

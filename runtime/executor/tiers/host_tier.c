@@ -1,4 +1,6 @@
-/* Slots of pinned memory. Invariant: used_bytes == bytes of tensors' slots + bytes of pending ones <= limit_bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slots of pinned memory. Invariant: used_bytes == bytes of tensors' slots + bytes of pending ones <=
+   limit_bytes. */
 #include "runtime/executor/tiers/host_tier.h"
 
 #include "base/memory/host.h"

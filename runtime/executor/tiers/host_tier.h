@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned host memory of the executor: a slot for every tensor that has bytes on the host. */
 #ifndef DAO_RUNTIME_EXECUTOR_HOST_TIER_H
 #define DAO_RUNTIME_EXECUTOR_HOST_TIER_H
@@ -36,8 +37,8 @@ void dao_host_tier_copy(const dao_host_tier_t *tier, void *destination, const vo
 /* All slots have been given back and their fences are done. */
 void dao_host_tier_finish(dao_host_tier_t *tier);
 
-/* Takes a slot. If it does not fit, waits for slots that were given back but are still in use. DAO_ERR_HOST_FULL with a
-   message; the device's error from such a wait. */
+/* Takes a slot. If it does not fit, waits for slots that were given back but are still in use.
+   DAO_ERR_HOST_FULL with a message; the device's error from such a wait. */
 DAO_NODISCARD dao_status_t dao_host_tier_take(dao_host_tier_t *tier, dao_timeline_t *timeline,
                                               size_t size_bytes, void **out_address);
 
@@ -47,8 +48,8 @@ bool dao_host_tier_could_hold(const dao_host_tier_t *tier, size_t size_bytes);
 /* Tells whether a slot of this size fits now and leaves a share of the limit free. */
 bool dao_host_tier_has_spare(const dao_host_tier_t *tier, size_t size_bytes);
 
-/* Gives back a slot that copies up to `fence` still use. Never fails: without memory for the record the host waits; the
-   answer is the error of that wait, with the slot given back all the same. */
+/* Gives back a slot that copies up to `fence` still use. Never fails: without memory for the record the host
+   waits; the answer is the error of that wait, with the slot given back all the same. */
 dao_status_t dao_host_tier_give(dao_host_tier_t *tier, dao_timeline_t *timeline, void *address,
                                 size_t size_bytes, const dao_fence_t *fence);
 

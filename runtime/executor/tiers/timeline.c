@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbered operations on a few streams.
 
        lane      completed                issued
@@ -5,9 +6,9 @@
         finished   in flight: an event each,
                    at most DAO_TIMELINE_DEPTH
 
-   Invariants, per lane: completed <= issued; issued - completed <= DAO_TIMELINE_DEPTH; waited[m] <= lanes[m].issued.
-   An operation whose event could not be made or recorded is waited for at once, so that every number above `completed`
-   has an event. */
+   Invariants, per lane: completed <= issued; issued - completed <= DAO_TIMELINE_DEPTH; waited[m] <=
+   lanes[m].issued. An operation whose event could not be made or recorded is waited for at once, so that
+   every number above `completed` has an event. */
 #include "runtime/executor/tiers/timeline.h"
 
 #include "base/report/assert.h"
@@ -134,8 +135,9 @@ dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane
     return DAO_OK;
 }
 
-/* Finds the last operation of a lane that has finished: ever further ahead, then halfway back. A lane with n operations finished
-   since it was asked last is asked about 2 log n times, one where none has finished once, an idle one not at all. */
+/* Finds the last operation of a lane that has finished: ever further ahead, then halfway back. A lane with n
+   operations finished since it was asked last is asked about 2 log n times, one where none has finished once,
+   an idle one not at all. */
 static dao_status_t poll_lane(const dao_timeline_t *timeline, dao_lane_t *lane)
 {
     uint64_t end = lane->issued + 1; /* from here on none is known to have finished */

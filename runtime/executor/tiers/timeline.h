@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The executor's streams as lanes of numbered operations, each with an event behind it. */
 #ifndef DAO_RUNTIME_EXECUTOR_TIMELINE_H
 #define DAO_RUNTIME_EXECUTOR_TIMELINE_H
@@ -8,8 +9,9 @@
 /* Events of a lane: those of its latest operations. A power of two. */
 #define DAO_TIMELINE_SLOTS 1024u
 
-/* Most operations of a lane in flight; beyond it the host waits for the oldest. Fewer than events, so that when an operation
-   is seen to finish, the event of the one before it is still its own: meter.c measures from it. */
+/* Most operations of a lane in flight; beyond it the host waits for the oldest. Fewer than events, so that
+   when an operation is seen to finish, the event of the one before it is still its own: meter.c measures from
+   it. */
 #define DAO_TIMELINE_DEPTH (DAO_TIMELINE_SLOTS - 2u)
 
 typedef struct dao_lane {
@@ -39,18 +41,19 @@ void dao_timeline_add_lane(dao_timeline_t *timeline, dao_stream_role_t lane, dao
 /* Gives up the events; nothing is in flight. */
 void dao_timeline_finish(dao_timeline_t *timeline);
 
-/* Before an operation is queued on a lane: makes its later work wait for a fence, on the device, and makes sure that the
-   operation can get a number. On an error nothing was queued. The host waits only if DAO_TIMELINE_DEPTH operations are in
-   flight or the device cannot wait by itself. */
+/* Before an operation is queued on a lane: makes its later work wait for a fence, on the device, and makes
+   sure that the operation can get a number. On an error nothing was queued. The host waits only if
+   DAO_TIMELINE_DEPTH operations are in flight or the device cannot wait by itself. */
 DAO_NODISCARD dao_status_t dao_timeline_before(dao_timeline_t *timeline, dao_stream_role_t lane,
                                                const dao_fence_t *fence);
 
-/* After an operation was queued on a lane: gives it the lane's next number. If no event can be recorded, the host waits for
-   the lane instead; an error means that this failed too and the device has to be given up. */
+/* After an operation was queued on a lane: gives it the lane's next number. If no event can be recorded, the
+   host waits for the lane instead; an error means that this failed too and the device has to be given up. */
 DAO_NODISCARD dao_status_t dao_timeline_after(dao_timeline_t *timeline, dao_stream_role_t lane,
                                               uint64_t *out_sequence);
 
-/* Looks which operations have finished, on all lanes, without waiting. The first error of the work, if there is one. */
+/* Looks which operations have finished, on all lanes, without waiting. The first error of the work, if there
+   is one. */
 DAO_NODISCARD dao_status_t dao_timeline_poll(dao_timeline_t *timeline);
 
 /* Tells whether all that a fence names was seen to finish. */

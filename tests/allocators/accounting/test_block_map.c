@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of live blocks, against a slow model. */
 #include "allocators/accounting/block_map.h"
 #include "base/report/fault.h"

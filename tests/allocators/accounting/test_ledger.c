@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an allocation that fails says: request, figures, who holds most, what would help. */
 #include "allocators/accounting/ledger.h"
 
@@ -53,7 +54,8 @@ static void what_has_to_be_freed_is_told(void)
     give(host, block);
 }
 
-/* Fills the device with blocks of 1 MiB that are small and odd enough to sit on every page, and frees every other one. */
+/* Fills the device with blocks of 1 MiB that are small and odd enough to sit on every page, and frees every
+   other one. */
 static void leave_pieces(void *blocks[64])
 {
     for (int i = 0; i < 64; i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tags: budgets, names, what each tag holds at a place, and its limits. */
 #include <dao/context.h>
 #include <dao/memory.h>

@@ -1,6 +1,7 @@
-/* Stream order and leases in front of allocators that have neither: the contract of allocators, what each sentence says, a
-   model at random, and what fails. Each test runs over every strategy of whole blocks, over a hardened one, and over segments,
-   which follow streams themselves. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream order and leases in front of allocators that have neither: the contract of allocators, what each
+   sentence says, a model at random, and what fails. Each test runs over every strategy of whole blocks, over
+   a hardened one, and over segments, which follow streams themselves. */
 #include "allocators/layers/ordered.h"
 
 #include "allocators/layers/hardened.h"
@@ -390,7 +391,8 @@ static char *take_aligned(size_t size_bytes, size_t alignment_bytes, int stream)
     return grant.address;
 }
 
-/* A request that is aligned gets a larger piece, in which it can be so wherever that lies: a plain block is refused to it. */
+/* A request that is aligned gets a larger piece, in which it can be so wherever that lies: a plain block is
+   refused to it. */
 static void a_block_that_is_refused_hides_no_other(void)
 {
     begin(SYSTEM, 0);
@@ -645,7 +647,8 @@ static void check_reuse(const model_t *model, const model_block_t *freed, const 
     }
 }
 
-/* Adds a grant. Freed blocks in its bytes are forgotten: whoever has them now waits for what they waited for. */
+/* Adds a grant. Freed blocks in its bytes are forgotten: whoever has them now waits for what they waited for.
+   */
 static void model_add(model_t *model, model_block_t *slot, const model_block_t *now, const dao_hold_t *hold)
 {
     for (size_t i = 0; i < MODEL_BLOCK_COUNT; i++) {

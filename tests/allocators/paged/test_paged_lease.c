@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of device memory in pages, on a device that watches what is unmapped, and against a model. */
 #include "allocators/paged/buddy.h"
 #include "allocators/paged/paged.h"

@@ -1,5 +1,6 @@
-/* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with them, and what is
-   idle in pages that are used in part is shown and can be had. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of device memory in pages: blocks lie exactly where they are asked for, memory comes and goes with
+   them, and what is idle in pages that are used in part is shown and can be had. */
 #include "allocators/paged/buddy.h"
 #include "allocators/paged/paged.h"
 #include "allocators/places/caching.h"
@@ -103,7 +104,8 @@ static void memory_is_brought_without_a_block(void)
     give(PAGE);
 }
 
-/* Counts how many blocks of a sixteenth of a page a limit allows, each in a page of its own from the first one on. */
+/* Counts how many blocks of a sixteenth of a page a limit allows, each in a page of its own from the first
+   one on. */
 static uint32_t count_wasteful(uint32_t first, uint64_t limit_bytes)
 {
     uint32_t count = 0;
@@ -126,7 +128,8 @@ static void a_place_larger_than_usual_may_waste_less(void)
     window.usual_bytes = UINT64_MAX;
 }
 
-/* Every fourth page gets a sixteenth of a page, so that most of each is wasted; then the same with whole pages. */
+/* Every fourth page gets a sixteenth of a page, so that most of each is wasted; then the same with whole
+   pages. */
 static void waste_is_limited_and_whole_pages_are_none(void)
 {
     uint64_t limit_bytes = 3 * PAGE;

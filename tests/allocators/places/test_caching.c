@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory with and without page mapping: the contract on both, and what is each one's own. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
@@ -210,7 +211,8 @@ static void a_better_place_is_aligned_too(void)
     give(end_wall);
 }
 
-/* A limit that leaves little to be taken keeps small blocks out of free pages, as far as others are not much higher. */
+/* A limit that leaves little to be taken keeps small blocks out of free pages, as far as others are not much
+   higher. */
 static void where_memory_is_tight_small_blocks_leave_pages_free(void)
 {
     enum { PLACE_PAGES = 64 };
@@ -272,7 +274,8 @@ static void model_mark(const model_block_t *block, bool is_used)
     }
 }
 
-/* Gives the number of pages that something lives in, with a block of unit_count from `first` on; SIZE_MAX: it is in the way. */
+/* Gives the number of pages that something lives in, with a block of unit_count from `first` on; SIZE_MAX: it
+   is in the way. */
 static size_t model_pages_with(size_t first, size_t unit_count)
 {
     size_t page_count = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory: the contract, and what is its own. */
 #define _GNU_SOURCE
 #include "allocators/places/host.h"

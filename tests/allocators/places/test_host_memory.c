@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of the host place's memory: from the config, from the environment, and wrong ones. */
 #define _GNU_SOURCE
 #include <dao/dao.h>

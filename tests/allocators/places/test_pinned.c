@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory: the contract, regions, and deferred frees. */
 #include <dao/dao.h>
 
@@ -123,7 +124,8 @@ static void memory_can_be_written(void)
 
 static void roundings_waste_less_than_three_percent(void)
 {
-    /* tensors of a training step: weights, activations, a hidden state, key-value blocks; odd sizes on purpose */
+    /* tensors of a training step: weights, activations, a hidden state, key-value blocks; odd sizes on
+       purpose */
     static const size_t sizes[] = {9408 * 4,
                                    36864 * 4,
                                    2359296 * 4,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Placement over offsets, against a slow model that keeps an owner for every granule. */
 #include "allocators/range/range.h"
 #include "base/report/error.h"
@@ -188,8 +189,8 @@ static bool is_seen(const tight_view_t *view, const dao_range_block_t *hole)
     return kind.fit == DAO_RANGE_FIT_BEST || alike <= BIN_LOOKS;
 }
 
-/* Checks the grant, or the refusal if there is none, against all holes; tells whether each that fits was seen. Costs are reckoned
-   to a unit for each 2^16 of offset. */
+/* Checks the grant, or the refusal if there is none, against all holes; tells whether each that fits was
+   seen. Costs are reckoned to a unit for each 2^16 of offset. */
 static bool check_tight(const tight_view_t *view, const dao_range_grant_t *grant)
 {
     bool all_seen = true;

@@ -1,5 +1,6 @@
-/* Segments over an upstream that gives addresses in no order: what is placed where, how a set grows and shrinks, and random
-   operations against a model. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Segments over an upstream that gives addresses in no order: what is placed where, how a set grows and
+   shrinks, and random operations against a model. */
 #include "allocators/segments/segments.h"
 #include "base/report/error.h"
 #include "base/report/fault.h"
@@ -20,7 +21,8 @@ typedef struct given {
     size_t size_bytes;
 } given_t;
 
-/* Addresses go up or down by turns, with a random gap, and are aligned to a granule only: nothing is ever touched. */
+/* Addresses go up or down by turns, with a random gap, and are aligned to a granule only: nothing is ever
+   touched. */
 typedef struct upstream {
     given_t given[GIVEN_MAX];
     size_t count;

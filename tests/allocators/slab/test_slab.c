@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small front: the contract over three inner allocators, and what is its own. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"

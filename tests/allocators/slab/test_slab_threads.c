@@ -1,4 +1,6 @@
-/* The small front among threads: what each keeps, what it gives back and when, and blocks that change hands. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The small front among threads: what each keeps, what it gives back and when, and blocks that change hands.
+   */
 #include "allocators/places/caching.h"
 #include "allocators/places/host.h"
 #include "allocators/slab/magazines.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bins while they serve: who gets a block, who lends one, and that none is handed out twice. */
 #include "allocators/step_plan/bins.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,6 @@
-/* Serving from plans, the allocator: the contract in front of other allocators, what happens to requests that keep to the plan
-   and to those that do not, and that no two blocks ever share a byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving from plans, the allocator: the contract in front of other allocators, what happens to requests that
+   keep to the plan and to those that do not, and that no two blocks ever share a byte. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
 #include "allocators/places/host.h"
@@ -241,7 +242,8 @@ static void an_extra_block_costs_no_other_its_place(void)
     CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT + 1);
 }
 
-/* Ten times the usual step in one, behind a few requests that the first one did not have and that stay to its end. */
+/* Ten times the usual step in one, behind a few requests that the first one did not have and that stay to its
+   end. */
 enum { SHIFTED_ROUND_COUNT = 10, FRONT_COUNT = 3 };
 
 static void shifted_step(uint32_t front_count)
@@ -387,7 +389,8 @@ static void large_step(void)
     step_end();
 }
 
-/* Learns a large step, and leaves the place with one segment that has two holes around a block, which it gives. */
+/* Learns a large step, and leaves the place with one segment that has two holes around a block, which it
+   gives. */
 static void *learn_and_part(size_t front_bytes, size_t back_bytes)
 {
     size_t released_bytes;
@@ -448,7 +451,8 @@ static void step_of(size_t large_bytes, size_t extra_bytes)
     step_end();
 }
 
-/* What lives on beside an arena does not lie in the rest of the arena's last page, so that a larger one takes its place. */
+/* What lives on beside an arena does not lie in the rest of the arena's last page, so that a larger one takes
+   its place. */
 static void a_small_block_keeps_no_arena_from_growing(void)
 {
     enum { LARGE_BYTES = (67 << 20) + (300 << 10), EXTRA_BYTES = 2200 << 10 };
@@ -469,7 +473,8 @@ static void a_small_block_keeps_no_arena_from_growing(void)
     give(kept);
 }
 
-/* A plan is replaced while a block of the one before lives, and the next step goes astray, in blocks that nobody knows. */
+/* A plan is replaced while a block of the one before lives, and the next step goes astray, in blocks that
+   nobody knows. */
 static void an_arena_that_is_to_go_is_not_filled_again(void)
 {
     enum { STRAY_COUNT = 64, STRAY_BYTES = 500 << 10 }; /* more than twice what a layer has */

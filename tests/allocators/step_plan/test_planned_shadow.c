@@ -1,5 +1,7 @@
-/* The shadow of a place that is served from plans, against the same place without them: as many bytes for the same requests, within
-   iterations and outside, and what limits, trims and leases do to it, also while it is made. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shadow of a place that is served from plans, against the same place without them: as many bytes for the
+   same requests, within iterations and outside, and what limits, trims and leases do to it, also while it is
+   made. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
 #include "allocators/step_plan/planned.h"
@@ -11,7 +13,8 @@
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (512 * PAGE)
 
-/* Blocks that live at one time in an iteration, and outside; one request in DEVIATING_PART is not as in other iterations. */
+/* Blocks that live at one time in an iteration, and outside; one request in DEVIATING_PART is not as in other
+   iterations. */
 enum { BLOCK_COUNT = 120, LASTING_COUNT = 20, REQUEST_COUNT = 400, STEP_COUNT = 10, DEVIATING_PART = 20 };
 
 /* A place over a backend of its own. */
@@ -216,8 +219,8 @@ static void there_is_none_under_a_lease(void)
     CU_ASSERT_PTR_NOT_NULL(planned()->shadow);
 }
 
-/* As long as the program deviates, hits are refused that take more pages than the place has in use without a plan; when it does not
-   any more, what was refused is not held against it. */
+/* As long as the program deviates, hits are refused that take more pages than the place has in use without a
+   plan; when it does not any more, what was refused is not held against it. */
 static void who_keeps_to_the_plan_at_last_is_served(void)
 {
     uint64_t random = dao_test_seed("test_planned_shadow", 1);

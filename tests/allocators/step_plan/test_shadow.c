@@ -1,4 +1,6 @@
-/* The shadow of a place in pages, against the place itself: the same requests and frees take as many bytes in both. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shadow of a place in pages, against the place itself: the same requests and frees take as many bytes in
+   both. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
 #include "allocators/step_plan/shadow.h"

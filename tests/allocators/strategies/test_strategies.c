@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The strategies that place whole blocks: the contract on each, and what is each one's own. */
 #include "allocators/strategies/strategy.h"
 

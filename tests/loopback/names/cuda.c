@@ -1,4 +1,6 @@
-/* What CUDA alone has: the driver's entry points, looked up through the runtime, and the virtual memory behind them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What CUDA alone has: the driver's entry points, looked up through the runtime, and the virtual memory
+   behind them. */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/vmm.h"
 
@@ -173,7 +175,8 @@ static CUresult device_get_attribute(int *out_value, CUdevice_attribute attribut
     return result;
 }
 
-/* The one kind of memory that the library asks for, perhaps for other processes, too: network cards can register it. */
+/* The one kind of memory that the library asks for, perhaps for other processes, too: network cards can
+   register it. */
 static bool is_right(const CUmemAllocationProp *memory)
 {
     return memory->type == CU_MEM_ALLOCATION_TYPE_PINNED &&

@@ -1,4 +1,6 @@
-/* What HIP spells in its own way: host functions are stream callbacks, and virtual memory is a part of the runtime. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What HIP spells in its own way: host functions are stream callbacks, and virtual memory is a part of the
+   runtime. */
 #include "tests/loopback/driver.h"
 #include "tests/loopback/vmm.h"
 

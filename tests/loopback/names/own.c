@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the loopback driver as a vendor of its own spells in its own way. */
 #include "tests/loopback/driver.h"
 

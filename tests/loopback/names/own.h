@@ -1,5 +1,6 @@
-/* The loopback driver as a vendor of its own: its types and calls in builds for cpu, where there is no vendor's header. The
-   calls mean what CUDA's of the same name mean. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loopback driver as a vendor of its own: its types and calls in builds for cpu, where there is no
+   vendor's header. The calls mean what CUDA's of the same name mean. */
 #ifndef DAO_TESTS_LOOPBACK_OWN_H
 #define DAO_TESTS_LOOPBACK_OWN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loopback driver's own names for what backends/vendor/ calls; see backends/cuda/names.h. */
 #ifndef DAO_TESTS_LOOPBACK_OWN_NAMES_H
 #define DAO_TESTS_LOOPBACK_OWN_NAMES_H

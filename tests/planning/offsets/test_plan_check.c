@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a problem of offset planning may be, and the check of plans, against a slow model. */
 #include "base/report/error.h"
 #include "base/report/fault.h"

@@ -1,5 +1,6 @@
-/* Whoever works looks at the meter again after little work, whatever is to be placed and by which method; and a cancellation is
-   heard at each look. Counted in steps of work: no clock. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whoever works looks at the meter again after little work, whatever is to be placed and by which method; and
+   a cancellation is heard at each look. Counted in steps of work: no clock. */
 #include "planning/offsets/portfolio.h"
 #include "tests/support/models/plans.h"
 #include "tests/support/suite.h"
@@ -124,7 +125,8 @@ static void a_cancellation_is_heard_at_every_look(void)
     free(buffers);
 }
 
-/* As many buffers as are split over pools in all ways, and packed in as many ways as may be: some hundred thousand. */
+/* As many buffers as are split over pools in all ways, and packed in as many ways as may be: some hundred
+   thousand. */
 static void draw_split(dao_test_plan_t *plan, uint64_t *random)
 {
     dao_test_plan_make(plan, DAO_TEST_PLAN_ALIGNED | DAO_TEST_PLAN_CLOCKS, 12, 100000, random);

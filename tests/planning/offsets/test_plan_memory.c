@@ -1,4 +1,6 @@
-/* The planner's arrays: zeroed, counted, and what they held when they grow, small or in pages of their own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The planner's arrays: zeroed, counted, and what they held when they grow, small or in pages of their own.
+   */
 #include "base/report/fault.h"
 #include "planning/offsets/support/memory.h"
 #include "tests/support/suite.h"

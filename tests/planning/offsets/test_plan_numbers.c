@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of times and the trees that methods look into, against slow models. */
 #include "planning/offsets/support/tree.h"
 #include "tests/support/suite.h"
@@ -107,7 +108,8 @@ static void times_apart_and_close_together_are_the_same(void)
 
 /* ---- first plans ---- */
 
-/* What lowest_start is to come to: the lowest time, at its left end the first item that fits between the higher ones. */
+/* What lowest_start is to come to: the lowest time, at its left end the first item that fits between the
+   higher ones. */
 static void fill_slowly(const dao_plan_buffer_t *buffers, size_t count, size_t time_count, uint64_t *offsets)
 {
     uint64_t *heights = calloc(time_count, sizeof(*heights));

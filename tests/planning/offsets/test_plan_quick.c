@@ -1,4 +1,6 @@
-/* Quick methods one after the other: each leaves what the planner's method of that name leaves, and the best of them is kept. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quick methods one after the other: each leaves what the planner's method of that name leaves, and the best
+   of them is kept. */
 #include "base/report/fault.h"
 #include "planning/offsets/methods/quick.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,6 @@
-/* The exact search: small problems against all plans there are, larger ones against a packing that is known to be perfect. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exact search: small problems against all plans there are, larger ones against a packing that is known
+   to be perfect. */
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "planning/offsets/search/search_fit.h"

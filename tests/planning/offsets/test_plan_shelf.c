@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets between what is placed, against a model that tries every offset. */
 #include "base/report/fault.h"
 #include "planning/offsets/support/shelf.h"

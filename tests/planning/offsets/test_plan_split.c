@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several pools: what `best` comes to, against all plans that there are. */
 #include "base/report/error.h"
 #include "base/report/fault.h"
@@ -80,13 +81,15 @@ static void best_is_the_best_there_is(void)
     CU_ASSERT_EQUAL(count_beaten("pools", 31, DAO_TEST_PLAN_GAPS), 0);
 }
 
-/* Where bytes of a buffer are not used at times, something may be beneath what rests on it: that is not looked at. */
+/* Where bytes of a buffer are not used at times, something may be beneath what rests on it: that is not
+   looked at. */
 static void gaps_are_seldom_in_the_way(void)
 {
     CU_ASSERT(count_beaten("pools and gaps", 32, 0) <= ROUND_COUNT / 40);
 }
 
-/* More buffers than are split in all ways: each of two pools has room beside what must lie there, at another time. */
+/* More buffers than are split in all ways: each of two pools has room beside what must lie there, at another
+   time. */
 static void many_go_where_pools_grow_least(void)
 {
     enum { FREE_COUNT = 14, COUNT = FREE_COUNT + 2 };
@@ -159,7 +162,8 @@ static void slices_are_all_the_same(void)
     }
 }
 
-/* Splits the plan's buffers with so many placements. A step is no longer than a slice and what is done in one go. */
+/* Splits the plan's buffers with so many placements. A step is no longer than a slice and what is done in one
+   go. */
 static bool split(uint64_t step_limit, uint64_t slice, uint64_t *offsets, uint32_t *own_pools)
 {
     enum { IN_ONE_GO = 3000 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Methods and portfolio: every plan against the slow model, small ones against all plans there are. */
 #include "base/report/error.h"
 #include "base/report/fault.h"
@@ -39,7 +40,8 @@ static void pools_of(const dao_plan_t *made, uint32_t *pools)
     }
 }
 
-/* Checks a plan by the model and its report by the plan. Ends the test with the round if something is wrong. */
+/* Checks a plan by the model and its report by the plan. Ends the test with the round if something is wrong.
+   */
 static dao_plan_report_t check_plan(const dao_plan_t *made, uint32_t round)
 {
     uint32_t pools[DAO_TEST_PLAN_BUFFERS_MAX];
@@ -232,7 +234,8 @@ static void plans_get_better_alone(void)
     }
 }
 
-/* The plan after so much work, in a first slice (0: up to a plan, in the middle of a stretch) and others of such a length. */
+/* The plan after so much work, in a first slice (0: up to a plan, in the middle of a stretch) and others of
+   such a length. */
 static dao_plan_t *plan_after(uint64_t work, uint64_t first_slice, uint64_t slice)
 {
     const dao_planner_config_t config = {.work_limit = work, .seed = 3};

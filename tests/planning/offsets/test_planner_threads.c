@@ -1,4 +1,6 @@
-/* A planner in the background: on a thread of its own, on executors of several kinds, and cancelled at any moment. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A planner in the background: on a thread of its own, on executors of several kinds, and cancelled at any
+   moment. */
 #include <dao/context.h>
 
 #include "base/report/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Following a script: a request that is taken back leaves no trace. */
 #include "base/memory/host.h"
 #include "planning/steps/follow.h"

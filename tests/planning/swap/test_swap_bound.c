@@ -1,4 +1,6 @@
-/* The bound of a swapped step: against its definition, against the best of all schedules of tiny steps, and where it is known. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bound of a swapped step: against its definition, against the best of all schedules of tiny steps, and
+   where it is known. */
 #include "base/report/fault.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
@@ -197,8 +199,9 @@ static void windows_are_as_defined(void)
     CU_ASSERT(with_windows > 40);
 }
 
-/* The fastest of all schedules of a tiny step whose tensors have one byte each, at one byte a ns: states are explored in the
-   order of time. Kernels run in turns of 1 ns; meanwhile one byte may come in and one go out. */
+/* The fastest of all schedules of a tiny step whose tensors have one byte each, at one byte a ns: states are
+   explored in the order of time. Kernels run in turns of 1 ns; meanwhile one byte may come in and one go out.
+   */
 enum { TENSORS = 4, STEPS = 3, KERNELS = 6, TIMES = 2, MASKS = 1 << TENSORS };
 
 typedef struct state {
@@ -381,7 +384,8 @@ static void a_long_step_is_bounded_by_coarser_windows(void)
     box.problem.kernel_count = WEIGHTS * KERNELS_A_WEIGHT;
     box.problem.capacity_bytes = 4000;
     box.problem.host.in_bytes_per_second = NS_PER_S;
-    /* The window begins behind the one kernel of the first weight that takes time, and ends before it comes again. */
+    /* The window begins behind the one kernel of the first weight that takes time, and ends before it comes
+       again. */
     CU_ASSERT_EQUAL(bound_of().window_ns, (WEIGHTS - 4) * 1000 + 1);
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Link calendars and free bytes in time, against slow models. */
 #include "base/report/fault.h"
 #include "planning/swap/times/swap_calendar.h"

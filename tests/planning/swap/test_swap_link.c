@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both directions of a link share, against a model that looks at every nanosecond. */
 #include "base/report/fault.h"
 #include "planning/swap/times/swap_link.h"

@@ -1,4 +1,6 @@
-/* Swap plans: played byte by byte in any order that their fences allow, against the bound, and where their time is known. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Swap plans: played byte by byte in any order that their fences allow, against the bound, and where their
+   time is known. */
 #include "base/report/fault.h"
 #include "tests/support/models/swap_machine.h"
 #include "tests/support/models/swap_steps.h"
@@ -188,8 +190,8 @@ static void a_stream_of_weights_hides_behind_its_kernels(void)
     dao_swap_plan_destroy(plan);
 }
 
-/* Each order packs a file that holds just what has to go: 60 and 40 of tensors of 60, 50 and 40, which are used in turn and
-   never together on the device. */
+/* Each order packs a file that holds just what has to go: 60 and 40 of tensors of 60, 50 and 40, which are
+   used in turn and never together on the device. */
 static void what_one_order_packs_is_planned(void)
 {
     enum { TENSORS = 3 };
@@ -230,7 +232,8 @@ static void workspaces_are_not_copied(void)
     box.problem.file = (dao_swap_tier_t){0};
 }
 
-/* Three tensors in turn, room for two: many copies of few bytes, which the host holds. The file need not be used. */
+/* Three tensors in turn, room for two: many copies of few bytes, which the host holds. The file need not be
+   used. */
 static void the_host_serves_the_same_bytes_again(void)
 {
     enum { KERNELS = 24, TENSORS = 3 };
@@ -262,8 +265,9 @@ static void a_tensor_that_nobody_uses_costs_nothing(void)
     dao_swap_plan_destroy(plan);
 }
 
-/* All weights are about equally far from their next use. If neighbours left, the link would have to bring all that one part of the
-   step reads while that runs, which takes 1024 ns for each kernel of 600 ns. With a file a third of what is away comes from there. */
+/* All weights are about equally far from their next use. If neighbours left, the link would have to bring all
+   that one part of the step reads while that runs, which takes 1024 ns for each kernel of 600 ns. With a file
+   a third of what is away comes from there. */
 static void a_stream_leaves_gaps_all_over_the_step(void)
 {
     uint64_t random = 1;
@@ -521,7 +525,8 @@ static void a_plan_can_be_cancelled_at_any_time(void)
     box.problem.capacity_bytes = 5 * 1024;
     CU_ASSERT_EQUAL(make_patiently(&patient, &plan), DAO_OK);
     dao_swap_plan_destroy(plan);
-    /* Each variant plays its kernels a few times to choose and a few times to time; the links are tried shared and apart. */
+    /* Each variant plays its kernels a few times to choose and a few times to time; the links are tried
+       shared and apart. */
     CU_ASSERT(patient.asked_count >= (uint64_t)2 * GRAINS * VARIANTS * 2 * LAYERS * 6);
     for (uint64_t i = 0; i <= PLACES; i++) {
         patience_t patience = {.limit = 1 + i * (patient.asked_count - 1) / PLACES};

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and stopping: counts, races, forks, what is left over, and what outlives the library. */
 #define _GNU_SOURCE
 #include <dao/dao.h>

@@ -1,5 +1,7 @@
-/* Forks in the middle of everything: threads allocate and free at every place while their process forks. In the child
-   every call says DAO_ERR_FORKED, waits for no lock that another thread held, and harms nothing; the parent goes on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forks in the middle of everything: threads allocate and free at every place while their process forks. In
+   the child every call says DAO_ERR_FORKED, waits for no lock that another thread held, and harms nothing;
+   the parent goes on. */
 #include <dao/dao.h>
 
 #include "base/threads/sync.h"
@@ -203,7 +205,8 @@ static int use_handles(const kept_t *kept)
     return 0;
 }
 
-/* All that needs no host memory: with AddressSanitizer malloc() hangs in a child if another thread was in it. */
+/* All that needs no host memory: with AddressSanitizer malloc() hangs in a child if another thread was in it.
+   */
 static int use_blocks(const kept_t *kept)
 {
     int result = use_addresses(kept);

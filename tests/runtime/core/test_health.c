@@ -1,5 +1,6 @@
-/* A device that is lost, on the loopback driver: what needs it is refused without asking the driver again, frees are done,
-   everything else goes on, and a new start has the device again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that is lost, on the loopback driver: what needs it is refused without asking the driver again,
+   frees are done, everything else goes on, and a new start has the device again. */
 #include "allocators/detours.h"
 #include "base/report/error.h"
 #include "tests/loopback/loopback.h"
@@ -300,7 +301,8 @@ static dao_status_t hear_handle_release(world_t *world)
     return DAO_ERR_DEVICE_LOST;
 }
 
-/* Whatever is the first to hear of it, and at whichever of its driver's calls. The first asks which device is current. */
+/* Whatever is the first to hear of it, and at whichever of its driver's calls. The first asks which device is
+   current. */
 static void any_call_that_hears_of_it_tells(void)
 {
     static dao_status_t (*const ways[])(world_t * world) = {hear_alloc,

@@ -1,5 +1,6 @@
-/* What devices reach besides their own memory: peers, once that is enabled, wherever their memory lies and moves; registered
-   host memory, and where devices find it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What devices reach besides their own memory: peers, once that is enabled, wherever their memory lies and
+   moves; registered host memory, and where devices find it. */
 #include <dao/dao.h>
 
 #include "base/report/fault.h"
@@ -32,7 +33,8 @@ static void end(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-/* Starts on a table of one's own, without what `leave_out` takes away; or with nothing taken away, where calls can fail. */
+/* Starts on a table of one's own, without what `leave_out` takes away; or with nothing taken away, where
+   calls can fail. */
 static void begin_without(void (*leave_out)(dao_backend_ops_t *ops))
 {
     static const fault_config_t plain = {0};
@@ -60,7 +62,8 @@ static dao_peer_info_t peer_info(int32_t device_index, int32_t peer_index)
     return info;
 }
 
-/* What enabling is answered between the first two devices, which reach each other unless they are portions of one. */
+/* What enabling is answered between the first two devices, which reach each other unless they are portions of
+   one. */
 static dao_status_t enable_answer(void)
 {
     return !portion_is_used() || peer_info(0, 1).can_reach ? DAO_OK : DAO_ERR_UNSUPPORTED;
@@ -430,7 +433,8 @@ static void registering_survives_any_missing_resource(void)
 
 static _Atomic int wrong_count;
 
-/* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up. */
+/* Threads register ranges of which each overlaps its neighbours' half: one of two succeeds, and gives it up.
+   */
 static void *register_again_and_again(void *user)
 {
     unsigned char *address = user;

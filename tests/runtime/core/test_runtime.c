@@ -1,5 +1,7 @@
-/* What the runtime does when a call of the backend fails: every call of a scenario in turn. After each failure the answer
-   is an error, the places hold what they held, the current device is the same, and in the end nothing is left open. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the runtime does when a call of the backend fails: every call of a scenario in turn. After each
+   failure the answer is an error, the places hold what they held, the current device is the same, and in the
+   end nothing is left open. */
 #include <dao/dao.h>
 
 #include "base/report/error.h"
@@ -186,8 +188,8 @@ static void assert_nothing_is_held(void)
     CU_ASSERT_EQUAL(dao_device_get_current(), 0);
 }
 
-/* Runs a scenario with the n-th call failing, from a start and from one where the devices are in use already. Some failures
-   the runtime gets around: then the scenario succeeds. It ends when there was no n-th call. */
+/* Runs a scenario with the n-th call failing, from a start and from one where the devices are in use already.
+   Some failures the runtime gets around: then the scenario succeeds. It ends when there was no n-th call. */
 static void fail_each_call(dao_status_t (*scenario)(void), bool is_warm)
 {
     bool fired = true;

@@ -1,5 +1,6 @@
-/* The executor on virtual devices: contents survive every way of making room, and every failure names its cause, loses
-   nothing and leaves the executor usable. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor on virtual devices: contents survive every way of making room, and every failure names its
+   cause, loses nothing and leaves the executor usable. */
 #include "base/threads/sync.h"
 #include "runtime/core/runtime_internal.h"
 #include "tests/support/backends/device_bytes.h"
@@ -455,7 +456,8 @@ static dao_status_t launch_half(const dao_launch_t *launch, void *user)
     return DAO_ERR_UNSUPPORTED;
 }
 
-/* What a failing kernel did to its part of the device is not taken for the tensor's content if the host has that. */
+/* What a failing kernel did to its part of the device is not taken for the tensor's content if the host has
+   that. */
 static void a_kernel_that_fails_half_way_leaves_what_the_host_has(void)
 {
     begin(2);

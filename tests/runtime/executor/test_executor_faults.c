@@ -1,5 +1,6 @@
-/* The n-th call fails, for every n: whatever is refused, by the backend or by the system, once or for good, no byte of any
-   tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The n-th call fails, for every n: whatever is refused, by the backend or by the system, once or for good,
+   no byte of any tensor is lost, nothing leaks, no counter drifts, and the executor works afterwards. */
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "runtime/core/runtime_internal.h"
@@ -322,8 +323,8 @@ static void no_failing_call_loses_a_tensor(void)
     }
 }
 
-/* A tensor after the loss: its bytes, or an error that names it. A kernel that was launched but could not be numbered has
-   not happened; the number of tensors that still hold the version before it. */
+/* A tensor after the loss: its bytes, or an error that names it. A kernel that was launched but could not be
+   numbered has not happened; the number of tensors that still hold the version before it. */
 static uint32_t check_tensor_after_loss(program_t *program, uint32_t number)
 {
     dao_status_t status = program_read(program, number);
@@ -418,7 +419,8 @@ static void lose_at_every_call(const scenario_t *scenario, fault_call_t call, bo
     }
 }
 
-/* Whenever the device is lost: every sync says so, kernels are skipped, what the host has can be read, nothing leaks. */
+/* Whenever the device is lost: every sync says so, kernels are skipped, what the host has can be read,
+   nothing leaks. */
 static void a_lost_device_takes_only_its_own_bytes(void)
 {
     for (size_t i = 1; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
@@ -463,8 +465,8 @@ static void a_write_to_a_lost_device_leaves_the_old_bytes(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
-/* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is one that copies
-   nothing ahead, so that the kernel is what asks for the copy. */
+/* A copy that is refused every time: the message names the tensor, its bytes and the kernel. The policy is
+   one that copies nothing ahead, so that the kernel is what asks for the copy. */
 static void a_copy_that_fails_for_good_is_named(void)
 {
     start_context();

@@ -1,5 +1,7 @@
-/* A program whose steps differ: the recorded allocations of a mixture of experts, whose sizes follow the tokens, as kernels that
-   write what they allocate and read what they free. Every step is learnt by itself; all operands are checked. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program whose steps differ: the recorded allocations of a mixture of experts, whose sizes follow the
+   tokens, as kernels that write what they allocate and read what they free. Every step is learnt by itself;
+   all operands are checked. */
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/models/trace.h"

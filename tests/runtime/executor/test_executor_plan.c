@@ -1,6 +1,7 @@
-/* Executors that learn their program's steps: plans are made and followed, steps that become others lose nothing, and a plan
-   comes back. Every operand of every kernel is checked, in virtual time as well as on threads, with commands held back and
-   calls that fail. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executors that learn their program's steps: plans are made and followed, steps that become others lose
+   nothing, and a plan comes back. Every operand of every kernel is checked, in virtual time as well as on
+   threads, with commands held back and calls that fail. */
 #include "backends/sim/sim.h"
 #include "base/report/fault.h"
 #include "runtime/executor/executor_internal.h"
@@ -284,7 +285,8 @@ static void a_step_that_repeats_is_planned_and_followed(void)
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
 
-/* Where only one direction copies at a time, the plan is one for that, and no slower than what the executor does by itself. */
+/* Where only one direction copies at a time, the plan is one for that, and no slower than what the executor
+   does by itself. */
 static void a_shared_link_is_learnt(void)
 {
     uint64_t taken_ns[2];
@@ -313,7 +315,8 @@ static void a_shared_link_is_learnt(void)
     CU_ASSERT_TRUE(taken_ns[0] <= taken_ns[1]);
 }
 
-/* The meter's figures as those of a step in which each copy had one of the other direction beside it and took twice as long. */
+/* The meter's figures as those of a step in which each copy had one of the other direction beside it and took
+   twice as long. */
 static void crowd(dao_adopt_t *adopt)
 {
     dao_meter_t *meter = &adopt->engine->meter;
@@ -371,8 +374,8 @@ static void a_plan_with_a_file_is_followed(void)
     CU_ASSERT_EQUAL(memcmp(&stats, &again, sizeof(stats)), 0);
 }
 
-/* What reads of a step take is what the plan reckons with: the latency of each piece once, not in the speed and again for each
-   tensor. */
+/* What reads of a step take is what the plan reckons with: the latency of each piece once, not in the speed
+   and again for each tensor. */
 static void times_of_the_file_are_learnt(void)
 {
     enum { LATENCY_NS = 20000 };
@@ -418,7 +421,8 @@ static void plans_with_a_file_hold_at_all_limits(void)
     CU_ASSERT_TRUE(with_file >= 8);
 }
 
-/* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than fit. */
+/* Copies in of the second of two steps, with a queue that knows nothing ahead: weights in turn, one more than
+   fit. */
 static uint64_t count_fetches(bool without_plans)
 {
     enum { WEIGHTS = 4, TURNS = 4 };
@@ -459,8 +463,8 @@ static void the_step_before_tells_what_comes(void)
     CU_ASSERT_TRUE(2 * known <= unknown + 2);
 }
 
-/* Two outputs are written in turn, and both are kept. While the next steps are queued already, what one holds is going to be
-   overwritten, so that the plan gives it up with its place. */
+/* Two outputs are written in turn, and both are kept. While the next steps are queued already, what one holds
+   is going to be overwritten, so that the plan gives it up with its place. */
 static void outputs_that_take_turns_are_given_up(void)
 {
     enum { WEIGHTS = 6, OUTPUTS = 2, STEPS_QUEUED = 4 };
@@ -592,8 +596,8 @@ static void other_times_are_planned_anew(void)
     end();
 }
 
-/* The only shape, of which the executor believes that its link was half as fast as it is: the next measurement has it planned
-   anew. */
+/* The only shape, of which the executor believes that its link was half as fast as it is: the next
+   measurement has it planned anew. */
 static void mistake_link(void)
 {
     executor->engine.adopt->shapes[0]->course->basis.host.in_bytes_per_second /= 2;
@@ -744,8 +748,8 @@ static void refused_calls_lose_nothing(void)
     end();
 }
 
-/* The step before which the plan is made, with the n-th allocation failing; then steps that are followed, and one that
-   deviates. */
+/* The step before which the plan is made, with the n-th allocation failing; then steps that are followed, and
+   one that deviates. */
 static bool plan_with_failure(uint64_t n)
 {
     begin(&dao_sim_bytes_backend_ops, true, &tight);
@@ -775,8 +779,8 @@ static void a_plan_that_cannot_be_made_harms_nothing(void)
 }
 
 #if defined(DAO_FAULTS)
-/* Operations of the file fail or come back short for some steps: a step may be refused, nothing is lost, and behind the sync
-   that says so plans are followed again. */
+/* Operations of the file fail or come back short for some steps: a step may be refused, nothing is lost, and
+   behind the sync that says so plans are followed again. */
 static void a_bad_disk_loses_nothing(void)
 {
     static const dao_fault_t points[] = {DAO_FAULT_FILE_WRITE, DAO_FAULT_FILE_READ, DAO_FAULT_FILE_SHORT};

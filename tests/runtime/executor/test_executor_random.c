@@ -1,5 +1,6 @@
-/* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every operand of every
-   kernel holds the version that a sequential program would have given it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random programs on executors of random capacity, on a backend that holds commands back by a seed: every
+   operand of every kernel holds the version that a sequential program would have given it. */
 #include "runtime/core/runtime_internal.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/program.h"
@@ -90,7 +91,8 @@ static void replace_tensor(void)
     }
 }
 
-/* A step of a few kernels, run twice. Kernels of a step read what the step itself has written, or what was there before. */
+/* A step of a few kernels, run twice. Kernels of a step read what the step itself has written, or what was
+   there before. */
 static void run_random_step(void)
 {
     dao_step_t *step = NULL;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue between the program's threads and the executor's. */
 #include "runtime/executor/queue.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,6 @@
-/* Memory in stream order on streams that are being captured into a graph. What ends a capture ends the program on the loopback
-   driver, and makes capture_end() fail on a device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory in stream order on streams that are being captured into a graph. What ends a capture ends the
+   program on the loopback driver, and makes capture_end() fail on a device. */
 #include <dao/async.h>
 #include <dao/context.h>
 #include <dao/lease.h>
@@ -54,7 +55,8 @@ static dao_status_t event_record(dao_backend_event_t *event, dao_backend_stream_
                            : dao_backend_ops()->event_record(event, stream);
 }
 
-/* However long the device takes, the event behind the capture has finished, and those of other streams have not. */
+/* However long the device takes, the event behind the capture has finished, and those of other streams have
+   not. */
 static dao_status_t event_query(dao_backend_event_t *event)
 {
     if (!others_seem_busy) {
@@ -216,7 +218,8 @@ static void what_is_freed_is_used_again_in_the_same_capture(void)
     end();
 }
 
-/* Without a lease, too: nobody else gets it before the capture has ended, and asking for it spoils nothing. */
+/* Without a lease, too: nobody else gets it before the capture has ended, and asking for it spoils nothing.
+   */
 static void what_is_freed_is_nobody_elses_until_the_capture_has_ended(void)
 {
     begin();
@@ -323,7 +326,8 @@ static void an_event_that_fails_behind_a_capture_is_recorded_later(void)
     end();
 }
 
-/* Who waits for all frees goes on to the last one, whatever another thread carries out of those that it has passed over. */
+/* Who waits for all frees goes on to the last one, whatever another thread carries out of those that it has
+   passed over. */
 static void a_wait_for_frees_is_not_ended_by_another_threads_look(void)
 {
     begin();
@@ -358,7 +362,8 @@ static void what_a_capture_has_put_off_keeps_no_stream_that_is_destroyed(void)
     end();
 }
 
-/* A small block of dao_alloc() follows no stream: its free has to wait, and there is nothing to wait for yet. */
+/* A small block of dao_alloc() follows no stream: its free has to wait, and there is nothing to wait for yet.
+   */
 static void what_would_have_to_wait_is_refused(void)
 {
     dao_lease_t *lease = NULL;

@@ -1,4 +1,6 @@
-/* DLPack: what goes out is what the tensor is, what comes in is what the producer has, and each deleter runs once. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DLPack: what goes out is what the tensor is, what comes in is what the producer has, and each deleter runs
+   once. */
 #include <dao/context.h>
 #include <dao/dlpack.h>
 #include <dao/dlpack_abi.h>
@@ -177,7 +179,8 @@ static void a_virtual_device_stays_at_home(void)
 
 /* ---- in ---- */
 
-/* A random layout over the guarded bytes, with steps both ways. Its lowest element is at the first byte behind the guard. */
+/* A random layout over the guarded bytes, with steps both ways. Its lowest element is at the first byte
+   behind the guard. */
 typedef struct producer {
     int64_t shape[PRODUCER_RANK];
     int64_t strides[PRODUCER_RANK];

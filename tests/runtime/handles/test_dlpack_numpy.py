@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy takes a tensor of ours without a copy, and we take an array of NumPy's. Usage: test_dlpack_numpy.py LIBDAO
 
 Exits with 77, which ctest calls skipped, where there is no NumPy.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory at every kind of place: what is right, and what is misused; handles and their ends; copies. */
 #include <dao/context.h>
 #include <dao/memory.h>

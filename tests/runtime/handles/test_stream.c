@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: order, waiting, time, misuse. */
 #include <dao/async.h>
 #include <dao/context.h>

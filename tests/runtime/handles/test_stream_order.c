@@ -1,5 +1,7 @@
-/* The contract of memory in stream order on all that keeps a place: pages, segments, pinned regions, each strategy of whole
-   blocks, and hardening over any of them; slowly, too, with commands held back so that streams interleave in other ways. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contract of memory in stream order on all that keeps a place: pages, segments, pinned regions, each
+   strategy of whole blocks, and hardening over any of them; slowly, too, with commands held back so that
+   streams interleave in other ways. */
 #include "tests/contract/stream_contract.h"
 
 #include <dao/context.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors against a slow model: the list of the byte offsets of all elements, in order. */
 #include <dao/context.h>
 #include <dao/tensor.h>

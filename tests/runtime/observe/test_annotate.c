@@ -1,5 +1,6 @@
-/* What a profiler is told. The build's annotator is this test's own, which checks every call: blocks lie in heaps, nothing is
-   told twice, nothing is left. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a profiler is told. The build's annotator is this test's own, which checks every call: blocks lie in
+   heaps, nothing is told twice, nothing is left. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "runtime/observe/annotate.h"
 
@@ -169,7 +170,8 @@ static void blocks_are_told(void)
     CU_ASSERT_TRUE(trim_count > 0);
 }
 
-/* A block that a lease retains is told of until the lease ends, however its owner frees it. Leases need pages. */
+/* A block that a lease retains is told of until the lease ends, however its owner frees it. Leases need
+   pages. */
 static void retained_blocks_are_told_until_they_go(void)
 {
     size_t before = block_count;

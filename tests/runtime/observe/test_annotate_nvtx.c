@@ -1,4 +1,6 @@
-/* What NVTX makes of it: a tool that is linked in, as NVTX looks for one, gets ranges by name, heaps and regions. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What NVTX makes of it: a tool that is linked in, as NVTX looks for one, gets ranges by name, heaps and
+   regions. */
 #define NVTX_AS_SYSTEM_HEADER
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What ROCTX makes of it: ranges by name, one within the other, and nothing of memory. */
 #include "runtime/observe/annotate.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,6 @@
-/* Looking into places: events while threads allocate, snapshots, queries, figures under other tools' names, and the report
-   of what was forgotten. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking into places: events while threads allocate, snapshots, queries, figures under other tools' names,
+   and the report of what was forgotten. */
 #include <dao/dao.h>
 
 #include "base/report/fault.h"
@@ -208,7 +209,8 @@ static void *write_events(void *user)
     return NULL;
 }
 
-/* A torn event would have the kind of one and the size of another, or the size of one thread and the number of another. */
+/* A torn event would have the kind of one and the size of another, or the size of one thread and the number
+   of another. */
 static void check_writers_events(size_t count, const size_t *sizes, uint32_t *threads)
 {
     for (size_t i = 0; i < count; i++) {
@@ -479,7 +481,8 @@ static const dao_snapshot_block_t *snapshot_find(const dao_snapshot_t *snapshot,
 
 #define ALIGNED_COUNT 14u
 
-/* Up to 32 MiB: chunks hardly ever begin at such multiples, so that blocks begin behind what their alignment costs. */
+/* Up to 32 MiB: chunks hardly ever begin at such multiples, so that blocks begin behind what their alignment
+   costs. */
 static void a_snapshot_has_aligned_blocks_of_a_buddy(void)
 {
     void *blocks[ALIGNED_COUNT];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Segment callbacks: what memory comes and goes, against a list of what is there. */
 #include <dao/async.h>
 #include <dao/place_config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The limit of all host memory: the host's place and all pinned places together. */
 #define _POSIX_C_SOURCE 200809L
 #include <dao/place_config.h>

@@ -1,5 +1,6 @@
-/* What is said about a place before it starts, through the public calls: that each setting is in effect, when it can be
-   said, and what is refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said about a place before it starts, through the public calls: that each setting is in effect, when
+   it can be said, and what is refused. */
 #define _POSIX_C_SOURCE 200809L
 #include <dao/dao.h>
 
@@ -264,7 +265,8 @@ static void wrong_frees_are_told_apart_by_every_strategy(void)
     }
 }
 
-/* Freed while another device is this thread's current one: the free goes through the queue of pinned memory. */
+/* Freed while another device is this thread's current one: the free goes through the queue of pinned memory.
+   */
 static void a_handle_to_pinned_memory_is_freed_later_by_every_strategy(void)
 {
     for (size_t s = 0; s < STRATEGY_COUNT; s++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is short: callbacks, frees that wait, and waiting for frees. */
 #include <dao/async.h>
 #include <dao/pressure.h>

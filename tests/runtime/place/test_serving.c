@@ -1,4 +1,6 @@
-/* Serving from plans by the public calls: settings, each kind of place, threads, streams, who makes the plans. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving from plans by the public calls: settings, each kind of place, threads, streams, who makes the
+   plans. */
 #define _GNU_SOURCE /* setenv */
 #include <dao/dao.h>
 
@@ -187,7 +189,8 @@ static void begin_at_warning(dao_log_level_t level, const char *message, void *u
     }
 }
 
-/* A node that no machine has is told of when the arena is taken, as a block: with such pages it is no window. */
+/* A node that no machine has is told of when the arena is taken, as a block: with such pages it is no window.
+   */
 static void a_log_line_of_the_arena_does_not_wait_for_itself(void)
 {
     static plan_text_t plan;
@@ -237,7 +240,8 @@ static void bins_serve_every_order(void)
 
 enum { BIN_STEP_COUNT = 6, BIN_BLOCK_COUNT = 200, BIN_LIVE_COUNT = 32 };
 
-/* A step whose sizes differ a little from those of other steps; a tenth of its blocks are of sizes that no other step has. */
+/* A step whose sizes differ a little from those of other steps; a tenth of its blocks are of sizes that no
+   other step has. */
 static void changing_step(dao_place_t place, uint64_t *state)
 {
     void *live[BIN_LIVE_COUNT] = {NULL};

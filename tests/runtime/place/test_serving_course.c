@@ -1,5 +1,7 @@
-/* When a plan is made and when it serves, at each kind of place: settings of iterations, first ones in which there is nothing to be
-   planned, blocks that outlive the plan that they came from, frees that are put off; arenas of one block, and who is served from them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a plan is made and when it serves, at each kind of place: settings of iterations, first ones in which
+   there is nothing to be planned, blocks that outlive the plan that they came from, frees that are put off;
+   arenas of one block, and who is served from them. */
 #include <dao/dao.h>
 
 #include "base/threads/sync.h"
@@ -362,7 +364,8 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
     }
 }
 
-/* The same holes, in a step whose plan is new: what the place would have without it is known then, and that is as much. */
+/* The same holes, in a step whose plan is new: what the place would have without it is known then, and that
+   is as much. */
 static void a_plan_is_kept_where_the_place_would_grow_without_it(void)
 {
     enum { DEVICE = 2 };
@@ -395,8 +398,8 @@ static void departing_step(void)
     CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
 }
 
-/* What others have come to take there is no cost of the plan: neither of one that was kept to so far, nor of one that was not, where
-   what the place would have without it is known from each block. */
+/* What others have come to take there is no cost of the plan: neither of one that was kept to so far, nor of
+   one that was not, where what the place would have without it is known from each block. */
 static void who_departs_keeps_a_plan_that_costs_nothing(void)
 {
     enum { DEVICE = 2 };
@@ -574,8 +577,8 @@ static void who_departs_has_to_prove_more(void)
     end();
 }
 
-/* Runs steps with a large buffer, of which the first so many have sizes of their own, until one is served; gives how many of the
-   others it took. */
+/* Runs steps with a large buffer, of which the first so many have sizes of their own, until one is served;
+   gives how many of the others it took. */
 static uint32_t equal_steps_until_served(size_t large_bytes, uint32_t changed_count)
 {
     uint32_t equal_count = 0;
@@ -608,7 +611,8 @@ static void a_large_buffer_is_planned_later(void)
     }
 }
 
-/* Weights with holes between them waste a part of the place's pages, for which a plan is not to blame: the recorded step had as much. */
+/* Weights with holes between them waste a part of the place's pages, for which a plan is not to blame: the
+   recorded step had as much. */
 static void what_was_given_back_before_a_plan_counts(void)
 {
     static const size_t paged[] = {0, 2};
@@ -689,7 +693,8 @@ static void *do_nothing(void *user)
     return NULL;
 }
 
-/* A step of workers at one time. Idle threads beside them change which identities and stacks the system hands out. */
+/* A step of workers at one time. Idle threads beside them change which identities and stacks the system hands
+   out. */
 static void team_step(uint32_t idle_count)
 {
     team_t team = {.worker_count = WORKER_COUNT};
@@ -772,8 +777,8 @@ static void *free_what_comes(void *user)
     return NULL;
 }
 
-/* Each step asks for other sizes, so that there is something to be learnt at each border, while blocks of the step before are
-   freed. */
+/* Each step asks for other sizes, so that there is something to be learnt at each border, while blocks of the
+   step before are freed. */
 static void another_thread_frees_across_borders(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {

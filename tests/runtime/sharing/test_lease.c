@@ -1,4 +1,6 @@
-/* Leases by the public calls, on the built backend: what stays where it is, who allocates under them, what they retain. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases by the public calls, on the built backend: what stays where it is, who allocates under them, what
+   they retain. */
 #include <dao/async.h>
 #include <dao/context.h>
 #include <dao/lease.h>

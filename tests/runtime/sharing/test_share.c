@@ -1,5 +1,6 @@
-/* Memory that several processes have: each test runs two of them, this one and another one of the same program, which have the
-   library started on their own and talk through a local socket. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that several processes have: each test runs two of them, this one and another one of the same
+   program, which have the library started on their own and talk through a local socket. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "base/report/fault.h"
 #include "tests/support/suite.h"

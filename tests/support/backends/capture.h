@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Capturing a stream into a graph, as programs do it by the vendor's own calls. */
 #ifndef DAO_TESTS_SUPPORT_CAPTURE_H
 #define DAO_TESTS_SUPPORT_CAPTURE_H
 
 #include <stdbool.h>
 
-/* Begins a capture in the mode in which most calls of the thread would end it. `native` is the vendor's stream. */
+/* Begins a capture in the mode in which most calls of the thread would end it. `native` is the vendor's
+   stream. */
 bool capture_begin(void *native);
 
 /* Ends it, and gives the graph up. False: something has ended it before, or tied it to other work. */

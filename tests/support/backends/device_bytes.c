@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A desk a device: its stream, for what the host writes and reads, and scratch. */
 #include "tests/support/backends/device_bytes.h"
 
@@ -13,8 +14,8 @@
 /* A piece of scratch, unless more is asked for. */
 #define SCRATCH_BYTES ((size_t)64 << 10)
 
-/* What a device begins with, since a driver may not give pinned memory while a stream is held up: some large pieces, and
-   more that are found before them. */
+/* What a device begins with, since a driver may not give pinned memory while a stream is held up: some large
+   pieces, and more that are found before them. */
 #define SCRATCH_BYTES_LARGE ((size_t)2 << 20)
 #define SCRATCH_COUNT_LARGE 2
 #define SCRATCH_COUNT       8

@@ -1,12 +1,15 @@
-/* Bytes of devices in tests, which are functions of the host: what a test writes and reads itself, and what its kernels do.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of devices in tests, which are functions of the host: what a test writes and reads itself, and what
+   its kernels do.
 
-   Where the host may touch a device's memory (host_accessible of dao_device_info_t) the bytes are touched where they are. All
-   other devices, real ones and those of the loopback driver, have them copied, and a kernel is three pieces of work in its stream's
-   order, for none of which anybody waits:
+   Where the host may touch a device's memory (host_accessible of dao_device_info_t) the bytes are touched
+   where they are. All other devices, real ones and those of the loopback driver, have them copied, and a
+   kernel is three pieces of work in its stream's order, for none of which anybody waits:
 
        copies of what it reads to pinned scratch -> the function, on the scratch -> copies of what it writes, back
 
-   The scratch is the test's own, taken from the backend and known to no place, so that no count of the library changes. */
+   The scratch is the test's own, taken from the backend and known to no place, so that no count of the
+   library changes. */
 #ifndef DAO_TESTS_SUPPORT_DEVICE_BYTES_H
 #define DAO_TESTS_SUPPORT_DEVICE_BYTES_H
 
@@ -29,19 +32,21 @@ typedef struct device_operand {
 /* A kernel's function: where each operand's bytes are for it, in their order. */
 typedef void (*device_kernel_t)(unsigned char *const *bytes, void *user);
 
-/* Queues a kernel. After an error nothing is queued that uses `user`. With a backend that fails on purpose a kernel is one call
-   that can fail, dao_stream_host_func(). */
+/* Queues a kernel. After an error nothing is queued that uses `user`. With a backend that fails on purpose a
+   kernel is one call that can fail, dao_stream_host_func(). */
 DAO_NODISCARD dao_status_t device_launch(dao_stream_t *stream, const device_operand_t *operands,
                                          uint32_t operand_count, device_kernel_t function, void *user);
 
 /* Tells whether all bytes have a value, for the function of a kernel. */
 bool bytes_are_all(const unsigned char *bytes, unsigned char value, size_t size_bytes);
 
-/* Puts a gate into a stream: later work waits until it is open. Once, for a gate. As device_launch() otherwise. */
+/* Puts a gate into a stream: later work waits until it is open. Once, for a gate. As device_launch()
+   otherwise. */
 DAO_NODISCARD dao_status_t device_gate(dao_stream_t *stream, dao_gate_t *gate);
 
-/* How a gate holds up a stream of a device whose memory the host does not touch, without a host function that waits: those may run
-   one after the other there, whichever streams they are on. False: the device cannot do that. Once, before the first gate. */
+/* How a gate holds up a stream of a device whose memory the host does not touch, without a host function that
+   waits: those may run one after the other there, whichever streams they are on. False: the device cannot do
+   that. Once, before the first gate. */
 typedef bool (*device_hold_t)(int32_t device_index, void *native_stream, const uint32_t *word);
 void device_hold_set(device_hold_t hold);
 
@@ -57,7 +62,8 @@ bool device_holds(dao_place_t place, const void *address, unsigned char value, s
 /* Makes those possible for a place inside of a segment callback, which must start no device. */
 void device_bytes_open(dao_place_t place);
 
-/* Gives back what was taken for a device, which is about to be closed: for the table that a program's suites run on. */
+/* Gives back what was taken for a device, which is about to be closed: for the table that a program's suites
+   run on. */
 void device_bytes_end(dao_backend_device_t *device);
 
 #endif

@@ -1,5 +1,6 @@
-/* The wrapping table. Streams and events are wrapped, so that use after destroy is seen: a destroyed wrapper is kept until
-   the next wrap. Devices and memory are the inner backend's own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wrapping table. Streams and events are wrapped, so that use after destroy is seen: a destroyed wrapper
+   is kept until the next wrap. Devices and memory are the inner backend's own. */
 #include "tests/support/backends/fault_backend.h"
 
 #include "base/report/error.h"

@@ -1,6 +1,7 @@
-/* A backend around another one, for tests: makes the n-th call of any kind fail, holds commands back so that independent
-   streams interleave in other ways, reports finished events late, counts calls and live objects, and stops the test when a
-   stream or an event is used after it was destroyed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A backend around another one, for tests: makes the n-th call of any kind fail, holds commands back so that
+   independent streams interleave in other ways, reports finished events late, counts calls and live objects,
+   and stops the test when a stream or an event is used after it was destroyed. */
 #ifndef DAO_TESTS_SUPPORT_FAULT_BACKEND_H
 #define DAO_TESTS_SUPPORT_FAULT_BACKEND_H
 
@@ -47,8 +48,9 @@ typedef enum fault_call {
    DAO_ERR_DEVICE_LOST. */
 #define FAULT_CALL_ANY FAULT_CALL_COUNT
 
-/* Armed with this, the device is lost at the n-th call on a stream or an event: it answers DAO_ERR_DEVICE_LOST. With
-   `persistent` all after it do too. Calls that wait have waited even so: a lost device touches no memory any more. */
+/* Armed with this, the device is lost at the n-th call on a stream or an event: it answers
+   DAO_ERR_DEVICE_LOST. With `persistent` all after it do too. Calls that wait have waited even so: a lost
+   device touches no memory any more. */
 #define FAULT_CALL_LOSS (FAULT_CALL_COUNT + 1)
 
 typedef struct fault_config {
@@ -60,23 +62,26 @@ typedef struct fault_config {
     bool runs_on_when_lost; /* waiting for a lost device fails at once, while what it was given still runs */
 } fault_config_t;
 
-/* Gives the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed. */
+/* Gives the table. One backend is wrapped at a time; both arguments are copied or static. Nothing is armed.
+   */
 const dao_backend_ops_t *fault_backend_wrap(const dao_backend_ops_t *inner, const fault_config_t *config);
 
-/* Makes the `skip_count`-th next call (0: the very next) of a kind fail; with `persistent` all after it too. */
+/* Makes the `skip_count`-th next call (0: the very next) of a kind fail; with `persistent` all after it too.
+   */
 void fault_backend_arm(fault_call_t call, uint64_t skip_count, bool persistent);
 
 /* Lets everything succeed again. Gives the number of calls that failed since it was armed. */
 uint64_t fault_backend_disarm(void);
 
-/* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside the scenario. */
+/* Spares this thread's calls, or no more: they are not counted and do not fail. For what a test does beside
+   the scenario. */
 void fault_backend_spare(bool is_spared);
 
 /* Calls of a kind since the wrap. */
 uint64_t fault_backend_calls(fault_call_t call);
 
-/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles, reservations,
-   registered host memory. */
+/* Objects that were created and not destroyed: memory, pinned memory, streams, events, page handles,
+   reservations, registered host memory. */
 int64_t fault_backend_live_count(void);
 
 const char *fault_call_text(fault_call_t call);

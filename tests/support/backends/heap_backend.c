@@ -1,4 +1,6 @@
-/* Device memory is reserved address space, so that an allocator that touches it crashes; pages are only counted. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory is reserved address space, so that an allocator that touches it crashes; pages are only
+   counted. */
 #include "tests/support/backends/heap_backend.h"
 
 #include "base/memory/host.h"

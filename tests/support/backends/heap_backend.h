@@ -1,5 +1,6 @@
-/* A minimal synchronous backend for tests of allocators: a device of a given capacity whose memory cannot be touched,
-   calls that are counted, and an n-th call that fails. It has no streams, events or copies. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A minimal synchronous backend for tests of allocators: a device of a given capacity whose memory cannot be
+   touched, calls that are counted, and an n-th call that fails. It has no streams, events or copies. */
 #ifndef DAO_TESTS_SUPPORT_HEAP_BACKEND_H
 #define DAO_TESTS_SUPPORT_HEAP_BACKEND_H
 
@@ -29,8 +30,8 @@ bool heap_backend_destroy(heap_backend_t *backend);
 const dao_backend_ops_t *heap_backend_ops(const heap_backend_t *backend);
 dao_backend_device_t *heap_backend_device(heap_backend_t *backend);
 
-/* Makes the skip_count-th next call of a kind (0: the very next; HEAP_CALL_COUNT: of any kind) fail; `persistent`: all from
-   there on. */
+/* Makes the skip_count-th next call of a kind (0: the very next; HEAP_CALL_COUNT: of any kind) fail;
+   `persistent`: all from there on. */
 void heap_backend_fail(heap_backend_t *backend, heap_call_t call, uint64_t skip_count, bool persistent);
 
 /* Lets all succeed again; gives the number of calls that were made to fail. */

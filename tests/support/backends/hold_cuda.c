@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/backends/hold.h"
 
 #include "backends/cuda/context.h"

@@ -1,4 +1,6 @@
-/* A portion counts what is taken of it, as a virtual device does (backends/virtual_memory.h); the memory is the other table's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A portion counts what is taken of it, as a virtual device does (backends/virtual_memory.h); the memory is
+   the other table's. */
 #include "tests/support/backends/portion.h"
 
 #include "backends/cpu/cpu_internal.h"
@@ -118,7 +120,8 @@ static dao_status_t settle(portion_t *portion, size_t size_bytes, dao_status_t s
     return status;
 }
 
-/* Gives back a count behind a call that may have kept the memory. A lost device keeps all, and nobody asks for it again. */
+/* Gives back a count behind a call that may have kept the memory. A lost device keeps all, and nobody asks
+   for it again. */
 static dao_status_t settle_free(portion_t *portion, size_t size_bytes, dao_status_t status)
 {
     if ((status == DAO_OK || status == DAO_ERR_DEVICE_LOST) && size_bytes > 0) {
@@ -127,7 +130,8 @@ static dao_status_t settle_free(portion_t *portion, size_t size_bytes, dao_statu
     return status;
 }
 
-/* As settle_free(), of a piece that was forgotten before the call: behind it its address may be another one's. */
+/* As settle_free(), of a piece that was forgotten before the call: behind it its address may be another
+   one's. */
 static dao_status_t settle_kept(dao_backend_device_t *device, const void *key, size_t size_bytes,
                                 dao_status_t status)
 {

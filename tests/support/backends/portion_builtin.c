@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a program whose suites run on real devices. */
 #include "backends/vendor/vendor.h"
 #include "tests/support/backends/device_bytes.h"

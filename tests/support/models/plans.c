@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/models/plans.h"
 
 #include <string.h>
@@ -42,7 +43,8 @@ static void make_gaps(dao_test_plan_t *plan, size_t index, uint64_t *random)
     }
 }
 
-/* Threads go on by themselves and hear of each other now and then; each buffer lives between two moments of threads. */
+/* Threads go on by themselves and hear of each other now and then; each buffer lives between two moments of
+   threads. */
 static void make_clocks(dao_test_plan_t *plan, uint64_t *random)
 {
     uint32_t width = plan->problem.clock_count;

@@ -1,5 +1,7 @@
-/* Small random problems of offset planning, and slow answers about them: who clashes with whom, tick by tick and byte by
-   byte; and the best plan there is, by trying every offset. They share no code with the library. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small random problems of offset planning, and slow answers about them: who clashes with whom, tick by tick
+   and byte by byte; and the best plan there is, by trying every offset. They share no code with the library.
+   */
 #ifndef DAO_TESTS_SUPPORT_PLANS_H
 #define DAO_TESTS_SUPPORT_PLANS_H
 
@@ -47,8 +49,8 @@ bool dao_test_plan_do_clash(const dao_plan_problem_t *problem, size_t left, uint
 bool dao_test_plan_is_valid(const dao_plan_problem_t *problem, const uint64_t *offsets,
                             const uint32_t *pools);
 
-/* Tells whether there is a plan that leaves out fewer bytes than this, or as few with a lower peak. At most 7 buffers, of at
-   most 8 bytes each. */
+/* Tells whether there is a plan that leaves out fewer bytes than this, or as few with a lower peak. At most 7
+   buffers, of at most 8 bytes each. */
 bool dao_test_plan_is_beaten(const dao_plan_problem_t *problem, uint64_t unplaced_bytes, uint64_t peak_bytes);
 
 #endif

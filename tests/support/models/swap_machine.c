@@ -1,6 +1,7 @@
-/* Each byte of an arena has a tag: which byte of which tensor, and which kernel wrote it. Things start and end at random
-   moments, so that whatever two fences leave open happens in either order; between its start and its end a thing holds the
-   bytes that it reads and writes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each byte of an arena has a tag: which byte of which tensor, and which kernel wrote it. Things start and
+   end at random moments, so that whatever two fences leave open happens in either order; between its start
+   and its end a thing holds the bytes that it reads and writes. */
 #include "tests/support/models/swap_machine.h"
 
 #include "tests/support/suite.h"

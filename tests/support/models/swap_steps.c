@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/models/swap_steps.h"
 
 #include "tests/support/suite.h"

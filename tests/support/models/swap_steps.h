@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small random steps for what plans swaps. */
 #ifndef DAO_TESTS_SUPPORT_SWAP_STEPS_H
 #define DAO_TESTS_SUPPORT_SWAP_STEPS_H
@@ -27,8 +28,8 @@ typedef struct swap_step_range {
 /* Fills the box; without links, all bytes have a capacity. */
 void swap_step_random(swap_step_box_t *box, const swap_step_range_t *range, uint64_t *random);
 
-/* A step of `layer_count` kernels forwards, each of which writes an activation of `size_bytes` and reads the one before, and as
-   many backwards, which read them again. At most SWAP_STEP_KERNEL_MAX / 2 layers. */
+/* A step of `layer_count` kernels forwards, each of which writes an activation of `size_bytes` and reads the
+   one before, and as many backwards, which read them again. At most SWAP_STEP_KERNEL_MAX / 2 layers. */
 void swap_step_chain(swap_step_box_t *box, uint32_t layer_count, uint64_t size_bytes, uint64_t time_ns);
 
 /* A step of kernels that read a carried weight of `size_bytes` each. */

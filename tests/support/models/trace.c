@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks for traces outside the sources; tests pass without them. */
 #define _GNU_SOURCE
 #include "tests/support/models/trace.h"

@@ -1,5 +1,6 @@
-/* The steps that are made: every life ends, equal seeds make equal steps, and their figures are near those of the steps
-   that the planner's first measurements were taken on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps that are made: every life ends, equal seeds make equal steps, and their figures are near those of
+   the steps that the planner's first measurements were taken on. */
 #include "base/memory/host.h"
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"

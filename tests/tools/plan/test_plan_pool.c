@@ -1,5 +1,6 @@
-/* The pools that plans are compared with: hand-computed steps, a slow model, and the totals of their originals on recorded
-   steps that lie beside the project. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pools that plans are compared with: hand-computed steps, a slow model, and the totals of their
+   originals on recorded steps that lie beside the project. */
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
@@ -199,7 +200,8 @@ static void random_traces_take_what_the_model_takes(void)
     }
 }
 
-/* The totals of the step that the project has: the model's, and told here so that both cannot change together. */
+/* The totals of the step that the project has: the model's, and told here so that both cannot change
+   together. */
 static void the_recorded_step_takes_what_the_model_takes(void)
 {
     static const uint64_t wanted[2] = {[DAO_TREE_POOL_MNN] = 415477568, [DAO_TREE_POOL_PYTHON] = 417334080};

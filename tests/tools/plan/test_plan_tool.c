@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `dao plan` is made of: every way of placing on one problem, plans as files and as pictures. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
@@ -146,8 +147,8 @@ static void what_does_not_fit_is_counted(void)
     dao_plan_input_finish(&input);
 }
 
-/* Four at once: a has to be in pool 1, which holds nothing beside it, and pool 0 holds two of the others. Strategies know one
-   pool. Read again, the plan is what it was. */
+/* Four at once: a has to be in pool 1, which holds nothing beside it, and pool 0 holds two of the others.
+   Strategies know one pool. Read again, the plan is what it was. */
 static void several_pools_are_filled(void)
 {
     static const dao_plan_pool_t pools[] = {{.capacity_bytes = 8}, {.capacity_bytes = 4}, {0}};
@@ -227,7 +228,8 @@ static void closed_lives_overlap_where_they_touch(void)
     dao_plan_input_finish(&input);
 }
 
-/* Two threads that know nothing of each other, and a third that waits for both: only its buffer may share bytes. */
+/* Two threads that know nothing of each other, and a third that waits for both: only its buffer may share
+   bytes. */
 static void lives_by_clocks_are_placed(void)
 {
     dao_plan_input_t input, again;
@@ -252,8 +254,8 @@ static void lives_by_clocks_are_placed(void)
     dao_plan_input_finish(&input);
 }
 
-/* Strategies put what is fixed where they like, and know no segment of more than a tebibyte: they prove nothing then, and the
-   others go on. The plan is read back, however high its offsets. */
+/* Strategies put what is fixed where they like, and know no segment of more than a tebibyte: they prove
+   nothing then, and the others go on. The plan is read back, however high its offsets. */
 static void the_largest_buffers_are_placed(void)
 {
     dao_plan_input_t input, again;
@@ -565,7 +567,8 @@ static void peers_times_are_scaled(void)
     CU_ASSERT_EQUAL(dao_plan_result_judge(&result, text, sizeof(text)), 0);
 }
 
-/* How long that is nobody knows. Work that goes on for ever ends with the budget, and work that is done ends before. */
+/* How long that is nobody knows. Work that goes on for ever ends with the budget, and work that is done ends
+   before. */
 static void looks_are_timed_to_the_end(void)
 {
     static const char *const texts[] = {"rnd:20000", "tf:300"};

@@ -1,5 +1,6 @@
-/* Reading traces that are wrong: each gets its code and a message with file, line and column; none takes more than its
-   share. A case replaces one of the four files of a small good trace. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading traces that are wrong: each gets its code and a message with file, line and column; none takes more
+   than its share. A case replaces one of the four files of a small good trace. */
 #define _GNU_SOURCE
 #include "base/memory/host.h"
 #include "base/report/fault.h"

@@ -1,5 +1,7 @@
-/* Reading what is to be placed: every format, every way to be wrong with its line and column, memory that runs out, files
-   that are cut anywhere, and the instances that lie beside the project with their known figures. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading what is to be placed: every format, every way to be wrong with its line and column, memory that
+   runs out, files that are cut anywhere, and the instances that lie beside the project with their known
+   figures. */
 #include "base/memory/host.h"
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"

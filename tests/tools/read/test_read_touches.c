@@ -1,5 +1,7 @@
-/* Reading the files that say which kernel touches which tensors: `.tr`, and JSON lines made from G10's graphs. Good ones
-   become the step that they mean; wrong ones are refused with code, file, line and column. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the files that say which kernel touches which tensors: `.tr`, and JSON lines made from G10's
+   graphs. Good ones become the step that they mean; wrong ones are refused with code, file, line and column.
+   */
 #define _GNU_SOURCE
 #include "base/report/fault.h"
 #include "tests/support/suite.h"

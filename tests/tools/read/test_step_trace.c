@@ -1,4 +1,6 @@
-/* The model of a step: what it refuses, peaks of steps made by hand and of the example, packing against a slow model. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The model of a step: what it refuses, peaks of steps made by hand and of the example, packing against a
+   slow model. */
 #include "base/report/error.h"
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"

@@ -1,5 +1,7 @@
-/* Steps that deviate from a recorded one: each kind does what it says and nothing else, equal seeds give equal steps, and what
-   comes of it is a program that could run: each tensor is allocated once, and freed at most once and after that. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that deviate from a recorded one: each kind does what it says and nothing else, equal seeds give
+   equal steps, and what comes of it is a program that could run: each tensor is allocated once, and freed at
+   most once and after that. */
 #include "base/memory/host.h"
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
@@ -9,8 +11,8 @@
 
 enum { STEP_TENSOR_COUNT = 200, REPEAT_COUNT = 3, ALL_KINDS = (1 << DAO_DEVIATION_KIND_COUNT) - 1 };
 
-/* A step in which tensor i is freed right after i + 1 has come, every eighth one never; then a second one, which nobody asked
-   about, and before them a free of what was there before. */
+/* A step in which tensor i is freed right after i + 1 has come, every eighth one never; then a second one,
+   which nobody asked about, and before them a free of what was there before. */
 static dao_event_file_t recorded;
 
 static bool add_tensor(uint64_t size_bytes, uint32_t *out_tensor)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of addresses: one that shares a byte with another is seen, and nothing else is. */
 #include "base/report/fault.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,7 @@
-/* Steps that are replayed: those are served that are to be, and blocks that share bytes are seen, counted, and a failure of the
-   commands that replay. The build puts __wrap_dao_alloc() before the library's own, so that one block can lie within another. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that are replayed: those are served that are to be, and blocks that share bytes are seen, counted,
+   and a failure of the commands that replay. The build puts __wrap_dao_alloc() before the library's own, so
+   that one block can lie within another. */
 #define _GNU_SOURCE
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"

@@ -1,7 +1,9 @@
-/* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes for the same
-   requests without plans, for shares and kinds of deviations drawn from a seed; where the arena is a block that
-   serves, as the program is trusted or kept to its plan at first, two of the largest blocks more. In pages equal steps behind them
-   are served whole again. No two live blocks share a byte meanwhile: on the host each one's bytes are written and looked at. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a place takes for steps that deviate from their plan: never more than a twentieth above what it takes
+   for the same requests without plans, for shares and kinds of deviations drawn from a seed; where the arena
+   is a block that serves, as the program is trusted or kept to its plan at first, two of the largest blocks
+   more. In pages equal steps behind them are served whole again. No two live blocks share a byte meanwhile:
+   on the host each one's bytes are written and looked at. */
 #include <dao/dao.h>
 
 #include "base/memory/host.h"
@@ -174,7 +176,8 @@ static void check_again(dao_place_t place, const dao_event_file_t *steady)
     CU_ASSERT_TRUE(serving.latest.hit_count > 0);
 }
 
-/* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken. */
+/* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken.
+   */
 static uint64_t run(const site_t *site, const dao_event_file_t *steady, const dao_event_file_t *file,
                     dao_serving_mode_t mode)
 {
@@ -205,8 +208,8 @@ static uint64_t run(const site_t *site, const dao_event_file_t *steady, const da
     return stats.peak_reserved_bytes;
 }
 
-/* Gives what a place may have more than without plans: where it serves from a block, that and BLOCKS_MORE, as which of the two has
-   to grow for one first is chance. */
+/* Gives what a place may have more than without plans: where it serves from a block, that and BLOCKS_MORE, as
+   which of the two has to grow for one first is chance. */
 static uint64_t most_more(const site_t *site, const dao_event_file_t *file, uint64_t alone_bytes)
 {
     uint64_t largest_bytes = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns: what was filled is found, and any change of any byte is seen, at every size around a block. */
 #include "tests/support/suite.h"
 #include "tools/run/pattern.h"

@@ -1,5 +1,6 @@
-/* Running steps for real: no word is ever wrong, whatever the capacity, the policy, the links and the delays. The example
-   is run with its sizes divided where the build is slow; every structure stays as recorded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running steps for real: no word is ever wrong, whatever the capacity, the policy, the links and the delays.
+   The example is run with its sizes divided where the build is slow; every structure stays as recorded. */
 #include "base/memory/host.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/models/trace.h"

@@ -1,5 +1,7 @@
-/* A device that loses one bit: whichever copy to the device it happens to, the run sees it, says so and fails. The build
-   puts __wrap_dao_backend_ops() before the library's own, so that the whole command runs on that device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that loses one bit: whichever copy to the device it happens to, the run sees it, says so and
+   fails. The build puts __wrap_dao_backend_ops() before the library's own, so that the whole command runs on
+   that device. */
 #define _GNU_SOURCE
 #include "backends/backend.h"
 #include "tests/support/sanitizer.h"

@@ -1,5 +1,6 @@
-/* Steps in virtual time: times to the nanosecond where they can be counted by hand, the same ones every time, never below
-   the bound. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps in virtual time: times to the nanosecond where they can be counted by hand, the same ones every time,
+   never below the bound. */
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
@@ -66,7 +67,8 @@ static void what_fits_is_fetched_once(void)
     dao_simulation_finish(&result);
 }
 
-/* A host without room: both tensors are in the file. What is read from it runs beside the copy and the kernel before. */
+/* A host without room: both tensors are in the file. What is read from it runs beside the copy and the kernel
+   before. */
 static void what_the_host_has_no_room_for_comes_from_the_file(void)
 {
     dao_swap_problem_t problem = two_kernels(R, SIZE);
@@ -310,7 +312,8 @@ static void a_plan_with_a_file_takes_the_time_that_it_says(void)
     }
 }
 
-/* The executor comes to the plan by itself, with times that it has measured, and then takes the same time in every step. */
+/* The executor comes to the plan by itself, with times that it has measured, and then takes the same time in
+   every step. */
 static void what_is_learnt_is_the_plan(void)
 {
     dao_swap_plan_config_t whole = {.grain = DAO_SWAP_GRAIN_WHOLE};

@@ -1,5 +1,6 @@
-/* Feature maps on their way: the three schemes counted by hand, and the published scripts' figures to the byte where their
-   traces are found beside the project. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Feature maps on their way: the three schemes counted by hand, and the published scripts' figures to the
+   byte where their traces are found beside the project. */
 #include "base/report/fault.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
@@ -92,8 +93,8 @@ static void sync_waits_for_every_copy(void)
     CU_ASSERT_EQUAL(run(&config, NULL).step_ns, 6 * COST_NS + 2 * (A_BYTES + B_BYTES + C_BYTES) + 6 * 7);
 }
 
-/* f1 waits 60 ns for a on its way out, b4 as long for a on its way in. c is called for as f2 begins, before it is there:
-   it stays. */
+/* f1 waits 60 ns for a on its way out, b4 as long for a on its way in. c is called for as f2 begins, before
+   it is there: it stays. */
 static void half_sync_waits_at_both_ends(void)
 {
     dao_swap_maps_config_t config = config_of(DAO_SWAP_MAPS_HALF_SYNC);
@@ -103,8 +104,8 @@ static void half_sync_waits_at_both_ends(void)
     CU_ASSERT_EQUAL(result.out_bytes, A_BYTES + B_BYTES);
 }
 
-/* Out: a 100-260, b 260-310, c 310-350. As b3 begins, at 300, a has to be called for: from 400 on b5 would wait. b and c have
-   not left yet and stay. a comes 350-510, and b5 waits 10 ns. */
+/* Out: a 100-260, b 260-310, c 310-350. As b3 begins, at 300, a has to be called for: from 400 on b5 would
+   wait. b and c have not left yet and stay. a comes 350-510, and b5 waits 10 ns. */
 static void async_calls_for_maps_at_the_latest_begin(void)
 {
     dao_swap_maps_config_t config = config_of(DAO_SWAP_MAPS_ASYNC);

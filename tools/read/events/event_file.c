@@ -1,5 +1,6 @@
-/* Lines become records; ids are keys of a map to tensors, in the order of their first line. Only the last line tells which
-   tensors were alive before the first one:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines become records; ids are keys of a map to tensors, in the order of their first line. Only the last
+   line tells which tensors were alive before the first one:
 
        first seen by    alive before    then
        alloc            no              live from there to its free, if there is one

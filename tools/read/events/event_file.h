@@ -1,5 +1,7 @@
-/* The recorded events of a program: CSV with the columns `time_ns,event,id,bytes,op`, where event is alloc, free or step.
-   An id is allocated at most once; a free of one that was not means that it was alive before the first line. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recorded events of a program: CSV with the columns `time_ns,event,id,bytes,op`, where event is alloc,
+   free or step. An id is allocated at most once; a free of one that was not means that it was alive before
+   the first line. */
 #ifndef DAO_TOOLS_EVENT_FILE_H
 #define DAO_TOOLS_EVENT_FILE_H
 
@@ -30,8 +32,8 @@ typedef struct dao_event_file {
     size_t step_count, step_capacity;
 } dao_event_file_t;
 
-/* Reads a file, packed by gzip or not; on DAO_OK dao_event_file_finish() is owed. DAO_ERR_PARSE, DAO_ERR_IO with a message
-   `FILE:LINE:COLUMN: what`; DAO_ERR_NO_HOST_MEMORY. */
+/* Reads a file, packed by gzip or not; on DAO_OK dao_event_file_finish() is owed. DAO_ERR_PARSE, DAO_ERR_IO
+   with a message `FILE:LINE:COLUMN: what`; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_event_file_read(const char *path, dao_event_file_t *out_file);
 void dao_event_file_finish(dao_event_file_t *file);
 
@@ -39,8 +41,8 @@ void dao_event_file_finish(dao_event_file_t *file);
 DAO_NODISCARD dao_status_t dao_event_file_add_before(dao_event_file_t *file, const char *id,
                                                      uint64_t size_bytes);
 
-/* For those who write such files: a tensor without an id, a record, and a step that the records from here on belong to; all
-   zero is an empty file. DAO_ERR_NO_HOST_MEMORY, without a message. */
+/* For those who write such files: a tensor without an id, a record, and a step that the records from here on
+   belong to; all zero is an empty file. DAO_ERR_NO_HOST_MEMORY, without a message. */
 DAO_NODISCARD dao_status_t dao_event_file_add_tensor(dao_event_file_t *file, uint64_t size_bytes,
                                                      uint32_t *out_tensor);
 DAO_NODISCARD dao_status_t dao_event_file_add_record(dao_event_file_t *file,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The events become a trace once all of them are known: what was alive before them is taken first. */
 #include "tools/read/events/read_events.h"
 

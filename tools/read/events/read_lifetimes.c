@@ -1,6 +1,7 @@
-/* Looks at the beginning of a file, hands over to its reader, and makes lifetimes of what happened one thing after the other:
-   each allocation and each free is a time of its own, from 1; what was there before lives from 0, what stays lives to the
-   time behind the last one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at the beginning of a file, hands over to its reader, and makes lifetimes of what happened one thing
+   after the other: each allocation and each free is a time of its own, from 1; what was there before lives
+   from 0, what stays lives to the time behind the last one. */
 #include "tools/read/events/read_lifetimes.h"
 
 #include "tools/read/events/event_file.h"

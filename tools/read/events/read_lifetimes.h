@@ -1,18 +1,22 @@
-/* Reading what is to be placed, from any of these, packed by gzip or not; the file's beginning tells which it is:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading what is to be placed, from any of these, packed by gzip or not; the file's beginning tells which it
+   is:
 
        lifetimes    CSV with a header: id (buffer, buffer_id), lower (start, begin), upper or end, which is inclusive, size;
-                    if they are there: alignment, offset (where the buffer has to be), gaps; other columns are stepped over
+                    if they are there: alignment, offset (where the buffer has to be), gaps; other columns are
+                    stepped over
        events       CSV, see event_file.h; a time is the number of the alloc or free, from 1
        list         lines `id alloc free size` between blanks
        object       JSON, {"id": {"alloc": N, "free": N, "size": N}, ...}
        step         the four JSON files of a step trace, see read_json_step.h: their folder, or the one with the operators; a
                     time is the number of the allocation or free within the step
 
-   Times with colons, `3:0:7`, are vectors of clocks, as many on every line; without gaps. Lines before the header that begin
-   with # are stepped over.
+   Times with colons, `3:0:7`, are vectors of clocks, as many on every line; without gaps. Lines before the
+   header that begin with # are stepped over.
 
-   A buffer lives in [lower, upper). gaps are `lower-upper` or `lower-upper@from:to` between blanks: times in which the whole
-   buffer, or its bytes [from, to), are not used. What has no bytes or no life is left out, and counted. */
+   A buffer lives in [lower, upper). gaps are `lower-upper` or `lower-upper@from:to` between blanks: times in
+   which the whole buffer, or its bytes [from, to), are not used. What has no bytes or no life is left out,
+   and counted. */
 #ifndef DAO_TOOLS_READ_LIFETIMES_H
 #define DAO_TOOLS_READ_LIFETIMES_H
 
@@ -25,8 +29,8 @@
  * @param path           A file, or the folder of a step trace.
  * @param batch          Of a step trace; NULL: the only one there is.
  * @param out_lifetimes  Written only on DAO_OK; the caller owns it, until dao_plan_input_finish().
- * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_OVERFLOW, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`; DAO_ERR_INVALID
- *         where a choice has to be made; DAO_ERR_LIMIT, DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_OVERFLOW, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`;
+ *         DAO_ERR_INVALID where a choice has to be made; DAO_ERR_LIMIT, DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: for the files. Cost: memory in proportion to the files.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first line says what the columns are; one without a comma is a line of a list already.
 
        header     id,lower,upper,size      column_of[COLUMN_ID] == 0, column_of[COLUMN_UPPER] == 2, ...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the reader of lifetimes share. */
 #ifndef DAO_TOOLS_READ_LIFETIMES_INTERNAL_H
 #define DAO_TOOLS_READ_LIFETIMES_INTERNAL_H

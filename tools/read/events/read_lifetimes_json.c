@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An object of lifetimes, read as it comes: {"id": {"alloc": N, "free": N, "size": N}, ...}. */
 #include "tools/read/events/read_lifetimes_internal.h"
 

@@ -1,5 +1,6 @@
-/* Every line is an object whose fields may stand in any order. So a line's fields are taken first, each into its place of
-   `line_t`; then the line is used, as the header, a tensor or a kernel. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every line is an object whose fields may stand in any order. So a line's fields are taken first, each into
+   its place of `line_t`; then the line is used, as the header, a tensor or a kernel. */
 #define _GNU_SOURCE
 #include "tools/read/step/read_g10.h"
 

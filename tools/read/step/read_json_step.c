@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Four files make a step. They are read one after the other, each value as it comes:
 
        tensor_size   id -> bytes                     every size, by its id
@@ -5,9 +6,9 @@
        resize_info   a list for every operator       which of the ids are temporaries, in order
        cost_info     operator -> milliseconds
 
-   io_info's fields may stand in any order, so an operator's ids are kept with their places until it is complete; then
-   the model checks them in the order in which they happen. `temporary` is only checked for its form: resize_info says
-   the same and more, and older files have other things there. */
+   io_info's fields may stand in any order, so an operator's ids are kept with their places until it is
+   complete; then the model checks them in the order in which they happen. `temporary` is only checked for its
+   form: resize_info says the same and more, and older files have other things there. */
 #include "tools/read/step/read_json_step.h"
 
 #include "base/report/printable.h"
@@ -347,7 +348,8 @@ static dao_status_t read_operators(step_reader_t *reader)
     return status;
 }
 
-/* Sizes that no operator names: whole numbers are tensors that live all through the step, others are ignored. */
+/* Sizes that no operator names: whole numbers are tensors that live all through the step, others are ignored.
+   */
 static dao_status_t add_idle_tensors(step_reader_t *reader)
 {
     const char *id = reader->ids.text;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a step trace from its four JSON files. */
 #ifndef DAO_TOOLS_READ_JSON_STEP_H
 #define DAO_TOOLS_READ_JSON_STEP_H
@@ -10,8 +11,8 @@
  * @param path       A folder with one MODEL.io_info.json, or that file.
  * @param batch      NULL: the only one there is.
  * @param out_trace  Written only on DAO_OK; the caller owns it, until dao_step_trace_finish().
- * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_OVERFLOW, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`; DAO_ERR_INVALID
- *         where a choice has to be made; DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_OVERFLOW, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`;
+ *         DAO_ERR_INVALID where a choice has to be made; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: for the files. Cost: memory in proportion to the files.
  */

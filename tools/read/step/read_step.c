@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One row a form that is told by its ending. */
 #include "tools/read/step/read_step.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a step trace from whatever holds it. */
 #ifndef DAO_TOOLS_READ_STEP_H
 #define DAO_TOOLS_READ_STEP_H
@@ -13,8 +14,8 @@
 bool dao_is_step(const char *path);
 
 /**
- * Reads a trace by the name of its file: `.tr` (read_tr.h), `.jsonl` (read_g10.h), both also with `.gz` behind it, else
- * the four JSON files of read_json_step.h.
+ * Reads a trace by the name of its file: `.tr` (read_tr.h), `.jsonl` (read_g10.h), both also with `.gz`
+ * behind it, else the four JSON files of read_json_step.h.
  *
  * @param batch      NULL: the only one there is. DAO_ERR_INVALID for a form that has no batches.
  * @param out_trace  Packed. Written only on DAO_OK; the caller owns it, until dao_step_trace_finish().

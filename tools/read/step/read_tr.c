@@ -1,5 +1,6 @@
-/* A line is a list of words with spaces between them; a name is the rest of its line. Counts in the file are checked, not
-   trusted: nothing is allocated by them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line is a list of words with spaces between them; a name is the rest of its line. Counts in the file are
+   checked, not trusted: nothing is allocated by them. */
 #include "tools/read/step/read_tr.h"
 
 #include "tools/read/step/touch_list.h"

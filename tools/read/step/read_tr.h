@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a step from a `.tr` file:
 
        T 2                          tensors that follow
@@ -12,8 +13,8 @@
 #include "tools/model/step_trace.h"
 
 /**
- * Reads a trace. A tensor's id in the trace is its name, a point, and its number; a kernel is called by its number. The
- * model is the file's name, the batch "1".
+ * Reads a trace. A tensor's id in the trace is its name, a point, and its number; a kernel is called by its
+ * number. The model is the file's name, the batch "1".
  *
  * @param out_trace  Packed. Written only on DAO_OK; the caller owns it, until dao_step_trace_finish().
  * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_OVERFLOW, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`;

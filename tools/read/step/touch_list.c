@@ -1,5 +1,7 @@
-/* Filling the list notes each tensor's first and last kernel. Building walks the kernels once more and adds an operator
-   for each: its reads, changes in place, productions, overwrites; then it releases what no later kernel wants.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling the list notes each tensor's first and last kernel. Building walks the kernels once more and adds
+   an operator for each: its reads, changes in place, productions, overwrites; then it releases what no later
+   kernel wants.
 
        tensor 7, not carried      kernel   0: writes     3: reads     5: writes     9: reads
        in the trace                        [--- 7 -------]            [--- 7+1 -----]            */

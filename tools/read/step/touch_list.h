@@ -1,5 +1,6 @@
-/* A step as kernels that touch tensors: the form of files that say only who reads and writes what, in order, and which
-   tensors are carried from step to step. Readers fill a list; it is then turned into a step trace:
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step as kernels that touch tensors: the form of files that say only who reads and writes what, in order,
+   and which tensors are carried from step to step. Readers fill a list; it is then turned into a step trace:
 
        file says                                    the trace has
        carried, whatever touches it                 alive before the step and after it
@@ -66,7 +67,8 @@ DAO_NODISCARD dao_status_t dao_touch_list_add_kernel(dao_touch_list_t *list, con
 DAO_NODISCARD dao_status_t dao_touch_list_add_touch(dao_touch_list_t *list, uint32_t tensor, bool reads,
                                                     bool writes);
 
-/* Turns the list into a packed trace. `out_trace` is written only on DAO_OK; the caller owns it. DAO_ERR_OVERFLOW too. */
+/* Turns the list into a packed trace. `out_trace` is written only on DAO_OK; the caller owns it.
+   DAO_ERR_OVERFLOW too. */
 DAO_NODISCARD dao_status_t dao_touch_list_build(dao_touch_list_t *list, dao_step_trace_t *out_trace);
 
 #endif

@@ -1,5 +1,6 @@
-/* Looks into the trace's folder once for the model and once for the batch. Names are built in buffers of fixed size;
-   what does not fit is refused. Each file may be packed by gzip: its name ends in ".gz" then. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks into the trace's folder once for the model and once for the batch. Names are built in buffers of
+   fixed size; what does not fit is refused. Each file may be packed by gzip: its name ends in ".gz" then. */
 #define _GNU_SOURCE
 #include "tools/read/step/trace_files.h"
 

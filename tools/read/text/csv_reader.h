@@ -1,5 +1,7 @@
-/* A strict reader of files that are lines of fields. It does not trust its input: lines and fields are limited, there are
-   no quotes, a NUL is refused, numbers are exact, and every error is one line `FILE:LINE:COLUMN: what`. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A strict reader of files that are lines of fields. It does not trust its input: lines and fields are
+   limited, there are no quotes, a NUL is refused, numbers are exact, and every error is one line
+   `FILE:LINE:COLUMN: what`. */
 #ifndef DAO_TOOLS_CSV_READER_H
 #define DAO_TOOLS_CSV_READER_H
 
@@ -25,12 +27,13 @@ typedef struct dao_csv_reader {
 DAO_NODISCARD dao_status_t dao_csv_open(dao_csv_reader_t *reader, const char *path, char separator);
 void dao_csv_close(dao_csv_reader_t *reader);
 
-/* Takes the next line; while the first one is to decide on the separator, one that begins with # is stepped over. False in
-   *out_more: the file has ended. An empty line has one empty field, or none between blanks.
+/* Takes the next line; while the first one is to decide on the separator, one that begins with # is stepped
+   over. False in *out_more: the file has ended. An empty line has one empty field, or none between blanks.
    DAO_ERR_PARSE, DAO_ERR_IO, DAO_ERR_NO_HOST_MEMORY: reading cannot go on. */
 DAO_NODISCARD dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more);
 
-/* Answers DAO_ERR_PARSE with a message `FILE:LINE:COLUMN: ...` at a field of the line; field_count: behind the last. */
+/* Answers DAO_ERR_PARSE with a message `FILE:LINE:COLUMN: ...` at a field of the line; field_count: behind
+   the last. */
 DAO_PRINTF(3, 4)
 dao_status_t dao_csv_error(const dao_csv_reader_t *reader, size_t field, const char *format, ...);
 

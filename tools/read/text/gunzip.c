@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* zlib does the work. A file may be several gzip members in a row, as `cat` makes them.
 
-   Invariant: stream.next_in .. + avail_in are the packed bytes that are not used yet; is_open: inside of a member. */
+   Invariant: stream.next_in .. + avail_in are the packed bytes that are not used yet; is_open: inside of a
+   member. */
 #include "tools/read/text/gunzip.h"
 
 #include "base/memory/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inflates a gzip file piece by piece, with memory of the tool's own. */
 #ifndef DAO_TOOLS_GUNZIP_H
 #define DAO_TOOLS_GUNZIP_H
@@ -21,8 +22,8 @@ DAO_NODISCARD dao_status_t dao_gunzip_create(const unsigned char *bytes, size_t 
                                              dao_gunzip_t **out_gunzip);
 void dao_gunzip_destroy(dao_gunzip_t *gunzip); /* NULL is allowed */
 
-/* Gives the next bytes; 0 in `out_count`: the end. DAO_ERR_PARSE for what is damaged, cut off or too large, with what is
-   wrong as its message; what `read` answers. */
+/* Gives the next bytes; 0 in `out_count`: the end. DAO_ERR_PARSE for what is damaged, cut off or too large,
+   with what is wrong as its message; what `read` answers. */
 DAO_NODISCARD dao_status_t dao_gunzip_next(dao_gunzip_t *gunzip, dao_gunzip_read_t read, void *user,
                                            unsigned char *out_bytes, size_t most, size_t *out_count);
 

@@ -1,8 +1,9 @@
-/* Open addressing with linear probing over slots; the keys' bytes lie in one growing array, and a slot names its key by
-   offset. Nothing is ever removed but everything at once.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open addressing with linear probing over slots; the keys' bytes lie in one growing array, and a slot names
+   its key by offset. Nothing is ever removed but everything at once.
 
-   Invariants: slot_count is 0 or a power of two; 4 * count <= 3 * slot_count; every key is in the first run of used
-   slots that begins at its hash. */
+   Invariants: slot_count is 0 or a power of two; 4 * count <= 3 * slot_count; every key is in the first run
+   of used slots that begins at its hash. */
 #define _GNU_SOURCE
 #include "tools/read/text/id_map.h"
 

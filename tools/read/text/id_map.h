@@ -1,5 +1,6 @@
-/* A map from text keys to numbers for what files name: ids are keys, never indices. The hash is seeded anew for every
-   map, so that no file can be written to make it slow. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A map from text keys to numbers for what files name: ids are keys, never indices. The hash is seeded anew
+   for every map, so that no file can be written to make it slow. */
 #ifndef DAO_TOOLS_ID_MAP_H
 #define DAO_TOOLS_ID_MAP_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exact numbers from their text. The reader has checked that the text is a JSON number. */
 #include "tools/read/text/decimal.h"
 #include "tools/read/text/json_reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tokens of a JSON file. The open containers are one bit each; what may come next is one of:
 
        VALUE           a value has to come         (begin of the file, behind a colon, behind a comma in an array)

@@ -1,10 +1,12 @@
-/* A strict pull reader of JSON files: gives token after token and keeps no more than the open containers. It does not
-   trust its input: nesting is limited and takes no C stack, numbers stay text until they are read exactly, keys are
-   unique, strings are UTF-8 without NUL, and every error is one line `FILE:LINE:COLUMN: what`.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A strict pull reader of JSON files: gives token after token and keeps no more than the open containers. It
+   does not trust its input: nesting is limited and takes no C stack, numbers stay text until they are read
+   exactly, keys are unique, strings are UTF-8 without NUL, and every error is one line `FILE:LINE:COLUMN:
+   what`.
 
-   It is our own, rather than json-c's tokener behind a splitter, because errors need the place of each token, sizes
-   need all 64 bits without a look through a double, and json-c keeps the last of two equal keys without a word. json-c
-   writes what the tool prints. */
+   It is our own, rather than json-c's tokener behind a splitter, because errors need the place of each token,
+   sizes need all 64 bits without a look through a double, and json-c keeps the last of two equal keys without
+   a word. json-c writes what the tool prints. */
 #ifndef DAO_TOOLS_JSON_READER_H
 #define DAO_TOOLS_JSON_READER_H
 
@@ -57,11 +59,12 @@ void dao_json_reader_close(dao_json_reader_t *reader);
 /* Takes the next token. DAO_ERR_PARSE, DAO_ERR_IO, DAO_ERR_NO_HOST_MEMORY: reading cannot go on. */
 DAO_NODISCARD dao_status_t dao_json_next(dao_json_reader_t *reader);
 
-/* For files of several values, one behind the other (JSON lines): between two of them, steps on to the next one, or tells
-   that the file has ended. The error is that of reading. */
+/* For files of several values, one behind the other (JSON lines): between two of them, steps on to the next
+   one, or tells that the file has ended. The error is that of reading. */
 DAO_NODISCARD dao_status_t dao_json_next_document(dao_json_reader_t *reader, bool *out_more);
 
-/* Takes the next token, which has to be `wanted`; `what` says for the message what is expected, "a list of ids". */
+/* Takes the next token, which has to be `wanted`; `what` says for the message what is expected, "a list of
+   ids". */
 DAO_NODISCARD dao_status_t dao_json_expect(dao_json_reader_t *reader, dao_json_token_t wanted,
                                            const char *what);
 
@@ -88,7 +91,8 @@ const char *dao_json_token_text(dao_json_token_t token);
 /* Bytes that hold any quoted text, the closing zero included. */
 #define DAO_JSON_QUOTE_BYTES 64
 
-/* Writes text from a file so that it can stand in a message: what is not plain is replaced, the rest of it cut. */
+/* Writes text from a file so that it can stand in a message: what is not plain is replaced, the rest of it
+   cut. */
 const char *dao_json_quote(const char *text, char out_quoted[DAO_JSON_QUOTE_BYTES]);
 
 #endif

@@ -1,4 +1,6 @@
-/* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip is unpacked. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of a file, one after the other, with the line and column of each. A file packed by gzip is
+   unpacked. */
 #ifndef DAO_TOOLS_JSON_SOURCE_H
 #define DAO_TOOLS_JSON_SOURCE_H
 
@@ -21,8 +23,8 @@ typedef struct dao_json_source {
 /* What dao_json_source_peek() gives at the file's end. */
 #define DAO_JSON_SOURCE_END (-1)
 
-/* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else; what unpacking
-   answers. */
+/* Opens a regular file and steps over a byte order mark. DAO_ERR_IO with the reason for anything else; what
+   unpacking answers. */
 DAO_NODISCARD dao_status_t dao_json_source_open(dao_json_source_t *source, const char *path);
 void dao_json_source_close(dao_json_source_t *source);
 

@@ -1,4 +1,6 @@
-/* The desk where plans are made: a job comes back with its course, and none is waited for as the desk closes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The desk where plans are made: a job comes back with its course, and none is waited for as the desk closes.
+   */
 #include "runtime/executor/learned/desk.h"
 #include "runtime/executor/state/managed.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,6 @@
-/* What a step's copies say of the host's link: speed of each direction, and whether they slow each other. In virtual time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step's copies say of the host's link: speed of each direction, and whether they slow each other. In
+   virtual time. */
 #include "backends/sim/sim.h"
 #include "base/numbers/math.h"
 #include "runtime/executor/learned/meter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log of a step: roles by first use, which steps are the same, and when a tensor is used next. */
 #include "base/report/fault.h"
 #include "runtime/executor/learned/shape.h"

@@ -1,5 +1,6 @@
-/* Executors without a thread, and what an executor does before a kernel's turn: both can be counted, as nothing runs before a
-   call needs it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executors without a thread, and what an executor does before a kernel's turn: both can be counted, as
+   nothing runs before a call needs it. */
 #include "runtime/executor/executor_internal.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"

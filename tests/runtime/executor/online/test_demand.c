@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demand by kernel against an array. */
 #include "base/report/fault.h"
 #include "runtime/executor/online/demand.h"

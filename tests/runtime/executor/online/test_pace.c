@@ -1,5 +1,6 @@
-/* How far the host is ahead of the device, in the device's own time, and what is copied out while it is near. On devices in
-   virtual time, with bytes: every wait of the host can be told before. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far the host is ahead of the device, in the device's own time, and what is copied out while it is near.
+   On devices in virtual time, with bytes: every wait of the host can be told before. */
 #include "backends/sim/sim.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/executor/online/clean.h"
@@ -93,8 +94,8 @@ static void make(uint32_t count)
     }
 }
 
-/* Eight tensors fill the device; while kernels run that need none of them, those unused for longest are copied out up to the
-   mark, and leave for nothing when others come. */
+/* Eight tensors fill the device; while kernels run that need none of them, those unused for longest are
+   copied out up to the mark, and leave for nothing when others come. */
 static void near_the_device_victims_are_copied_out_ahead(void)
 {
     static uint64_t one_ms = MS;
@@ -115,7 +116,8 @@ static void near_the_device_victims_are_copied_out_ahead(void)
     end();
 }
 
-/* Far ahead evictions are queued early enough by themselves, and a host that is nearly full has no room to spare. */
+/* Far ahead evictions are queued early enough by themselves, and a host that is nearly full has no room to
+   spare. */
 static void elsewhere_nothing_is_copied_ahead(void)
 {
     static uint64_t one_ms = MS;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Policies: which window of blocks leaves, and that every answer is a minimal window of what may leave. */
 #include "runtime/executor/online/policy.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,6 @@
-/* The device arena: whoever takes a part learns what its earlier users still have in flight, and nothing else. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device arena: whoever takes a part learns what its earlier users still have in flight, and nothing
+   else. */
 #include "base/report/fault.h"
 #include "runtime/executor/tiers/arena.h"
 #include "tests/support/suite.h"

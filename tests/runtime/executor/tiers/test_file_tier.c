@@ -1,5 +1,7 @@
-/* A file behind pinned host memory: tensors go on to it and come back with every byte, on both engines; a disk that is full,
-   transfers that come back short and reads that fail lose nothing; time in virtual time is what the settings say. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file behind pinned host memory: tensors go on to it and come back with every byte, on both engines; a
+   disk that is full, transfers that come back short and reads that fail lose nothing; time in virtual time is
+   what the settings say. */
 #include "backends/sim/sim.h"
 #include "base/report/fault.h"
 #include "runtime/executor/executor_internal.h"
@@ -217,7 +219,8 @@ static void the_program_writes_and_reads_beyond_the_host(void)
 /* ---- what goes wrong ---- */
 
 #if defined(DAO_FAULTS)
-/* Writes fail for good: kernels are refused with the reason, what there was is there, and it goes on once there is room. */
+/* Writes fail for good: kernels are refused with the reason, what there was is there, and it goes on once
+   there is room. */
 static void a_full_disk_loses_nothing(void)
 {
     dao_executor_config_t config = config_of(3, 3 * UNIT, DAO_FILE_ENGINE_AUTO);
@@ -305,7 +308,8 @@ static void short_transfers_change_nothing(void)
     }
 }
 
-/* Reads fail for a while: the kernel that needs one is refused by name, all else is as it was, and later the bytes come. */
+/* Reads fail for a while: the kernel that needs one is refused by name, all else is as it was, and later the
+   bytes come. */
 static void a_read_that_fails_concerns_its_tensor_alone(void)
 {
     dao_executor_config_t config = config_of(2, 2 * UNIT, DAO_FILE_ENGINE_AUTO);
@@ -421,7 +425,8 @@ static void the_file_outlives_the_device(void)
     end_context();
 }
 
-/* A lost device that cannot be waited for still calls what its streams were given: nothing of it is touched then. */
+/* A lost device that cannot be waited for still calls what its streams were given: nothing of it is touched
+   then. */
 static void a_lost_device_that_runs_on_touches_nothing(void)
 {
     static const fault_config_t faults = {.runs_on_when_lost = true};
@@ -461,8 +466,8 @@ static void settings_are_checked(void)
 
 /* ---- virtual time ---- */
 
-/* Two tensors of a mebibyte, room for one of them on the device and none on the host: the first is written to the file at two
-   nanoseconds a byte, as the second comes, and then read at one. */
+/* Two tensors of a mebibyte, room for one of them on the device and none on the host: the first is written to
+   the file at two nanoseconds a byte, as the second comes, and then read at one. */
 static void virtual_time_is_what_the_settings_say(void)
 {
     for (int has_bytes = 0; has_bytes < 2; has_bytes++) {

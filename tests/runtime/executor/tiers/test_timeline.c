@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbered operations on the streams of a virtual device. */
 #include "backends/cpu/cpu.h"
 #include "runtime/executor/tiers/timeline.h"
