@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Memory in stream order: blocks that are allocated and freed at points in a stream's work, without
+ * @file
+ * Memory in stream order: blocks that are allocated and freed at points in a stream's work, without
  * waiting on the host.
  *
  * A block freed on a stream is at once used again by that stream, in its own order. Another stream may get

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file All of libdao for C. Each header is about one noun and can be included alone; places of any type, but
+ * @file
+ * All of libdao for C. Each header is about one noun and can be included alone; places of any type, but
  * for dao_alloc(), dao_free() and dao_used(), come with this one.
  */
 #ifndef DAO_DAO_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file DLPack: tensors of other libraries as ours, and ours as theirs, without a copy.
+ * @file
+ * DLPack: tensors of other libraries as ours, and ours as theirs, without a copy.
  * https://dmlc.github.io/dlpack
  *
  *     place                     DLPack's device types

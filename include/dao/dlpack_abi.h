@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file DLPack's structures as DLPack 1.x lays them out, under DLPack's own names, for programs that have not
+ * @file
+ * DLPack's structures as DLPack 1.x lays them out, under DLPack's own names, for programs that have not
  * its header. One that has it includes <dlpack/dlpack.h> instead of this file, or before it: then this file
  * only checks that they agree. dao/dao.h does not include it.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do,
+ * @file
+ * C++: the executor, its tensors and its steps as objects. See executor.h and step.h for what they do,
  * and dao.hpp.
  */
 #ifndef DAO_EXECUTOR_HPP

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file The file tier: where an executor puts tensors when pinned host memory is full. A write has succeeded
+ * @file
+ * The file tier: where an executor puts tensors when pinned host memory is full. A write has succeeded
  * once the system has taken its bytes: what is full or refuses them loses nothing, but what the system loses
  * afterwards, as it writes them to the disk, is not seen.
  */

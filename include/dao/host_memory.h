@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Where the host place's memory lies and in which pages: NUMA nodes, huge pages, memory that is there
+ * @file
+ * Where the host place's memory lies and in which pages: NUMA nodes, huge pages, memory that is there
  * at once.
  */
 #ifndef DAO_HOST_MEMORY_H

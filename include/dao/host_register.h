@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Host memory of the program's own that devices copy from and to as with pinned memory, and where
+ * @file
+ * Host memory of the program's own that devices copy from and to as with pinned memory, and where
  * devices find host memory. Registered memory stays at the place "cpu": its bytes do not count for any place,
  * and dao_free() does not know it.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Leases: memory for work that is recorded once and run many times by raw address, such as a captured
+ * @file
+ * Leases: memory for work that is recorded once and run many times by raw address, such as a captured
  * graph. While a lease lasts, the addresses of what was allocated under it keep their memory, freed or not:
  * nobody else gets them, and no trim, limit or shortage takes memory from them. What is free under a lease is
  * used again by allocations under the same lease.

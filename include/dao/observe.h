@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries),
+ * @file
+ * Looking into a place: what happened (events), what it holds (snapshots), who holds a byte (queries),
  * and its figures under the names that other tools know.
  */
 #ifndef DAO_OBSERVE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Devices that reach each other's memory: what kernels of one may do with addresses of another one.
+ * @file
+ * Devices that reach each other's memory: what kernels of one may do with addresses of another one.
  * dao_copy() works between any two devices; a vendor's goes directly from one to the other where that is
  * enabled here, and through the host else.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file How the memory of a place is kept: the strategy that places blocks, what is taken at the start, and
+ * @file
+ * How the memory of a place is kept: the strategy that places blocks, what is taken at the start, and
  * how it grows.
  */
 #ifndef DAO_PLACE_CONFIG_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are
+ * @file
+ * Offset planning: buffers whose lifetimes are known get offsets in a pool, so that no two that are
  * alive together share bytes, and the highest byte used, the peak, is as low as can be found.
  *
  *     dao_plan_make(&problem, NULL, &plan);             works to the end: the bound is met, or nothing helps any more

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file C++: plans of offsets, who makes them, and plans of swapped steps. See plan.h and swap.h for what
+ * @file
+ * C++: plans of offsets, who makes them, and plans of swapped steps. See plan.h and swap.h for what
  * they say, and dao.hpp.
  */
 #ifndef DAO_PLAN_HPP

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file What happens when memory is short, before an allocation fails: who is asked to free something, and
+ * @file
+ * What happens when memory is short, before an allocation fails: who is asked to free something, and
  * how long to wait.
  *
  * An allocation that finds no memory goes down this ladder, each step once, and tries again after each that

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Being told when a place takes memory from the backend and gives it back, so that it can be registered
+ * @file
+ * Being told when a place takes memory from the backend and gives it back, so that it can be registered
  * elsewhere: with a network, a communication library, a profiler.
  */
 #ifndef DAO_SEGMENT_H

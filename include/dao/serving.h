@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file Serving from a plan: a program that asks for the same memory again and again is watched for an
+ * @file
+ * Serving from a plan: a program that asks for the same memory again and again is watched for an
  * iteration, and then gets each buffer where a plan has a place for it, in one arena that is hardly larger
  * than what lives at one time.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a
+ * @file
+ * A step whose tensors do not all fit on the device, as numbers alone: how fast it can be at best, a
  * plan of the copies between the device and slower tiers, and the exact time of a plan.
  *
  *     problem --dao_swap_find_bound()--> no scheme that only moves bytes is faster than this, and why

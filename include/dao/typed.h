@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file In C, functions that take a place take one of any type: `dao_trim(dao_device_place(0), 0, NULL)`.
+ * @file
+ * In C, functions that take a place take one of any type: `dao_trim(dao_device_place(0), 0, NULL)`.
  * What is left over from a place's type is its dao_place_of(); dao_alloc(), dao_free() and dao_used() do
  * better, see dao/memory.h.
  *

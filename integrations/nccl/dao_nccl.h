@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file libdao_nccl.so: device memory of libdao is registered with an NCCL communicator as soon as it is
+ * @file
+ * libdao_nccl.so: device memory of libdao is registered with an NCCL communicator as soon as it is
  * there, so that collectives work on it without a copy. Built for cuda where NCCL's header and library are.
  */
 #ifndef DAO_NCCL_H

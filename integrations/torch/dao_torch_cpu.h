@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file libdao_torch_cpu.so: all tensors of PyTorch on the CPU from libdao's host place, so that its limit,
+ * @file
+ * libdao_torch_cpu.so: all tensors of PyTorch on the CPU from libdao's host place, so that its limit,
  * its statistics, its recording and its plans hold for them. Built where PyTorch's headers are (Debian's
  * libtorch-dev). docs/pytorch.md shows its use from Python; here is what it exports, for ctypes and for C.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file libdao_ucx.so: device and pinned memory of libdao is mapped for UCX as soon as it is there, so that
+ * @file
+ * libdao_ucx.so: device and pinned memory of libdao is mapped for UCX as soon as it is there, so that
  * transfers find it registered and need no cache of registrations. Built where UCX's headers are.
  *
  * UCX need not watch the program's own calls then: UCX_MEM_EVENTS=n. With virtual devices that is a must:
