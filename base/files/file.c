@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file and its two directions. Invariant: of both engines one is there in both directions. */
+/* An unnamed file with one engine a direction. Invariant: both directions use the same kind of engine, io_uring
+   or threads. */
 #define _GNU_SOURCE
-#include "base/files/file_internal.h"
+#include "base/files/file_threads.h"
+#include "base/files/file_uring.h"
 #include "base/memory/host.h"
-#include "base/report/assert.h"
 #include "base/report/error.h"
-#include "base/report/fault.h"
 #include "base/report/names.h"
 #include "base/threads/sync.h"
 
@@ -18,15 +18,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Of a file that has to be made with a name first. */
+/* Where the file system has no unnamed files, the file gets a name first. */
 #define NAME_PATTERN "/dao-XXXXXX"
 
-static_assert((DAO_FILE_DEPTH & (DAO_FILE_DEPTH - 1)) == 0, "rings have a power of two of entries");
-
 typedef struct direction {
-    dao_mutex_t lock;            /* held over a transfer */
-    dao_file_uring_t *uring;     /* or */
-    dao_file_threads_t *threads; /* the one that is used */
+    dao_mutex_t lock;            /* held for the whole of a transfer */
+    dao_file_uring_t *uring;     /* NULL: the threads are used */
+    dao_file_threads_t *threads; /* NULL: io_uring is used */
 } direction_t;
 
 struct dao_file {
@@ -56,56 +54,7 @@ dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engi
     return status;
 }
 
-/* ---- pieces ---- */
-
-bool dao_file_job_cut(dao_file_job_t *job, dao_file_piece_t *out_piece)
-{
-    if (job->rest.size_bytes == 0 || job->error != 0) {
-        return false;
-    }
-    *out_piece = job->rest;
-    if (out_piece->size_bytes > DAO_FILE_PIECE_BYTES) {
-        out_piece->size_bytes = DAO_FILE_PIECE_BYTES;
-    }
-    job->rest.offset_bytes += out_piece->size_bytes;
-    job->rest.address += out_piece->size_bytes;
-    job->rest.size_bytes -= out_piece->size_bytes;
-    return true;
-}
-
-size_t dao_file_piece_ask(const dao_file_piece_t *piece)
-{
-    return dao_fault_fires(DAO_FAULT_FILE_SHORT) ? (piece->size_bytes + 1) / 2 : piece->size_bytes;
-}
-
-int dao_file_piece_refusal(dao_file_direction_t direction)
-{
-    if (direction == DAO_FILE_READ) {
-        return dao_fault_fires(DAO_FAULT_FILE_READ) ? EIO : 0;
-    }
-    return dao_fault_fires(DAO_FAULT_FILE_WRITE) ? ENOSPC : 0;
-}
-
-bool dao_file_job_came(dao_file_job_t *job, dao_file_piece_t *piece, int64_t result)
-{
-    if (result == -EINTR || result == -EAGAIN) {
-        return job->error == 0;
-    }
-    if (result <= 0) { /* 0: the file ends before the bytes do, or takes none */
-        job->error = job->error != 0 ? job->error : result == 0 ? EIO : (int)-result;
-        return false;
-    }
-    size_t done = (size_t)result;
-    DAO_ASSERT(done <= piece->size_bytes);
-    piece->offset_bytes += done;
-    piece->address += done;
-    piece->size_bytes -= done;
-    return piece->size_bytes > 0 && job->error == 0;
-}
-
-/* ---- files ---- */
-
-/* Without a name from the start where the file system can do that, else the name goes at once. */
+/* Returns a descriptor or -1. Where the file system has no O_TMPFILE, a named file is made and unlinked at once. */
 static int open_unnamed(const char *directory)
 {
     int handle = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -121,7 +70,7 @@ static int open_unnamed(const char *directory)
     (void)snprintf(path, path_bytes, "%s%s", directory, NAME_PATTERN);
     handle = mkostemp(path, O_CLOEXEC);
     if (handle >= 0) {
-        (void)unlink(path); /* it could only outlive us */
+        (void)unlink(path); /* a refusal leaves an empty name behind, no more */
     }
     int error = errno;
     dao_host_free(path);
@@ -200,7 +149,7 @@ void dao_file_destroy(dao_file_t *file)
         dao_mutex_finish(&file->directions[i].lock);
     }
     if (file->handle >= 0) {
-        (void)close(file->handle); /* what it could report, nobody needs any more */
+        (void)close(file->handle); /* the file goes away: errors of its last writes do not matter */
     }
     dao_host_free(file);
 }
@@ -211,8 +160,8 @@ uint64_t dao_file_free_bytes(const dao_file_t *file)
     return fstatvfs(file->handle, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : 0;
 }
 
-/* Whether a write would go beyond what the process may write to a file: the system answers that with a signal
-   that ends it. */
+/* Returns true if a write would pass the process's limit of file sizes. The system answers such a write with
+   SIGXFSZ, which ends the process. */
 static bool is_beyond_limit(uint64_t offset_bytes, size_t size_bytes)
 {
     struct rlimit most;
@@ -228,7 +177,7 @@ int dao_file_transfer(dao_file_t *file, dao_file_direction_t direction, uint64_t
     }
     direction_t *way = &file->directions[direction];
     dao_file_job_t job = {
-        .handle = file->handle, .direction = direction, .rest = {offset_bytes, address, size_bytes}};
+        .handle = file->handle, .direction = direction, .remaining = {offset_bytes, address, size_bytes}};
     dao_mutex_lock(&way->lock);
     if (way->uring != NULL) {
         dao_file_uring_run(way->uring, &job);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that carry out the pieces of one transfer at a time.
+/* A few worker threads transfer the pieces of one job at a time.
 
-       caller     job = transfer, wakes all, waits until nothing is left and nobody is busy
-       worker     cut a piece off -> pread or pwrite until it is whole -> the next one        */
+       caller     sets the job, wakes the workers, waits until nothing remains and no worker is busy
+       worker     takes a piece -> pread or pwrite until it is whole -> takes the next one
+
+   Invariants: busy_count <= thread_count; without a job no worker is busy. */
 #define _GNU_SOURCE
-#include "base/files/file_internal.h"
+#include "base/files/file_threads.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
@@ -12,43 +14,43 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* A few keep a disk busy; more only wait for it. */
+/* Four requests of 1 MiB keep a disk busy; more threads would only wait for it. */
 enum { THREAD_COUNT = 4 };
 
 struct dao_file_threads {
     dao_mutex_t lock; /* guards what follows */
-    dao_cond_t work;  /* workers wait */
-    dao_cond_t done;  /* the caller waits */
+    dao_cond_t work;  /* the workers wait for it */
+    dao_cond_t done;  /* the caller of run waits for it */
     dao_file_job_t *job;
-    uint32_t busy_count; /* workers with a piece */
+    uint32_t busy_count; /* workers that have a piece */
     bool is_stopping;
-    uint32_t thread_count; /* that were started */
+    uint32_t thread_count; /* as many as could be started */
     dao_thread_t threads[THREAD_COUNT];
 };
 
-/* Asks the system once. */
-static int64_t ask(const dao_file_job_t *job, const dao_file_piece_t *piece)
+/* Makes one system call. Returns the bytes transferred, or -errno. */
+static int64_t request(const dao_file_job_t *job, const dao_file_piece_t *piece)
 {
-    int refusal = dao_file_piece_refusal(job->direction);
-    if (refusal != 0) {
-        return -refusal;
+    int fault = dao_file_fault(job->direction);
+    if (fault != 0) {
+        return -fault;
     }
-    size_t size_bytes = dao_file_piece_ask(piece);
+    size_t size_bytes = dao_file_piece_request_bytes(piece);
     ssize_t result = job->direction == DAO_FILE_READ
                          ? pread(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes)
                          : pwrite(job->handle, piece->address, size_bytes, (off_t)piece->offset_bytes);
     return result < 0 ? -errno : result;
 }
 
-/* Carries out a piece; the lock is let go while the system works. */
-static void carry_out_locked(dao_file_threads_t *threads, dao_file_job_t *job, dao_file_piece_t *piece)
+/* Transfers a piece. The lock is dropped during the system call. */
+static void transfer_piece_locked(dao_file_threads_t *threads, dao_file_job_t *job, dao_file_piece_t *piece)
 {
     bool has_rest = true;
     while (has_rest) {
         dao_mutex_unlock(&threads->lock);
-        int64_t result = ask(job, piece);
+        int64_t result = request(job, piece);
         dao_mutex_lock(&threads->lock);
-        has_rest = dao_file_job_came(job, piece, result);
+        has_rest = dao_file_job_complete(job, piece, result);
     }
 }
 
@@ -59,12 +61,12 @@ static void *run_worker(void *user)
     while (!threads->is_stopping) {
         dao_file_job_t *job = threads->job;
         dao_file_piece_t piece;
-        if (job == NULL || !dao_file_job_cut(job, &piece)) {
+        if (job == NULL || !dao_file_job_next(job, &piece)) {
             dao_cond_wait(&threads->work, &threads->lock);
             continue;
         }
         threads->busy_count++;
-        carry_out_locked(threads, job, &piece);
+        transfer_piece_locked(threads, job, &piece);
         threads->busy_count--;
         if (threads->busy_count == 0) {
             dao_cond_signal(&threads->done);
@@ -92,7 +94,7 @@ dao_status_t dao_file_threads_create(dao_file_threads_t **out_threads)
         dao_file_threads_destroy(threads);
         return status;
     }
-    *out_threads = threads; /* fewer do as well */
+    *out_threads = threads; /* fewer threads do as well, only slower */
     return DAO_OK;
 }
 
@@ -117,11 +119,13 @@ void dao_file_threads_destroy(dao_file_threads_t *threads)
 void dao_file_threads_run(dao_file_threads_t *threads, dao_file_job_t *job)
 {
     dao_mutex_lock(&threads->lock);
+    DAO_ASSERT(threads->job == NULL);
     threads->job = job;
     dao_cond_broadcast(&threads->work);
-    while (threads->busy_count > 0 || (job->rest.size_bytes > 0 && job->error == 0)) {
+    while (threads->busy_count > 0 || (job->remaining.size_bytes > 0 && job->error == 0)) {
         dao_cond_wait(&threads->done, &threads->lock);
     }
     threads->job = NULL;
+    DAO_ASSERT(threads->busy_count == 0);
     dao_mutex_unlock(&threads->lock);
 }

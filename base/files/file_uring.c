@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io_uring by the kernel's own interface: two rings of indices that the kernel and we share, and an array of
-   requests.
+/* io_uring by the kernel's own interface, without liburing: two rings that the kernel shares with the process, and an
+   array of requests.
 
-       submission   head (the kernel's)  ... tail (ours)      entry n: index into the requests, here always n mod size
-       completion   head (ours)          ... tail (the kernel's)    entry: the slot that a request named, and its result
+       ring         head advanced by   tail advanced by   an entry
+       submission   kernel             this file          entry n: index of a request, here n mod size
+       completion   this file          kernel             the slot that a request named, and its result
 
-   A slot holds a piece; a slot's piece is under way from its submission until its completion is taken. What
-   both sides write is read with acquire and written with release order. Source: io_uring(7),
-   io_uring_setup(2), io_uring_enter(2). */
+   A slot holds a piece, in flight from its submission until its completion is taken. Heads and tails are read
+   with acquire and written with release order. Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2).
+
+   Invariants: unsent <= in_flight <= DAO_FILE_DEPTH; in_flight slots are taken; between two runs none is. */
 #define _GNU_SOURCE
-#include "base/files/file_internal.h"
+#include "base/files/file_uring.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -21,6 +23,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static_assert((DAO_FILE_DEPTH & (DAO_FILE_DEPTH - 1)) == 0, "a ring has a power of two of entries");
 
 /* A mapping that the kernel shares with us. */
 typedef struct mapping {
@@ -40,8 +44,8 @@ struct dao_file_uring {
 
     dao_file_piece_t slots[DAO_FILE_DEPTH];
     bool is_taken[DAO_FILE_DEPTH];
-    uint32_t under_way; /* slots whose completion has not come */
-    uint32_t unsent;    /* of these, those that the kernel was not told of */
+    uint32_t in_flight; /* slots whose completion has not been taken */
+    uint32_t unsent;    /* of these, not submitted to the kernel yet */
 };
 
 static bool map(mapping_t *mapping, int handle, off_t which, size_t size_bytes)
@@ -71,7 +75,7 @@ static bool map_rings(dao_file_uring_t *uring, const struct io_uring_params *par
                params->sq_entries * sizeof(struct io_uring_sqe));
 }
 
-/* A number of the rings that the kernel has told the place of. */
+/* Address of a field of a ring, by the offset that the kernel reported. */
 static void *ring_at(const mapping_t *mapping, uint32_t offset_bytes)
 {
     return mapping->address + offset_bytes;
@@ -88,7 +92,7 @@ static void find_rings(dao_file_uring_t *uring, const struct io_uring_params *pa
     uring->completions = ring_at(&uring->completion, params->cq_off.cqes);
 }
 
-/* Tells whether the kernel can read and write by a plain address. */
+/* Returns true if the kernel can read and write by plain address; else errno says why not. */
 static bool has_operations(int handle)
 {
     enum { OPERATION_COUNT = IORING_OP_WRITE + 1 };
@@ -129,18 +133,17 @@ void dao_file_uring_destroy(dao_file_uring_t *uring)
     if (uring == NULL) {
         return;
     }
-    DAO_ASSERT(uring->under_way == 0);
+    DAO_ASSERT(uring->in_flight == 0);
     unmap(&uring->requests);
     unmap(&uring->completion);
     unmap(&uring->submission);
     if (uring->handle >= 0) {
-        (void)close(uring->handle); /* nothing is under way */
+        (void)close(uring->handle); /* nothing is in flight */
     }
     dao_host_free(uring);
 }
 
-/* Puts a slot's piece into the submission ring. It has room: the ring has as many entries as there are slots.
-   */
+/* Puts a slot's piece into the submission ring, which has an entry for every slot. */
 static void send(dao_file_uring_t *uring, const dao_file_job_t *job, uint32_t slot)
 {
     const dao_file_piece_t *piece = &uring->slots[slot];
@@ -152,36 +155,37 @@ static void send(dao_file_uring_t *uring, const dao_file_job_t *job, uint32_t sl
     request->fd = job->handle;
     request->off = piece->offset_bytes;
     request->addr = (uint64_t)(uintptr_t)piece->address;
-    request->len = (uint32_t)dao_file_piece_ask(piece);
+    request->len = (uint32_t)dao_file_piece_request_bytes(piece);
     request->user_data = slot;
     uring->submission_entries[index] = index;
     atomic_store_explicit(uring->submission_tail, tail + 1, memory_order_release);
     uring->is_taken[slot] = true;
-    uring->under_way++;
+    uring->in_flight++;
     uring->unsent++;
+    DAO_ASSERT(uring->in_flight <= DAO_FILE_DEPTH);
 }
 
-/* Sends a slot's piece, or what is left of it, unless a fault point refuses it. */
+/* Sends a slot's piece, or its rest, unless a fault point refuses it. */
 static void begin(dao_file_uring_t *uring, dao_file_job_t *job, uint32_t slot)
 {
-    int refusal = dao_file_piece_refusal(job->direction);
-    if (refusal == 0) {
+    int fault = dao_file_fault(job->direction);
+    if (fault == 0) {
         send(uring, job, slot);
     } else {
-        (void)dao_file_job_came(job, &uring->slots[slot], -refusal);
+        (void)dao_file_job_complete(job, &uring->slots[slot], -fault);
     }
 }
 
 static void fill_slots(dao_file_uring_t *uring, dao_file_job_t *job)
 {
     for (uint32_t slot = 0; slot < DAO_FILE_DEPTH; slot++) {
-        if (!uring->is_taken[slot] && dao_file_job_cut(job, &uring->slots[slot])) {
+        if (!uring->is_taken[slot] && dao_file_job_next(job, &uring->slots[slot])) {
             begin(uring, job, slot);
         }
     }
 }
 
-/* Takes the completions that have come. */
+/* Takes the completions that have arrived. A short one is sent again. */
 static void take_completions(dao_file_uring_t *uring, dao_file_job_t *job)
 {
     uint32_t head = atomic_load_explicit(uring->completion_head, memory_order_relaxed);
@@ -192,19 +196,19 @@ static void take_completions(dao_file_uring_t *uring, dao_file_job_t *job)
         int64_t result = completion->res;
         DAO_ASSERT(slot < DAO_FILE_DEPTH && uring->is_taken[slot]);
         uring->is_taken[slot] = false;
-        uring->under_way--;
-        if (dao_file_job_came(job, &uring->slots[slot], result)) {
+        uring->in_flight--;
+        if (dao_file_job_complete(job, &uring->slots[slot], result)) {
             begin(uring, job, slot);
         }
     }
     atomic_store_explicit(uring->completion_head, head, memory_order_release);
 }
 
-/* Takes back what the kernel was not told of: the latest entries of the submission ring. */
+/* Withdraws what was not submitted: the latest entries of the submission ring. */
 static void take_back_unsent(dao_file_uring_t *uring)
 {
     uint32_t tail = atomic_load_explicit(uring->submission_tail, memory_order_relaxed);
-    for (; uring->unsent > 0; uring->unsent--, uring->under_way--) {
+    for (; uring->unsent > 0; uring->unsent--, uring->in_flight--) {
         tail--;
         const struct io_uring_sqe *request =
             (const struct io_uring_sqe *)(const void *)uring->requests.address +
@@ -214,7 +218,7 @@ static void take_back_unsent(dao_file_uring_t *uring)
     atomic_store_explicit(uring->submission_tail, tail, memory_order_release);
 }
 
-/* Tells the kernel of what is unsent, and waits for a completion. */
+/* Submits what is unsent and waits for one completion. */
 static void enter(dao_file_uring_t *uring, dao_file_job_t *job)
 {
     long sent = syscall(SYS_io_uring_enter, uring->handle, uring->unsent, 1, IORING_ENTER_GETEVENTS, NULL, 0);
@@ -228,10 +232,13 @@ static void enter(dao_file_uring_t *uring, dao_file_job_t *job)
 
 void dao_file_uring_run(dao_file_uring_t *uring, dao_file_job_t *job)
 {
+    DAO_ASSERT(uring->in_flight == 0);
     fill_slots(uring, job);
-    while (uring->under_way > 0) {
+    while (uring->in_flight > 0) {
         enter(uring, job);
         take_completions(uring, job);
         fill_slots(uring, job);
     }
+    DAO_ASSERT(uring->unsent == 0);
+    DAO_ASSERT(job->remaining.size_bytes == 0 || job->error != 0);
 }

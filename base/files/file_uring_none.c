@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this build does not know io_uring. */
-#include "base/files/file_internal.h"
+/* For builds on a system without linux/io_uring.h: files go through threads. */
+#include "base/files/file_uring.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
@@ -12,12 +12,12 @@ dao_status_t dao_file_uring_create(dao_file_uring_t **out_uring)
 
 void dao_file_uring_destroy(dao_file_uring_t *uring)
 {
-    (void)uring; /* NULL: there are none */
+    (void)uring; /* always NULL */
 }
 
 void dao_file_uring_run(dao_file_uring_t *uring, dao_file_job_t *job)
 {
     (void)uring;
     (void)job;
-    DAO_ASSERT(false); /* nobody has a ring */
+    DAO_ASSERT(false); /* no ring was ever created */
 }

@@ -20,12 +20,6 @@
 /* How long the pace of dao_ticks() is measured. */
 #define TICKS_MEASURE_NS UINT64_C(4000000)
 
-void dao_assert_failed(const char *condition, const char *file, int line)
-{
-    (void)fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
-    abort();
-}
-
 #if defined(DAO_ASSERTS)
 
 /* Bit r is set while this thread holds a lock of rank r. */
