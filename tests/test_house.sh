@@ -136,8 +136,8 @@ includes_point_down() {
 every_test_is_registered() {
     find tests -name 'test_*' -type f | while read -r file; do
         name=$(basename "${file%.*}")
-        if ! grep -qw "$name" tests/CMakeLists.txt; then
-            echo "$file:1: $name" | breach "not in tests/CMakeLists.txt"
+        if ! grep -qw "$name" $(find tests -name CMakeLists.txt); then
+            echo "$file:1: $name" | breach "in no CMakeLists.txt of tests/"
         fi
     done
 }
