@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Takes the figures of docs/planning.md and of docs/lifetimes.md anew and puts them between their marks. Takes some ten minutes, with
-# `serving` two: that is those of docs/lifetimes.md alone.
-# Usage: bench/plan.sh [BUILD [serving]] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
+# `step_plan` two: that is those of docs/lifetimes.md alone.
+# Usage: bench/plan.sh [BUILD [step_plans]] ; BUILD is a release build (default: build/release). DAO_BENCH_DATA as in bench/document.sh.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -133,7 +133,7 @@ deviating() {
 }
 
 doc=docs/lifetimes.md
-if [ "${2:-all}" = serving ]; then
+if [ "${2:-all}" = step_plans ]; then
     measure served
     section served served
     measure deviating

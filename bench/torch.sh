@@ -25,7 +25,7 @@ for model in "--model mobilenet --batch 32 --side 96" "--model transformer --bat
         echo "MALLOC_CONF=$jemalloc_settings"
         LD_PRELOAD=$jemalloc MALLOC_CONF=$jemalloc_settings train $model
         LD_PRELOAD=$front train $model
-        DAO_SERVING=offsets DAO_SERVING_START=1 DAO_SERVING_STABLE=1 LD_PRELOAD=$front train $model --serve
+        DAO_STEP_PLAN=offsets DAO_STEP_PLAN_START=1 DAO_STEP_PLAN_STABLE=1 LD_PRELOAD=$front train $model --serve
         train $model --plugin "$plugin"
         train $model --plugin "$plugin" --serve
     }

@@ -125,7 +125,7 @@ class Dao:
         self.name = "libdao's, served from a plan" if serves else "libdao's"
         self.serves = serves
         if serves:
-            os.environ.update(DAO_SERVING="offsets", DAO_SERVING_START="1", DAO_SERVING_STABLE="1")
+            os.environ.update(DAO_STEP_PLAN="offsets", DAO_STEP_PLAN_START="1", DAO_STEP_PLAN_STABLE="1")
         self.library = ctypes.CDLL(path)
         self.library.dao_torch_cpu_last_message.restype = ctypes.c_char_p
         self.check(self.library.dao_torch_cpu_install())
@@ -152,7 +152,7 @@ class Dao:
             all_time["allocated_bytes.all.peak"] / 2**20, all_time["reserved_bytes.all.peak"] / 2**20,
             all_time["allocation.all.allocated"]))  # fmt: skip
         if self.serves:
-            step = self.figures(self.library.dao_torch_cpu_serving_stats)
+            step = self.figures(self.library.dao_torch_cpu_step_plan_stats)
             print("  the plan: %.1f MiB, no plan is below %.1f MiB; %d of %d requests of the latest step were where it says" % (
                 step["plan_bytes"] / 2**20, step["plan_bound_bytes"] / 2**20, step["hit_count"], step["request_count"]))  # fmt: skip
 

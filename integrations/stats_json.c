@@ -2,7 +2,7 @@
 #include "integrations/stats_json.h"
 
 #include <dao/observe.h>
-#include <dao/serving.h>
+#include <dao/step_plan.h>
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -42,11 +42,11 @@ size_t dao_stats_json_write(dao_place_t place, char *out_text, size_t text_bytes
     return text.length + 1;
 }
 
-size_t dao_serving_json_write(dao_place_t place, char *out_text, size_t text_bytes)
+size_t dao_step_plan_json_write(dao_place_t place, char *out_text, size_t text_bytes)
 {
     text_t text = {.bytes = out_text, .room = out_text != NULL ? text_bytes : 0};
-    dao_serving_stats_t stats;
-    if (dao_serving_stats_get(place, &stats) != DAO_OK) {
+    dao_step_plan_stats_t stats;
+    if (dao_step_plan_stats_get(place, &stats) != DAO_OK) {
         return 0;
     }
     text_add(&text, "{");
@@ -55,7 +55,7 @@ size_t dao_serving_json_write(dao_place_t place, char *out_text, size_t text_byt
     add_figure("plan_bound_bytes", stats.plan_bound_bytes, &text);
     add_figure("total_bytes", stats.total_bytes, &text);
 #define ADD_COUNT(name, text_of_it) add_figure(#name, stats.latest.name, &text);
-    DAO_ITERATION_STATS_LIST(ADD_COUNT)
+    DAO_STEP_COUNTS_LIST(ADD_COUNT)
 #undef ADD_COUNT
     text_add(&text, "}");
     return text.length + 1;

@@ -13,9 +13,9 @@ DAO_BEGIN_DECLS
    dao_last_status(). */
 size_t dao_stats_json_write(dao_place_t place, char *out_text, size_t text_bytes);
 
-/* Likewise how the latest iteration was served from a plan: arena, plan, bound, and what was counted in it.
+/* Likewise how the latest step was served from a plan: arena, plan, bound, and what was counted in it.
    */
-size_t dao_serving_json_write(dao_place_t place, char *out_text, size_t text_bytes);
+size_t dao_step_plan_json_write(dao_place_t place, char *out_text, size_t text_bytes);
 
 DAO_END_DECLS
 

@@ -205,7 +205,7 @@ static void search_holes(const paged_t *paged, search_t *search, uint32_t count,
 }
 
 /* Gives how many new pages a placed block may have: where there is a window, it has pages that stand free for
-   the next iteration, and no more are taken than these lack. */
+   the next step, and no more are taken than these lack. */
 static uint32_t new_pages(paged_t *paged, const placing_t *placing, const dao_pages_ranges_t *ranges)
 {
     uint32_t most = dao_paged_room(paged);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and frees of a place that is served from plans.
 
-       alloc -- no iteration, a lease, too small ---------------------------------------------------+
+       alloc -- no step, a lease, too small ---------------------------------------------------+
          |                                                                                          |
          +--> recorded --> follow.h: which entry of the script is it?                               |
                              |                                                                      v
@@ -13,23 +13,23 @@
 
    Where the inner allocator has windows, the arena is one, and beside it is no further away than in it: what
    is idle in a window the inner allocator has, too, and before the place grows, what is gone before the
-   iteration ends is put into pages that are used in part; and so is all else before the place has more than
+   step ends is put into pages that are used in part; and so is all else before the place has more than
    it would have without a plan (planned_shadow.c). Else the arena is a block of it with a range over it, and
    beside it memory is taken sparingly: from what is free there; as much more as the place surely had without
-   a plan; from any hole of the arena; and what is left is a segment for the block alone. Where an iteration
+   a plan; from any hole of the arena; and what is left is a segment for the block alone. Where a step
    goes astray, places by a plan that others lie in waste more than good fit does: then the arena is a segment
-   like any other, until the next iteration begins; and of a window, for as long as there is a shadow, what is
+   like any other, until the next step begins; and of a window, for as long as there is a shadow, what is
    free goes to all requests, each of which lies where it takes the fewest pages that nothing lives in.
 
-   So no two blocks ever share a byte, whatever a plan says. Blocks of iterations are tracked by their
+   So no two blocks ever share a byte, whatever a plan says. Blocks of steps are tracked by their
    address, wherever they lie, so that their frees end their lifetimes.
 
    What holds between calls:
 
-       tracked   live blocks of iterations: a word of item_t, and what they asked for
+       tracked   live blocks of steps: a word of item_t, and what they asked for
        live_bytes, beside_bytes are sums over `tracked`
-       is_open   only within an iteration; recordings[serial & 1] is its recording
-       put_off   blocks in `tracked` that are marked so, each once; none outside of iterations */
+       is_open   only within a step; recordings[serial & 1] is its recording
+       put_off   blocks in `tracked` that are marked so, each once; none outside of steps */
 #include "allocators/step_plan/planned_internal.h"
 
 #include "base/memory/host.h"
@@ -67,16 +67,16 @@ uint64_t dao_planned_key_set(uint64_t key)
 /* A request, as it is recorded. */
 typedef struct ask {
     const dao_block_request_t *request;
-    dao_lifetime_t item;   /* that it has in the recording once it is served */
-    uint32_t serial;       /* of its iteration, which may be over before it is served */
-    uint64_t *other_count; /* of the iteration's counts, the one that says why it is no hit; or NULL */
+    dao_lifetime_t item;             /* that it has in the recording once it is served */
+    uint32_t serial;                 /* of its step, which may be over before it is served */
+    uint64_t *other_count;           /* of the step's counts, the one that says why it is no hit; or NULL */
     const dao_script_entry_t *entry; /* of the script; NULL: it is in none */
     uint32_t move_count;             /* of its lane, with it */
     bool
         is_beside_block; /* it got no place in an arena that is a block, beside which memory is taken sparingly */
-    bool is_astray;      /* so is its iteration */
+    bool is_astray;      /* so is its step */
     bool is_guest;       /* it may lie in the arena for as long as it lives */
-    bool is_passing;     /* it is known to be gone before its iteration ends */
+    bool is_passing;     /* it is known to be gone before its step ends */
     bool is_stray;       /* it was counted as one */
     bool has_grown;      /* the place has grown for it */
     dao_stand_in_t stand_in;
@@ -85,7 +85,7 @@ typedef struct ask {
 
 /* ---- who a tracked block is ---- */
 
-/* In the word of a tracked block: the serial of its iteration, whether its free was put off, its index in the
+/* In the word of a tracked block: the serial of its step, whether its free was put off, its index in the
    recording. */
 #define ITEM_SERIAL_SHIFT 32
 #define ITEM_PUT_OFF      (UINT64_C(1) << 31)
@@ -113,7 +113,7 @@ static void item_end(dao_planned_t *planned, uint64_t word)
     recording->items[index].end_ticks = planned->config.records_time ? dao_ticks() : 0;
 }
 
-/* Tells whether the iteration of a request is under way. */
+/* Tells whether the step of a request is under way. */
 static bool is_of_now(const dao_planned_t *planned, const ask_t *ask)
 {
     return ask->serial == planned->serial && atomic_load_explicit(&planned->is_open, memory_order_relaxed);
@@ -130,7 +130,7 @@ static uint32_t record(dao_planned_t *planned, const ask_t *ask)
     return index;
 }
 
-/* Adds a block to those of iterations. Without memory for it, it is a block like any other, whose end nobody
+/* Adds a block to those of steps. Without memory for it, it is a block like any other, whose end nobody
    learns. */
 static void track(dao_planned_t *planned, const ask_t *ask, void *address)
 {
@@ -182,7 +182,7 @@ static void untrack(dao_planned_t *planned, dao_block_entry_t *entry)
 /* ---- alloc ---- */
 
 /* Gives the lane of a thread by its number: its own, else the first that nobody has; where there is none, one
-   whose thread has ended in this iteration, or the last one, which others share. */
+   whose thread has ended in this step, or the last one, which others share. */
 static uint32_t lane_of_thread(dao_planned_t *planned, uint64_t thread)
 {
     const uint32_t none = DAO_LIFETIME_LANE_COUNT;
@@ -260,7 +260,7 @@ static void ask_miss(ask_t *ask, uint64_t *count)
     (*count)++;
 }
 
-/* Tells whether a block of an entry outlives its iteration, or may. */
+/* Tells whether a block of an entry outlives its step, or may. */
 static bool is_lasting(const dao_planned_t *planned, const dao_script_entry_t *entry)
 {
     return entry->end == DAO_LIFETIME_OPEN || entry->end > planned->served.script->count;
@@ -348,7 +348,7 @@ static bool is_better_beside(const dao_planned_t *planned, const ask_t *ask)
 
 /* Tells whether a block may lie beside the arena without making the place larger, by more than a part, than
    it had to be. It is the estimate of dao_planned_growth_room() without asking the inner allocator, as the
-   lock is held: of blocks of iterations alone. */
+   lock is held: of blocks of steps alone. */
 static bool may_go_beside(const dao_planned_t *planned, uint64_t size_bytes, uint32_t part)
 {
     uint64_t arena_bytes = planned->arena.segment.size_bytes;
@@ -427,7 +427,7 @@ static dao_status_t take_in_arena(dao_planned_t *planned, ask_t *ask, dao_block_
     dao_status_t status = planned->served.bins != NULL ? take_bin(planned, ask, out_grant)
                                                        : take_planned(planned, ask, out_grant);
     if (status == DAO_OK) {
-        planned->counts.served_bytes += ask->request->size_bytes;
+        planned->counts.planned_bytes += ask->request->size_bytes;
         track(planned, ask, out_grant->address);
     }
     return status;
@@ -442,7 +442,7 @@ static dao_status_t take_rest(dao_planned_t *planned, const ask_t *ask, dao_bloc
                               : DAO_ERR_LIMIT;
     if (status == DAO_OK && is_of_now(planned, ask)) {
         planned->counts.borrowed_count++;
-        planned->counts.served_bytes += ask->request->size_bytes;
+        planned->counts.planned_bytes += ask->request->size_bytes;
     }
     dao_spin_unlock(&planned->lock);
     return status;
@@ -539,7 +539,7 @@ static dao_status_t planned_alloc(dao_allocator_t *allocator, const dao_block_re
     return status == DAO_OK ? DAO_OK : take_beside(planned, &ask, out_grant);
 }
 
-/* Within an iteration there is no shorter way, nor where a shadow is to know of all. */
+/* Within a step there is no shorter way, nor where a shadow is to know of all. */
 static void *planned_alloc_plain(dao_allocator_t *allocator, size_t size_bytes)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
@@ -618,7 +618,7 @@ static bool put_off_reserve(dao_planned_t *planned)
     return larger != NULL;
 }
 
-/* Puts a free off to the end of the iteration; tells whether it did, or has refused it. */
+/* Puts a free off to the end of the step; tells whether it did, or has refused it. */
 static bool puts_off(dao_planned_t *planned, void *address, const dao_hold_t *hold, dao_status_t *out_status)
 {
     dao_spin_lock(&planned->lock);
@@ -693,11 +693,11 @@ static dao_status_t planned_query(dao_allocator_t *allocator, const void *addres
    one. */
 static void arena_trim(dao_planned_t *planned)
 {
-    if (dao_planned_border_try_lock(planned)) {
+    if (dao_planned_boundary_try_lock(planned)) {
         if (planned->depth == 0) {
             (void)dao_planned_arena_give(planned); /* what lives there is no cached memory */
         }
-        dao_planned_border_unlock(planned);
+        dao_planned_boundary_unlock(planned);
     }
 }
 
@@ -757,7 +757,7 @@ static void planned_lease_stats(dao_allocator_t *allocator, uint32_t lease,
 /* Frees all but the inner allocator. */
 static void planned_finish(dao_planned_t *planned)
 {
-    dao_planned_border_finish(planned);
+    dao_planned_boundary_finish(planned);
     dao_served_finish(&planned->served);
     dao_shadow_destroy(planned->shadow);
     dao_script_destroy(planned->learnt);
@@ -808,12 +808,12 @@ bool dao_is_planned(const dao_allocator_t *allocator)
     return allocator->ops->destroy == planned_destroy;
 }
 
-static void fill_defaults(dao_serving_config_t *config)
+static void fill_defaults(dao_step_plan_config_t *config)
 {
-    bool has_bins = config->mode == DAO_SERVING_BINS;
+    bool has_bins = config->mode == DAO_STEP_PLAN_BINS;
     config->allocation_count =
         config->allocation_count != 0 ? config->allocation_count : DAO_PLANNED_ALLOCATION_COUNT;
-    config->work_limit = config->work_limit != 0 ? config->work_limit : DAO_SERVING_WORK_DEFAULT;
+    config->work_limit = config->work_limit != 0 ? config->work_limit : DAO_STEP_PLAN_WORK_DEFAULT;
     config->smallest_bytes = config->smallest_bytes != 0 ? config->smallest_bytes
                              : has_bins                  ? DAO_PLANNED_BINS_SMALL_BYTES + 1
                                                          : 1;
@@ -853,21 +853,21 @@ dao_status_t dao_planned_create(const dao_planned_config_t *config, dao_allocato
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", config->name);
     }
     planned->inner = inner;
-    planned->config = config->serving;
+    planned->config = config->step_plan;
     planned->holds = config->holds;
     planned->is_host_memory = config->is_host_memory;
     planned->is_enabled = true;
     planned->arena_gap = 1;
     fill_defaults(&planned->config);
     fill_ops(planned);
-    dao_mutex_init(&planned->border, DAO_RANK_BORDER);
+    dao_mutex_init(&planned->border, DAO_RANK_STEP_BOUNDARY);
     dao_cond_init(&planned->changed);
-    dao_spin_init(&planned->lock, DAO_RANK_SERVING);
+    dao_spin_init(&planned->lock, DAO_RANK_STEP_PLAN);
     dao_ledger_init_part(&planned->arena.ledger, inner->ledger);
     planned->name = dao_host_strdup(config->name);
     if (planned->name == NULL || make_room(planned) != DAO_OK) {
         dao_status_t status =
-            dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to record iterations of %u allocations",
+            dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory to record steps of %u allocations",
                       config->name, planned->config.allocation_count);
         planned_finish(planned);
         return status;

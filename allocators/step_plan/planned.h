@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An allocator in front of another one that serves iterations of a program from a plan: see <dao/serving.h>.
-   Requests outside of iterations, those that deviate too far, and those of leases go to the inner allocator.
+/* An allocator in front of another one that serves steps of a program from a plan: see <dao/step_plan.h>.
+   Requests outside of steps, those that deviate too far, and those of leases go to the inner allocator.
    */
 #ifndef DAO_ALLOCATORS_PLANNED_H
 #define DAO_ALLOCATORS_PLANNED_H
 
 #include "allocators/allocator.h"
 
-#include <dao/serving.h>
+#include <dao/step_plan.h>
 
 /* Requests up to this many bytes are not planned where the mode is bins and the config does not say. */
 #define DAO_PLANNED_BINS_SMALL_BYTES ((size_t)32 << 10)
 
-/* Room for so many allocations of an iteration where the config does not say. */
+/* Room for so many allocations of a step where the config does not say. */
 #define DAO_PLANNED_ALLOCATION_COUNT 65536u
 
 typedef struct dao_planned_config {
-    const char *name;             /* the place, for messages; copied */
-    dao_serving_config_t serving; /* its mode is offsets or bins */
-    dao_holds_t *holds;           /* of the device's streams; borrowed; NULL: there is no stream order */
-    bool is_host_memory;          /* the arena can be touched from here */
+    const char *name;                 /* the place, for messages; copied */
+    dao_step_plan_config_t step_plan; /* its mode is offsets or bins */
+    dao_holds_t *holds;               /* of the device's streams; borrowed; NULL: there is no stream order */
+    bool is_host_memory;              /* the arena can be touched from here */
 } dao_planned_config_t;
 
 /* Takes over `inner`. On failure it stays the caller's. DAO_ERR_NO_HOST_MEMORY. */
@@ -34,9 +34,9 @@ uint64_t dao_planned_key_set(uint64_t key);
 
 /* Tells whether this thread is in one of the calls below, in a function of the program's that they have
    called. */
-bool dao_planned_at_border(void);
+bool dao_planned_at_boundary(void);
 
-/* Of such an allocator, what <dao/serving.h> says. Not at a border. */
+/* Of such an allocator, what <dao/step_plan.h> says. Not at a border. */
 dao_status_t dao_planned_begin(dao_allocator_t *allocator);
 dao_status_t dao_planned_end(dao_allocator_t *allocator);
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled);
@@ -44,7 +44,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns);
 dao_status_t dao_planned_reset(dao_allocator_t *allocator);
 dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, void *user);
 dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size_t text_bytes);
-void dao_planned_stats_get(dao_allocator_t *allocator, dao_serving_stats_t *out_stats);
-dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_serving_visit_t visit, void *user);
+void dao_planned_stats_get(dao_allocator_t *allocator, dao_step_plan_stats_t *out_stats);
+dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t visit, void *user);
 
 #endif

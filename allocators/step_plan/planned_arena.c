@@ -38,14 +38,14 @@
 #define WASTE_FEW_COUNT 16u
 
 /* A place may have this part more than without plans before its waste is looked at more strictly, and before
-   what is idle in the window is taken instead of growing; and twice as much where the iteration keeps to its
+   what is idle in the window is taken instead of growing; and twice as much where the step keeps to its
    plan, and where it is a guess, before a plan is given up that the program has left. */
 #define USUAL_PART 64u
 
 /* Where it is known, such a plan is given up once the place has this part more. */
 #define COSTS_PART 24u
 
-/* An iteration is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in.
+/* A step is astray once more than this part of its requests have strayed, STRAY_FREE_COUNT counted in.
    */
 #define STRAY_PART       50u
 #define STRAY_FREE_COUNT 1024u
@@ -60,7 +60,7 @@
 #define WINDOW_STRAY_FREE_COUNT 256u
 
 /* Such an arena has no limit but that of the place before more than one request in CLOSE_STRAY_PAGES over its
-   pages, FEW_STRAY_COUNT at least, has strayed or was no hit in the iteration before. Then a hit may take
+   pages, FEW_STRAY_COUNT at least, has strayed or was no hit in the step before. Then a hit may take
    free pages only as long as no more are in use than without plans, and USUAL_PART of the place. Where
    without plans some would be free, as before and behind the peak, FREE_PART of these may be in use as well.
    */
@@ -68,14 +68,14 @@
 #define FEW_STRAY_COUNT   3u
 #define FREE_PART         10u
 
-/* An iteration keeps to its plan while at most this part of its requests were no hits. */
+/* A step keeps to its plan while at most this part of its requests were no hits. */
 #define KEEPING_PART 200u
 
 /* An arena of less than the plan asks for is at least this part of it. */
 #define ARENA_PART_LEAST 2u
 
 /* An arena is safe while so many blocks of the largest size may lie beside it. One did not do: where 5 events
-   in 10000 deviated, two of a sixth of the place found no hole in the same iteration, and the place was a
+   in 10000 deviated, two of a sixth of the place found no hole in the same step, and the place was a
    fifteenth larger than without plans. */
 #define SAFE_BLOCK_COUNT 2u
 
@@ -451,7 +451,7 @@ static uint64_t waste_limit(dao_planned_t *planned)
 }
 
 /* Gives what the place would have without a plan: its shadow knows; else about what it had before, and what
-   has come to live in it since. And a part more, or two for an iteration that keeps to its plan. Bins are
+   has come to live in it since. And a part more, or two for a step that keeps to its plan. Bins are
    known to take more. */
 static uint64_t usual_bytes(const dao_planned_t *planned, bool keeps)
 {
@@ -471,10 +471,10 @@ static uint64_t usual_bytes(const dao_planned_t *planned, bool keeps)
     return usual->reserved_bytes + more_bytes + (keeps ? 2 : 1) * part_bytes;
 }
 
-/* Tells whether hardly a request of this iteration was no hit. The one at hand is counted already. */
+/* Tells whether hardly a request of this step was no hit. The one at hand is counted already. */
 static bool keeps_to_plan(const dao_planned_t *planned)
 {
-    const dao_iteration_stats_t *counts = &planned->counts;
+    const dao_step_counts_t *counts = &planned->counts;
     return counts->request_count - 1 - counts->hit_count <= counts->request_count / KEEPING_PART;
 }
 
@@ -544,7 +544,7 @@ void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused)
     planned->is_astray |= planned->stray_count > most_count;
 }
 
-/* Tells whether hardly a request has strayed, or was no hit in the iteration before. Of a program that is
+/* Tells whether hardly a request has strayed, or was no hit in the step before. Of a program that is
    known to be steady these were refused, or found their places taken by what was refused. */
 static bool keeps_close(const dao_planned_t *planned)
 {

@@ -21,7 +21,7 @@
 /* What a place had before it was served from a plan for the first time. */
 typedef struct dao_planned_usual {
     uint64_t reserved_bytes;
-    uint64_t live_bytes; /* most of iterations, asked for */
+    uint64_t live_bytes; /* most of steps, asked for */
 } dao_planned_usual_t;
 
 /* The memory that plans are served from: a window of the inner allocator where it has such, whose blocks are
@@ -37,7 +37,7 @@ typedef struct dao_arena {
     uint64_t take_count;       /* such blocks so far */
 } dao_arena_t;
 
-/* A script that serves, with what serving it needs. All zero: there is none. */
+/* A script that serves, with what using it needs. All zero: there is none. */
 typedef struct dao_served {
     dao_script_t *script; /* owned */
     dao_follow_t follow;
@@ -55,20 +55,20 @@ typedef struct dao_learning {
     bool is_outdated;  /* the plan before it was given up meanwhile */
 } dao_learning_t;
 
-/* How the program has kept to its plans: planned_border.c. */
+/* How the program has kept to its plans: step_boundary.c. */
 typedef struct dao_course {
-    uint32_t learnt_count;  /* iterations that the script was learnt from */
+    uint32_t learnt_count;  /* steps that the script was learnt from */
     uint32_t stable_run;    /* of these, how many in a row changed nothing */
     uint32_t renewal_count; /* times that they were learnt anew, up to a limit */
     uint32_t doubt_count;   /* changes and plans given up, for which more is to be proved */
-    uint64_t next_learn;    /* not before this iteration */
-    uint64_t beside_bytes;  /* most that lay beside the arena in the latest iteration */
-    uint32_t poor_run;      /* iterations in a row of which the arena served little */
+    uint64_t next_learn;    /* not before this step */
+    uint64_t beside_bytes;  /* most that lay beside the arena in the latest step */
+    uint32_t poor_run;      /* steps in a row of which the arena served little */
     bool has_departed; /* from a plan that was given up for that: the next one is to be proved at any place */
-    uint64_t rest_until; /* nothing is learnt up to this iteration */
+    uint64_t rest_until; /* nothing is learnt up to this step */
     uint64_t rest;       /* how long the next rest is */
     uint64_t
-        leaving_until; /* the plan is given up as soon as its arena is empty, at this iteration at the latest; or 0 */
+        leaving_until; /* the plan is given up as soon as its arena is empty, at this step at the latest; or 0 */
 } dao_course_t;
 
 /* Stands for a block in the shadow of the place. All zero: there was none. */
@@ -84,7 +84,7 @@ typedef struct dao_put_off {
     dao_hold_t hold;
 } dao_put_off_t;
 
-/* What the blocks of one iteration come to, those of earlier ones left out. */
+/* What the blocks of one step come to, those of earlier ones left out. */
 typedef struct dao_planned_own {
     uint64_t live_bytes; /* asked for; its peak is the recording's bound_bytes */
     uint64_t used_bytes; /* rounded up */
@@ -95,7 +95,7 @@ typedef struct dao_planned_own {
 
 /* Places in a window that were free, but would have kept memory from others. */
 typedef struct dao_planned_refusals {
-    uint64_t count; /* in this iteration */
+    uint64_t count; /* in this step */
     uint32_t gap;   /* after a refusal so many requests do not ask for more memory */
     uint32_t left;  /* of these */
 } dao_planned_refusals_t;
@@ -105,62 +105,62 @@ typedef struct dao_planned {
     dao_allocator_ops_t ops; /* without what the inner allocator cannot do */
     dao_allocator_t *inner;
     char *name;
-    dao_serving_config_t config; /* no default is left open in it */
+    dao_step_plan_config_t config; /* no default is left open in it */
     dao_holds_t *holds;
     bool is_host_memory;
 
     /* looked at without a lock */
-    _Atomic bool is_open; /* requests belong to an iteration */
+    _Atomic bool is_open; /* requests belong to a step */
     _Atomic uintptr_t arena_begin;
     _Atomic size_t arena_bytes; /* 0: there is none */
     _Atomic size_t tracked_count;
     _Atomic bool is_shadowed; /* there is a shadow */
     _Atomic uint32_t lease_count;
-    _Atomic uint64_t small_count; /* of this iteration */
+    _Atomic uint64_t small_count; /* of this step */
 
-    dao_mutex_t border; /* rank BORDER: beginning and ending iterations */
+    dao_mutex_t border; /* rank BORDER: beginning and ending steps */
     dao_cond_t changed; /* a learning is under way no longer */
     /* guarded by it */
-    uint32_t depth;  /* iterations that have begun and not ended */
-    uint64_t number; /* of the latest iteration, from 1 */
+    uint32_t depth;  /* steps that have begun and not ended */
+    uint64_t number; /* of the latest step, from 1 */
     bool is_enabled;
     dao_learning_t *learning; /* or NULL */
     dao_script_t *learnt;     /* owned: what was learnt and does not serve yet; or NULL */
     dao_course_t course;
-    bool is_unsure; /* the program has not kept to its plan in the latest iteration, or the plan is new */
-    uint64_t fault_count; /* of the process as the iteration began */
-    uint64_t arena_retry; /* no arena is asked for before this iteration */
+    bool is_unsure;       /* the program has not kept to its plan in the latest step, or the plan is new */
+    uint64_t fault_count; /* of the process as the step began */
+    uint64_t arena_retry; /* no arena is asked for before this step */
     uint64_t arena_gap;
-    dao_serving_stats_t stats; /* what has ended */
+    dao_step_plan_stats_t stats; /* what has ended */
 
     dao_spin_t lock; /* rank SERVING: what requests and frees change */
     /* guarded by both for writing, by either for reading */
     dao_arena_t arena;
     dao_served_t served;
     /* guarded by the lock */
-    dao_lifetimes_t recordings[2]; /* of the latest two iterations, by the last bit of their number */
+    dao_lifetimes_t recordings[2]; /* of the latest two steps, by the last bit of their number */
     uint32_t serial;               /* of the latest one: its number */
-    dao_block_map_t tracked;       /* blocks of iterations: who they are in their recording */
+    dao_block_map_t tracked;       /* blocks of steps: who they are in their recording */
     uint32_t now;                  /* where in the script the program is */
-    bool is_steady;                /* the latest iterations that were learnt have changed nothing */
-    uint64_t others_before;        /* of the iteration before: no hits, while a plan served */
-    uint64_t stray_count; /* of this iteration: in no plan, or found their place taken; 0 where bins serve */
+    bool is_steady;                /* the latest steps that were learnt have changed nothing */
+    uint64_t others_before;        /* of the step before: no hits, while a plan served */
+    uint64_t stray_count; /* of this step: in no plan, or found their place taken; 0 where bins serve */
     bool is_astray;       /* they were too many for places by the plan: planned_arena.c */
-    bool has_grown;       /* in this iteration, for a block beside an arena that is a block */
+    bool has_grown;       /* in this step, for a block beside an arena that is a block */
     bool is_draining;     /* the arena is to be empty at the next border */
     uint64_t lane_threads[DAO_LIFETIME_LANE_COUNT]; /* their numbers; 0: nobody has that lane */
-    dao_put_off_t *put_off;                         /* frees for the end of the iteration */
+    dao_put_off_t *put_off;                         /* frees for the end of the step */
     size_t put_off_count, put_off_capacity;
     uint64_t live_bytes;      /* asked for by tracked blocks */
     uint64_t peak_live_bytes; /* ever */
     uint64_t beside_bytes;    /* of tracked blocks that lie beside the arena, rounded up */
     dao_planned_own_t own;
     dao_planned_refusals_t refusals;
-    dao_shadow_t *shadow;   /* owned: what the place would have without a plan; or NULL */
-    uint32_t shadow_serial; /* from 1 */
-    uint32_t change_count;  /* of limits and trims, which a shadow that is being made may not have seen */
-    uint64_t alone_bytes;   /* what the place is known to have had without a plan */
-    dao_iteration_stats_t counts; /* of this iteration */
+    dao_shadow_t *shadow;     /* owned: what the place would have without a plan; or NULL */
+    uint32_t shadow_serial;   /* from 1 */
+    uint32_t change_count;    /* of limits and trims, which a shadow that is being made may not have seen */
+    uint64_t alone_bytes;     /* what the place is known to have had without a plan */
+    dao_step_counts_t counts; /* of this step */
 } dao_planned_t;
 
 static inline dao_planned_t *dao_planned_of(dao_allocator_t *allocator)
@@ -229,13 +229,13 @@ dao_status_t dao_planned_take_quiet(dao_planned_t *planned, uint32_t until, uint
 dao_status_t dao_planned_take_any(dao_planned_t *planned, const dao_block_request_t *request,
                                   dao_block_grant_t *out_grant);
 
-/* Looks at how many requests of the iteration have strayed: in no plan, or their place was taken; behind a
-   hit that was refused its free pages, more closely. An iteration that keeps so little to its plan is astray:
+/* Looks at how many requests of the step have strayed: in no plan, or their place was taken; behind a
+   hit that was refused its free pages, more closely. A step that keeps so little to its plan is astray:
    it has places no more, as each would be in the way of others, and waste a block, or pages. The lock is
    held. */
 void dao_planned_strays_judge(dao_planned_t *planned, bool is_refused);
 
-/* Gives what a place whose arena is a window may have, for a request of an iteration, before it has clearly
+/* Gives what a place whose arena is a window may have, for a request of a step, before it has clearly
    more than it would have without a plan; UINT64_MAX where the arena is none, or for bins, which are known to
    take more. The lock is held. */
 uint64_t dao_planned_window_usual(const dao_planned_t *planned);
@@ -245,7 +245,7 @@ uint64_t dao_planned_window_usual(const dao_planned_t *planned);
 bool dao_planned_window_costs(dao_planned_t *planned);
 
 /* Gives back, as far as it is idle, what a place has clearly more than it would have without a plan, where
-   that is known: what one iteration took too much is not to be in the way of all that follow. The border is
+   that is known: what one step took too much is not to be in the way of all that follow. The border is
    held, the lock is not. */
 void dao_planned_excess_give(dao_planned_t *planned);
 
@@ -253,17 +253,17 @@ void dao_planned_excess_give(dao_planned_t *planned);
    had without a plan. The lock is not held. */
 uint64_t dao_planned_growth_room(dao_planned_t *planned);
 
-/* ---- planned_border.c ---- */
+/* ---- step_boundary.c ---- */
 
 /* Taking `border`, and giving it up. The program's functions may be called under it: who shows a plan does,
    and lines of the log come from where the arena does. A thread has one border at a time; trying fails if it
    has one. */
-void dao_planned_border_lock(dao_planned_t *planned);
-bool dao_planned_border_try_lock(dao_planned_t *planned);
-void dao_planned_border_unlock(dao_planned_t *planned);
+void dao_planned_boundary_lock(dao_planned_t *planned);
+bool dao_planned_boundary_try_lock(dao_planned_t *planned);
+void dao_planned_boundary_unlock(dao_planned_t *planned);
 
 /* Ends what is being learnt. */
-void dao_planned_border_finish(dao_planned_t *planned);
+void dao_planned_boundary_finish(dao_planned_t *planned);
 
 /* Gives up a script that serves. */
 void dao_served_finish(dao_served_t *served);

@@ -2,13 +2,13 @@
 /* The shadow of a place that is served from plans: what it would have if its allocator placed all blocks, for
    as long as the program is not seen to keep to its plan.
 
-       the plan is new, or an iteration left it --> shadow --> an iteration kept to it, the plan is given up or reset, a lease begins,
+       the plan is new, or a step left it --> shadow --> a step kept to it, the plan is given up or reset, a lease begins,
                                                                no memory for the shadow, or the limit is in
                                                                its way
 
    It begins at a border, with the blocks that live then, where they lie but for those of the arena, and with
    as many pages as the place is known to have had without a plan. From then on it is told of every block of
-   the place, also of those from outside of iterations. What changes the place while it is made, a limit, a
+   the place, also of those from outside of steps. What changes the place while it is made, a limit, a
    trim or a lease, lets the next border try again.
 
    What holds between calls, under the lock:
@@ -177,7 +177,7 @@ void dao_planned_shadow_fit(dao_planned_t *planned)
                      atomic_load_explicit(&planned->lease_count, memory_order_relaxed) == 0;
     bool is_there = atomic_load_explicit(&planned->is_shadowed, memory_order_relaxed);
     if (is_wanted &&
-        !is_there) { /* at the end of an iteration that departed, as blocks may come before the next one */
+        !is_there) { /* at the end of a step that departed, as blocks may come before the next one */
         shadow_begin(planned);
     } else if (!is_wanted && is_there) {
         dao_spin_lock(&planned->lock);

@@ -116,47 +116,47 @@ void dao_planned_table_walk_all(dao_allocator_t *allocator, dao_block_visit_t vi
     dao_spin_unlock(&planned->lock);
 }
 
-/* ---- figures for <dao/serving.h> ---- */
+/* ---- figures for <dao/step_plan.h> ---- */
 
-void dao_planned_stats_get(dao_allocator_t *allocator, dao_serving_stats_t *out_stats)
+void dao_planned_stats_get(dao_allocator_t *allocator, dao_step_plan_stats_t *out_stats)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     *out_stats = planned->stats;
     out_stats->arena_bytes = planned->arena.segment.size_bytes;
-    out_stats->is_serving = planned->served.script != NULL && dao_planned_has_arena(planned);
-    dao_planned_border_unlock(planned);
+    out_stats->has_plan = planned->served.script != NULL && dao_planned_has_arena(planned);
+    dao_planned_boundary_unlock(planned);
 }
 
-/* Shows one item. What was freed at the end itself was freed before the next iteration began. */
-static dao_serving_lifetime_t describe(const dao_lifetime_t *item, uint32_t index)
+/* Shows one item. What was freed at the end itself was freed before the next step began. */
+static dao_step_plan_lifetime_t describe(const dao_lifetime_t *item, uint32_t index)
 {
-    return (dao_serving_lifetime_t){.size_bytes = item->size_bytes,
-                                    .key = item->key,
-                                    .begin = index,
-                                    .end = item->end != DAO_LIFETIME_OPEN ? item->end : UINT64_MAX,
-                                    .begin_ns =
-                                        item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
-                                    .end_ns = item->end_ticks != 0 ? dao_ticks_to_ns(item->end_ticks) : 0,
-                                    .lane = item->lane};
+    return (dao_step_plan_lifetime_t){.size_bytes = item->size_bytes,
+                                      .key = item->key,
+                                      .begin = index,
+                                      .end = item->end != DAO_LIFETIME_OPEN ? item->end : UINT64_MAX,
+                                      .begin_ns =
+                                          item->begin_ticks != 0 ? dao_ticks_to_ns(item->begin_ticks) : 0,
+                                      .end_ns = item->end_ticks != 0 ? dao_ticks_to_ns(item->end_ticks) : 0,
+                                      .lane = item->lane};
 }
 
-dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_serving_visit_t visit, void *user)
+dao_status_t dao_planned_walk(dao_allocator_t *allocator, dao_step_plan_visit_t visit, void *user)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     dao_status_t status = DAO_OK;
     if (planned->depth > 0) {
-        status = dao_error(DAO_ERR_BUSY, "%s: dao_serving_walk() within an iteration", planned->name);
+        status = dao_error(DAO_ERR_BUSY, "%s: dao_step_plan_walk() within a step", planned->name);
     }
     const dao_lifetimes_t *recording = &planned->recordings[planned->serial & 1];
     for (uint32_t i = 0; status == DAO_OK && i < recording->count; i++) {
         dao_spin_lock(&planned->lock); /* its block may be freed meanwhile */
-        dao_serving_lifetime_t lifetime = describe(&recording->items[i], i);
+        dao_step_plan_lifetime_t lifetime = describe(&recording->items[i], i);
         dao_spin_unlock(&planned->lock);
         visit(&lifetime, user);
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return status;
 }
 

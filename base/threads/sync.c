@@ -27,7 +27,7 @@ static _Thread_local unsigned held_ranks;
 
 unsigned dao_mutex_held_count(void)
 {
-    return (unsigned)__builtin_popcount(held_ranks & ~(1u << DAO_RANK_BORDER));
+    return (unsigned)__builtin_popcount(held_ranks & ~(1u << DAO_RANK_STEP_BOUNDARY));
 }
 
 void dao_rank_take(dao_rank_t rank)

@@ -15,15 +15,15 @@
 /* A thread takes locks in the order of their ranks only, and no two of one rank; builds with assertions check
    it. */
 typedef enum dao_rank {
-    DAO_RANK_BORDER =
-        1, /* where iterations that are served from plans begin and end: held while a plan is shown */
+    DAO_RANK_STEP_BOUNDARY =
+        1, /* where steps that are served from plans begin and end: held while a plan is shown */
     DAO_RANK_CONTEXT = 2,
     DAO_RANK_EXECUTOR = 3,
     DAO_RANK_RUNTIME = 4,
-    DAO_RANK_THREADS = 5, /* which threads keep something for whom */
-    DAO_RANK_LAYER = 6,   /* an allocator around another one */
-    DAO_RANK_SERVING = 7, /* an allocator that serves from a plan in front of another one */
-    DAO_RANK_FRONT = 8,   /* an allocator that serves small blocks in front of another one */
+    DAO_RANK_THREADS = 5,   /* which threads keep something for whom */
+    DAO_RANK_LAYER = 6,     /* an allocator around another one */
+    DAO_RANK_STEP_PLAN = 7, /* an allocator that serves from a plan in front of another one */
+    DAO_RANK_FRONT = 8,     /* an allocator that serves small blocks in front of another one */
     DAO_RANK_ALLOCATOR = 9,
     DAO_RANK_HOLDS = 10, /* the table of streams that hold free blocks */
     DAO_RANK_BACKEND = 11,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao bench plan`: takes the figures of plan_goals.c and of serve_goals.c, each on its file or on what
+/* `dao bench plan`: takes the figures of plan_goals.c and of replay_goals.c, each on its file or on what
    stands in for it. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/plan/bench_plan.h"
-#include "bench/plan/bench_serve.h"
+#include "bench/plan/bench_replay.h"
 #include "bench/plan/plan_looks.h"
 #include "tools/options/options.h"
 #include "tools/plan/plan_generate.h"
@@ -56,7 +56,7 @@ typedef struct bench {
     uint64_t budget_ns; /* 0: that of each goal */
     double speed;       /* of dao_bench_plan_speed(); 0: no goal has needed it yet */
     uint32_t seed_count;
-    const char *serve_figure; /* of the latest row of those of serving; NULL: there is none */
+    const char *replay_figure; /* of the latest row of those of step plans; NULL: there is none */
     size_t row_count;
     size_t breach_count;
     size_t left_out_count;   /* of goals that nothing is here for */
@@ -404,43 +404,43 @@ static dao_status_t run_plan_goals(bench_t *bench)
     return status;
 }
 
-/* ---- goals of serving ---- */
+/* ---- goals of step plans ---- */
 
-static void report_serve(bench_t *bench, const dao_serve_result_t *result)
+static void report_serve(bench_t *bench, const dao_replay_result_t *result)
 {
     char limits[TEXT_BYTES], breaches[TEXT_BYTES];
     const char *figure = result->goal->figure;
-    bool is_first = bench->serve_figure == NULL || strcmp(bench->serve_figure, figure) != 0;
-    dao_serve_goal_describe(result->goal, limits, sizeof(limits));
-    bench->breach_count += dao_serve_result_judge(result, breaches, sizeof(breaches)) > 0 ? 1 : 0;
+    bool is_first = bench->replay_figure == NULL || strcmp(bench->replay_figure, figure) != 0;
+    dao_replay_goal_describe(result->goal, limits, sizeof(limits));
+    bench->breach_count += dao_replay_result_judge(result, breaches, sizeof(breaches)) > 0 ? 1 : 0;
     if (bench->settings->is_json) {
-        dao_serve_result_add_json(result, limits, breaches, &bench->json);
+        dao_replay_result_add_json(result, limits, breaches, &bench->json);
     } else {
-        dao_serve_result_print(result, is_first, limits, breaches);
+        dao_replay_result_print(result, is_first, limits, breaches);
         dao_output_flush();
     }
-    bench->serve_figure = figure;
+    bench->replay_figure = figure;
     bench->cells_left_out += result->cells_left_out;
     bench->row_count++;
 }
 
-static dao_status_t run_serve_goal(bench_t *bench, const dao_serve_goal_t *goal,
-                                   const dao_serve_model_t *model)
+static dao_status_t run_serve_goal(bench_t *bench, const dao_replay_goal_t *goal,
+                                   const dao_replay_model_t *model)
 {
     char path[PATH_BYTES];
     bool is_file = false;
     dao_event_file_t file;
     if (!find_instance(bench, model->file, model->stand_in, path, &is_file) ||
-        !dao_serve_goal_has_place(goal)) {
+        !dao_replay_goal_has_place(goal)) {
         bench->left_out_count++;
         return DAO_OK;
     }
-    dao_serve_result_t result = {.goal = goal, .instance = is_file ? model->file : path};
+    dao_replay_result_t result = {.goal = goal, .instance = is_file ? model->file : path};
     dao_status_t status = dao_event_file_read(path, &file);
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_serve_result_run(&result, &file, bench->budget_ns, bench->seed_count);
+    status = dao_replay_result_run(&result, &file, bench->budget_ns, bench->seed_count);
     dao_event_file_finish(&file);
     if (status == DAO_OK) {
         report_serve(bench, &result);
@@ -453,11 +453,11 @@ static dao_status_t run_serve_goal(bench_t *bench, const dao_serve_goal_t *goal,
 static dao_status_t run_serve_goals(bench_t *bench)
 {
     dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < dao_serve_goal_count; i++) {
-        const dao_serve_goal_t *goal = &dao_serve_goals[i];
-        for (size_t k = 0; k < dao_serve_model_count && status == DAO_OK; k++) {
-            if (is_asked_for(bench, goal->figure) && dao_serve_goal_takes(goal, &dao_serve_models[k])) {
-                status = run_serve_goal(bench, goal, &dao_serve_models[k]);
+    for (size_t i = 0; i < dao_replay_goal_count; i++) {
+        const dao_replay_goal_t *goal = &dao_replay_goals[i];
+        for (size_t k = 0; k < dao_replay_model_count && status == DAO_OK; k++) {
+            if (is_asked_for(bench, goal->figure) && dao_replay_goal_takes(goal, &dao_replay_models[k])) {
+                status = run_serve_goal(bench, goal, &dao_replay_models[k]);
             }
         }
     }
@@ -473,7 +473,7 @@ static const char *goal_figure(size_t index)
         return dao_plan_goals[index].figure;
     }
     index -= dao_plan_goal_count;
-    return index < dao_serve_goal_count ? dao_serve_goals[index].figure : NULL;
+    return index < dao_replay_goal_count ? dao_replay_goals[index].figure : NULL;
 }
 
 /* Writes the names of all figures. False: `name` is none of them. */

@@ -25,11 +25,11 @@
 #include <dao/plan.h>
 #include <dao/pressure.h>
 #include <dao/segment.h>
-#include <dao/serving.h>
 #include <dao/share.h>
 #include <dao/stats.h>
 #include <dao/status.h>
 #include <dao/step.h>
+#include <dao/step_plan.h>
 #include <dao/stream.h>
 #include <dao/swap.h>
 #include <dao/tag.h>

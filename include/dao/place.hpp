@@ -371,35 +371,35 @@ class tag_scope
 };
 
 /**
- * What happens until the scope ends is an iteration at a place. As dao_iteration_begin() and
- * dao_iteration_end().
+ * What happens until the scope ends is a step at a place. As dao_step_begin() and
+ * dao_step_end().
  */
-class iteration
+class step_scope
 {
   public:
     /** Throws dao::error. */
-    template <typename Place> explicit iteration(Place where) : place_(place_of(where))
+    template <typename Place> explicit step_scope(Place where) : place_(place_of(where))
     {
-        check(::dao_iteration_begin(place_));
+        check(::dao_step_begin(place_));
     }
 
-    iteration(const iteration &) = delete;
-    iteration &operator=(const iteration &) = delete;
+    step_scope(const step_scope &) = delete;
+    step_scope &operator=(const step_scope &) = delete;
 
-    ~iteration()
+    ~step_scope()
     {
-        (void)::dao_iteration_end(place_); /* what can be wrong was answered when it began */
+        (void)::dao_step_end(place_); /* what can be wrong was answered when it began */
     }
 
   private:
     dao::place place_;
 };
 
-/** Says who asks, for this thread's requests, until the scope ends. As dao_serving_key_set(). */
+/** Says who asks, for this thread's requests, until the scope ends. As dao_step_plan_key_set(). */
 class key_scope
 {
   public:
-    explicit key_scope(std::uint64_t key) noexcept : before_(::dao_serving_key_set(key))
+    explicit key_scope(std::uint64_t key) noexcept : before_(::dao_step_plan_key_set(key))
     {
     }
 
@@ -408,7 +408,7 @@ class key_scope
 
     ~key_scope()
     {
-        (void)::dao_serving_key_set(before_);
+        (void)::dao_step_plan_key_set(before_);
     }
 
   private:

@@ -8,7 +8,7 @@
 #define DAO_PLACE_CONFIG_H
 
 #include <dao/place.h>
-#include <dao/serving.h>
+#include <dao/step_plan.h>
 
 DAO_BEGIN_DECLS
 
@@ -64,7 +64,7 @@ typedef struct dao_place_config {
                         not mapped then. Where it has none, it is as if this were false */
     uint32_t
         hardening; /**< of dao_hardening_t; 0 is what dao_config_t says for all places, DAO_HARDENING_NONE nothing */
-    dao_serving_config_t serving; /**< serving iterations from plans: <dao/serving.h> */
+    dao_step_plan_config_t step_plan; /**< step_plan steps from plans: <dao/step_plan.h> */
 } dao_place_config_t;
 
 /**

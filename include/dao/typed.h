@@ -54,16 +54,16 @@
 /* dao/segment.h */
 #define dao_segment_callback_add(place, ...) dao_segment_callback_add(dao_place_of(place), __VA_ARGS__)
 
-/* dao/serving.h */
-#define dao_iteration_begin(place)        dao_iteration_begin(dao_place_of(place))
-#define dao_iteration_end(place)          dao_iteration_end(dao_place_of(place))
-#define dao_serving_enable(place, ...)    dao_serving_enable(dao_place_of(place), __VA_ARGS__)
-#define dao_serving_wait(place, ...)      dao_serving_wait(dao_place_of(place), __VA_ARGS__)
-#define dao_serving_reset(place)          dao_serving_reset(dao_place_of(place))
-#define dao_serving_save(place, ...)      dao_serving_save(dao_place_of(place), __VA_ARGS__)
-#define dao_serving_load(place, ...)      dao_serving_load(dao_place_of(place), __VA_ARGS__)
-#define dao_serving_stats_get(place, ...) dao_serving_stats_get(dao_place_of(place), __VA_ARGS__)
-#define dao_serving_walk(place, ...)      dao_serving_walk(dao_place_of(place), __VA_ARGS__)
+/* dao/step_plan.h */
+#define dao_step_begin(place)               dao_step_begin(dao_place_of(place))
+#define dao_step_end(place)                 dao_step_end(dao_place_of(place))
+#define dao_step_plan_enable(place, ...)    dao_step_plan_enable(dao_place_of(place), __VA_ARGS__)
+#define dao_step_plan_wait(place, ...)      dao_step_plan_wait(dao_place_of(place), __VA_ARGS__)
+#define dao_step_plan_reset(place)          dao_step_plan_reset(dao_place_of(place))
+#define dao_step_plan_save(place, ...)      dao_step_plan_save(dao_place_of(place), __VA_ARGS__)
+#define dao_step_plan_load(place, ...)      dao_step_plan_load(dao_place_of(place), __VA_ARGS__)
+#define dao_step_plan_stats_get(place, ...) dao_step_plan_stats_get(dao_place_of(place), __VA_ARGS__)
+#define dao_step_plan_walk(place, ...)      dao_step_plan_walk(dao_place_of(place), __VA_ARGS__)
 
 /* dao/share.h */
 #define dao_memory_create_shared(place, ...) dao_memory_create_shared(dao_place_of(place), __VA_ARGS__)

@@ -318,12 +318,12 @@ static int step(dao_status_t (*border)(dao_place_t place))
 
 int dao_malloc_step_begin(void)
 {
-    return step((dao_iteration_begin));
+    return step((dao_step_begin));
 }
 
 int dao_malloc_step_end(void)
 {
-    return step((dao_iteration_end));
+    return step((dao_step_end));
 }
 
 /* ---- the report ---- */
@@ -341,20 +341,20 @@ static void write_name(char out_name[NAME_BYTES])
 /* Writes one line, so that those of several processes stay apart. */
 static void report_write(const char *path)
 {
-    static char text[2 * REPORT_BYTES + 512], place[REPORT_BYTES], serving[REPORT_BYTES];
+    static char text[2 * REPORT_BYTES + 512], place[REPORT_BYTES], step_plan[REPORT_BYTES];
     dao_place_t host = dao_place_of(dao_cpu_place());
     char name[NAME_BYTES];
     struct rusage usage;
     size_t place_bytes = dao_stats_json_write(host, place, sizeof(place));
-    size_t serving_bytes = dao_serving_json_write(host, serving, sizeof(serving));
+    size_t step_plan_bytes = dao_step_plan_json_write(host, step_plan, sizeof(step_plan));
     (void)getrusage(RUSAGE_SELF, &usage);
     write_name(name);
     int length = snprintf(text, sizeof(text),
                           "{\"program\": \"%s\", \"process\": %ld, \"minor_faults\": %ld, "
-                          "\"peak_resident_bytes\": %ld, \"place\": %s, \"serving\": %s}\n",
+                          "\"peak_resident_bytes\": %ld, \"place\": %s, \"step_plan\": %s}\n",
                           name, (long)getpid(), usage.ru_minflt, usage.ru_maxrss * 1024,
                           place_bytes - 1 < sizeof(place) ? place : "null",
-                          serving_bytes - 1 < sizeof(serving) ? serving : "null");
+                          step_plan_bytes - 1 < sizeof(step_plan) ? step_plan : "null");
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     ssize_t written = file >= 0 ? write(file, text, (size_t)length) : -1;
     if (written != length) {

@@ -20,8 +20,8 @@
 DAO_BEGIN_DECLS
 
 /**
- * Begins and ends a step, as dao_iteration_begin() and dao_iteration_end() at the host place: with
- * DAO_SERVING=offsets in the environment the first step is recorded, and the next ones get each block where a
+ * Begins and ends a step, as dao_step_begin() and dao_step_end() at the host place: with
+ * DAO_STEP_PLAN=offsets in the environment the first step is recorded, and the next ones get each block where a
  * plan has a place for it. Without, they do nothing.
  *
  * @return 0, or a dao_status_t: DAO_ERR_INVALID for an end without a begin, DAO_ERR_FORKED in a child

@@ -108,17 +108,17 @@ std::size_t dao_torch_cpu_memory_stats(char *out_text, std::size_t text_bytes)
 
 int dao_torch_cpu_step_begin()
 {
-    return dao_plugin_answer(::dao_iteration_begin(host));
+    return dao_plugin_answer(::dao_step_begin(host));
 }
 
 int dao_torch_cpu_step_end()
 {
-    return dao_plugin_answer(::dao_iteration_end(host));
+    return dao_plugin_answer(::dao_step_end(host));
 }
 
-std::size_t dao_torch_cpu_serving_stats(char *out_text, std::size_t text_bytes)
+std::size_t dao_torch_cpu_step_plan_stats(char *out_text, std::size_t text_bytes)
 {
-    return json_length(dao_serving_json_write(host, out_text, text_bytes));
+    return json_length(dao_step_plan_json_write(host, out_text, text_bytes));
 }
 
 const char *dao_torch_cpu_last_message()

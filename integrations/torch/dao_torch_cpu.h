@@ -38,8 +38,8 @@ DAO_API int dao_torch_cpu_limit(size_t limit_bytes);
 DAO_API size_t dao_torch_cpu_memory_stats(char *out_text, size_t text_bytes);
 
 /**
- * Begins and ends a step of training, as dao_iteration_begin() and dao_iteration_end() at the host place:
- * with DAO_SERVING=offsets the first step is recorded, and the next ones get each tensor where a plan has a
+ * Begins and ends a step of training, as dao_step_begin() and dao_step_end() at the host place:
+ * with DAO_STEP_PLAN=offsets the first step is recorded, and the next ones get each tensor where a plan has a
  * place for it. Without, they do nothing.
  *
  * @return 0, or a dao_status_t: DAO_ERR_INVALID for an end without a begin.
@@ -50,11 +50,11 @@ DAO_API int dao_torch_cpu_step_begin(void);
 DAO_API int dao_torch_cpu_step_end(void);
 
 /**
- * Writes as JSON how the latest step was served: see dao_serving_stats_t; 0 where nothing is served.
+ * Writes as JSON how the latest step was served: see dao_step_plan_stats_t; 0 where nothing is served.
  *
  * Threads: any. Waits: never. Cost: O(1).
  */
-DAO_API size_t dao_torch_cpu_serving_stats(char *out_text, size_t text_bytes);
+DAO_API size_t dao_torch_cpu_step_plan_stats(char *out_text, size_t text_bytes);
 
 /**
  * What went wrong in the latest of these calls that failed, as dao_last_message(). Threads: any, each has its

@@ -218,7 +218,7 @@ static void submit(dao_planner_t *planner)
     dao_mutex_lock(&planner->lock);
     planner->submitted_count++;
     dao_mutex_unlock(&planner->lock);
-    dao_callback_begin(); /* an iteration may end here, whose place is needed afterwards */
+    dao_callback_begin(); /* a step may end here, whose place is needed afterwards */
     planner->config.submit(run, planner, planner->config.submit_user);
     dao_callback_end();
 }

@@ -7,7 +7,7 @@
    What holds between calls:
 
        count <= capacity; items[i].end is above i, or DAO_LIFETIME_OPEN
-       carried_count of the ends are above count, once the iteration is over */
+       carried_count of the ends are above count, once the step is over */
 #include "planning/steps/lifetimes.h"
 
 #include "base/memory/host.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lifetimes of one iteration: what was asked for, in order, and when it was freed. Times count
+/* The lifetimes of one step: what was asked for, in order, and when it was freed. Times count
    allocations: the n-th begins at n, and one that is freed after m allocations ends at m, so that what was
-   recorded does not depend on clocks. An allocation that is freed in the next iteration ends at the number of
+   recorded does not depend on clocks. An allocation that is freed in the next step ends at the number of
    all allocations + those of the next one so far.
 
    Not thread-safe: the owner locks. All memory is taken when a recording is made; what does not fit is
@@ -9,7 +9,7 @@
 #ifndef DAO_PLANNING_LIFETIMES_H
 #define DAO_PLANNING_LIFETIMES_H
 
-#include <dao/serving.h>
+#include <dao/step_plan.h>
 
 /* As an end: not freed so far. */
 #define DAO_LIFETIME_OPEN UINT32_MAX
@@ -20,8 +20,8 @@
 /* Threads that are told apart; all others share the last number. */
 #define DAO_LIFETIME_LANE_COUNT 16u
 
-/* Most allocations of an iteration. Twice as many still are a time below DAO_LIFETIME_OPEN. */
-#define DAO_LIFETIME_COUNT_MAX DAO_SERVING_ALLOCATION_COUNT_MAX
+/* Most allocations of a step. Twice as many still are a time below DAO_LIFETIME_OPEN. */
+#define DAO_LIFETIME_COUNT_MAX DAO_STEP_PLAN_ALLOCATION_COUNT_MAX
 
 /* One allocation; it begins at its index. */
 typedef struct dao_lifetime {
@@ -40,8 +40,8 @@ typedef struct dao_lifetimes {
     uint32_t capacity;
     uint32_t count;         /* that are in `items` */
     uint32_t dropped_count; /* for which there was no room */
-    uint32_t carried_count; /* that ended in the next iteration */
-    uint32_t serial;        /* of the iteration; the owner's */
+    uint32_t carried_count; /* that ended in the next step */
+    uint32_t serial;        /* of the step; the owner's */
     uint64_t bound_bytes;   /* most bytes alive at one time, those from before included */
 } dao_lifetimes_t;
 

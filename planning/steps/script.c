@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-/* What outlives an iteration lies beside the arena while it is at most this part of what is alive, so that
-   the arena is empty between iterations and can be replaced by another one. */
+/* What outlives a step lies beside the arena while it is at most this part of what is alive, so that
+   the arena is empty between steps and can be replaced by another one. */
 #define LASTING_PART_MAX 1024u
 
 static dao_status_t no_memory(void)
@@ -167,7 +167,7 @@ static dao_status_t alive_find(dao_script_t *script)
     for (uint32_t i = 0; i < script->count; i++) {
         const dao_script_entry_t *entry = &script->entries[i];
         if (entry->end != DAO_LIFETIME_OPEN) {
-            uint32_t last = entry->begin + script->count; /* the place is in use for one iteration at most */
+            uint32_t last = entry->begin + script->count; /* the place is in use for one step at most */
             uint32_t end = entry->end < last ? entry->end : last;
             bool goes_on = end > script->count;
             end -= goes_on ? script->count : 0;
@@ -243,7 +243,7 @@ static bool is_for_arena(const dao_script_t *script, const dao_script_entry_t *e
     return can_be_placed(entry) && (script->places_lasting || entry->end <= script->count);
 }
 
-/* Gives the end of an entry's use of its place. One that lives longer than a whole iteration has its place
+/* Gives the end of an entry's use of its place. One that lives longer than a whole step has its place
    for itself, and finds it in use every other time. */
 static uint64_t planned_end(const dao_script_t *script, const dao_script_entry_t *entry)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A script: what an iteration is expected to ask for, learnt from the iterations so far, and where each of
+/* A script: what a step is expected to ask for, learnt from the steps so far, and where each of
    its buffers lies in an arena. It is made by dao_script_learn() or read from a file, gets its offsets once,
    and does not change afterwards.
 
@@ -22,7 +22,7 @@
 /* No entry. */
 #define DAO_SCRIPT_NONE UINT32_MAX
 
-/* An entry that this many iterations in a row did not ask for is left out. */
+/* An entry that this many steps in a row did not ask for is left out. */
 #define DAO_SCRIPT_ABSENT_MAX 3u
 
 /* Equal sizes in a row by which a place in the script is looked up. */
@@ -34,11 +34,11 @@ typedef struct dao_script_entry {
     uint64_t key;          /* who asked; 0: nobody said */
     uint64_t offset_bytes; /* in the arena, or DAO_PLAN_NOWHERE: it has no place there */
     uint32_t begin;        /* it is alive from here; at most its index */
-    uint32_t end;          /* up to here: above begin; above the count of entries: into the next iteration; or
+    uint32_t end;          /* up to here: above begin; above the count of entries: into the next step; or
                               DAO_LIFETIME_OPEN: it was never freed while anybody looked */
     uint16_t lane;
     uint8_t alignment_shift;
-    uint8_t absent_count; /* iterations in a row without it */
+    uint8_t absent_count; /* steps in a row without it */
 } dao_script_entry_t;
 
 /* A key and the first entry with it. */
@@ -55,8 +55,7 @@ typedef struct dao_script {
     uint64_t bound_bytes;   /* no plan of these lifetimes is smaller */
     uint64_t alignment_bytes; /* of the arena's begin: the largest of all entries */
     uint64_t alive_bytes;     /* most that is alive at one time, of entries whose end is known */
-    bool
-        places_lasting; /* what outlives an iteration gets offsets, too: it is too much to lie beside the arena */
+    bool places_lasting; /* what outlives a step gets offsets, too: it is too much to lie beside the arena */
 
     /* Entries without a key: their indices, lane by lane, each in order. */
     uint32_t *order;
@@ -74,7 +73,7 @@ typedef struct dao_script {
 } dao_script_t;
 
 /**
- * Learns an iteration: entries that both know get the largest size and the union of the lifetimes, others are
+ * Learns a step: entries that both know get the largest size and the union of the lifetimes, others are
  * added. Where the two have too little in common the recording alone becomes the script. No entry has an
  * offset yet.
  *

@@ -246,6 +246,6 @@ dao_status_t dao_script_align(const dao_script_t *script, const dao_lifetimes_t 
         status = align_lanes(script, recording, items, map);
     }
     dao_host_free(items);
-    return status == DAO_ERR_NO_HOST_MEMORY ? dao_error(status, "no host memory to compare two iterations")
+    return status == DAO_ERR_NO_HOST_MEMORY ? dao_error(status, "no host memory to compare two steps")
                                             : status;
 }

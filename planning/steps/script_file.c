@@ -85,7 +85,7 @@ dao_status_t dao_script_write(const dao_script_t *script, dao_write_t write, voi
     if (status == DAO_OK) {
         status = put(&writer, line, snprintf(line, sizeof(line), "sum %016" PRIx64 "\n", writer.sum));
     }
-    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_serving_save", status);
+    return status == DAO_OK ? DAO_OK : dao_error_refused("dao_step_plan_save", status);
 }
 
 /* ---- reading ---- */

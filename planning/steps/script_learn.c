@@ -12,7 +12,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* A script of which more is alive at one time than of the latest iteration, by more than this part, is given
+/* A script of which more is alive at one time than of the latest step, by more than this part, is given
    up: what was learnt from others does not fit it. */
 #define EXCESS_PART_MAX 16u
 
@@ -52,7 +52,7 @@ static dao_status_t merge_init(merge_t *merge, const dao_script_t *old, const da
     if (merge->map == NULL || merge->old_places == NULL || merge->new_places == NULL || merge->ends == NULL ||
         merge->begins == NULL || merge->is_asked == NULL) {
         merge_finish(merge);
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to learn an iteration");
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to learn a step");
     }
     return DAO_OK;
 }
@@ -121,7 +121,7 @@ static void map_times(merge_t *merge)
     }
 }
 
-/* Maps an end by the positions of times; ends in the next iteration are counted on from the end of this one.
+/* Maps an end by the positions of times; ends in the next step are counted on from the end of this one.
    */
 static uint32_t map_end(const merge_t *merge, const uint32_t *places, uint32_t time_count, uint32_t end)
 {
@@ -146,7 +146,7 @@ static dao_script_entry_t entry_of(const dao_lifetime_t *item, uint32_t begin, u
                                 .alignment_shift = item->alignment_shift};
 }
 
-/* Adds what an iteration has seen of an entry; tells whether that changes more than its smallest size. */
+/* Adds what a step has seen of an entry; tells whether that changes more than its smallest size. */
 static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen)
 {
     dao_script_entry_t before = *entry;
@@ -163,7 +163,7 @@ static bool entry_join(dao_script_entry_t *entry, const dao_script_entry_t *seen
            entry->end != before.end || entry->alignment_shift != before.alignment_shift;
 }
 
-/* Gives the end of an item by positions. What a first iteration leaves alive is taken to stay, what a later
+/* Gives the end of an item by positions. What a first step leaves alive is taken to stay, what a later
    one leaves is taken to be replaced as the next begins, until more is known. */
 static uint32_t map_item_end(const merge_t *merge, uint32_t end)
 {
@@ -235,7 +235,7 @@ static dao_status_t learn_more(const dao_script_t *old, const dao_lifetimes_t *r
     return status;
 }
 
-/* Tells whether what was learnt before makes a script too large for the iterations that come now. */
+/* Tells whether what was learnt before makes a script too large for the steps that come now. */
 static bool is_excess(const dao_script_t *more, const dao_script_t *alone)
 {
     return more->alive_bytes > alone->alive_bytes + alone->alive_bytes / EXCESS_PART_MAX;

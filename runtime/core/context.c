@@ -27,7 +27,7 @@
 #include "runtime/place/hardening.h"
 #include "runtime/place/place_start.h"
 #include "runtime/place/pressure_internal.h"
-#include "runtime/place/serving.h"
+#include "runtime/place/step_plan.h"
 #include "runtime/sharing/host_register.h"
 
 #include <inttypes.h>
@@ -216,7 +216,7 @@ static dao_status_t core_create(const dao_config_t *config, const dao_backend_op
         status = dao_host_memory_find(&config->host, &core->host_settings);
     }
     if (status == DAO_OK) {
-        status = dao_serving_find(&core->serving);
+        status = dao_step_plan_find(&core->step_plan);
     }
     if (status != DAO_OK) {
         core_destroy(core);
@@ -488,8 +488,8 @@ static void runtime_settle(dao_runtime_t *runtime)
         dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 " at shutdown: %s", runtime->device_index,
                 dao_last_message());
     }
-    dao_serving_settle(runtime->device_memory);
-    dao_serving_settle(runtime->pinned_memory);
+    dao_step_plan_settle(runtime->device_memory);
+    dao_step_plan_settle(runtime->pinned_memory);
     dao_runtime_drain_all(runtime);
     dao_pinned_drain(runtime->pinned_memory);
 }
@@ -510,7 +510,7 @@ static uint64_t stop(void)
     started_clear(); /* before anything is logged: the callback may call the library */
     dao_pressure_clear();
     if (host_memory != NULL) {
-        dao_serving_settle(host_memory);
+        dao_step_plan_settle(host_memory);
     }
     for (int32_t i = 0; i < runtime_count; i++) {
         runtime_settle(runtimes[i]);
@@ -619,7 +619,7 @@ dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocat
         dao_place_origin_t origin = {.budget = &core->host_budget,
                                      .host_settings = &core->host_settings,
                                      .host_pages = &core->host_pages,
-                                     .serving = &core->serving};
+                                     .step_plan = &core->step_plan};
         core->host_pages = (dao_host_pages_t){.settings = &core->host_settings, .budget = &core->host_budget};
         status = dao_place_start(host, &core->host_config, &origin, &host_memory);
         if (status == DAO_OK &&

@@ -42,8 +42,8 @@ typedef struct dao_core {
     _Atomic uint32_t reference_count;
     dao_strategy_t device_strategy; /* where a config names none */
     dao_host_memory_config_t host_settings;
-    dao_host_pages_t host_pages;  /* of host_memory, if it is kept in pages */
-    dao_serving_config_t serving; /* where a place's config says nothing of it */
+    dao_host_pages_t host_pages;      /* of host_memory, if it is kept in pages */
+    dao_step_plan_config_t step_plan; /* where a place's config says nothing of it */
     /* guarded by the context's lock; a place's own does not change any more once it has started */
     dao_place_config_t host_config;
     dao_place_config_t pinned_configs[DAO_DEVICE_COUNT_MAX];

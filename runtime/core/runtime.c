@@ -136,7 +136,7 @@ static dao_status_t allocators_create(dao_runtime_t *runtime)
     own->origin = (dao_place_origin_t){.ops = &own->watch.ops,
                                        .device = dao_watch_device(&own->watch),
                                        .holds = runtime->holds,
-                                       .serving = &own->core->serving};
+                                       .step_plan = &own->core->step_plan};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     const dao_place_config_t *config = &own->core->device_configs[place.index];
     dao_status_t status = DAO_OK;

@@ -10,7 +10,7 @@
 #include "runtime/core/context_internal.h"
 #include "runtime/place/hardening.h"
 #include "runtime/place/place_start.h"
-#include "runtime/place/serving.h"
+#include "runtime/place/step_plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ dao_status_t dao_place_config_check(dao_place_t place, const dao_place_config_t 
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_serving_config_check(text, &config->serving);
+    status = dao_step_plan_config_check(text, &config->step_plan);
     return status == DAO_OK ? check_sizes(text, config, strategy) : status;
 }
 

@@ -8,7 +8,7 @@
                      strategy.c over            strategy.c over           strategy.c over
                      memory_alloc, memory_free  pinned_alloc, _free       malloc and mmap
 
-   In front of it planned.c, where serving from plans was asked for.
+   In front of it planned.c, where step plans was asked for.
 
    Keeps nothing itself. */
 #include "runtime/place/place_start.h"
@@ -24,7 +24,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/error.h"
-#include "runtime/place/serving.h"
+#include "runtime/place/step_plan.h"
 
 /* ---- where memory comes from ---- */
 
@@ -125,7 +125,8 @@ static dao_status_t start_host(const char *name, dao_range_fit_t fit, const dao_
                               .initial_bytes = config->initial_bytes,
                               .limit_bytes = config->limit_bytes};
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
-    if (dao_serving_is_on(&config->serving, origin->serving) && dao_host_pages_suit(origin->host_settings)) {
+    if (dao_step_plan_is_on(&config->step_plan, origin->step_plan) &&
+        dao_host_pages_suit(origin->host_settings)) {
         status = start_host_pages(name, fit, config, origin, out_allocator);
     }
     return status == DAO_ERR_NO_HOST_MEMORY /* so many addresses may be refused where regions are not */
@@ -239,7 +240,7 @@ dao_status_t dao_place_start(dao_place_t place, const dao_place_config_t *config
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_serving_wrap(place, &config->serving, origin->serving, origin->holds, out_allocator);
+    status = dao_step_plan_wrap(place, &config->step_plan, origin->step_plan, origin->holds, out_allocator);
     if (status != DAO_OK) {
         status = undo(*out_allocator, status);
         *out_allocator = NULL;

@@ -19,8 +19,8 @@ typedef struct dao_place_origin {
     dao_holds_t *holds;   /* of the device's streams; NULL: no stream order */
     dao_budget_t *budget; /* of all host memory; NULL for a device */
     const dao_host_memory_config_t *host_settings; /* NULL for a device */
-    dao_host_pages_t *host_pages;        /* the host's, where it is kept in pages; NULL for a device */
-    const dao_serving_config_t *serving; /* where a config says nothing of it */
+    dao_host_pages_t *host_pages;            /* the host's, where it is kept in pages; NULL for a device */
+    const dao_step_plan_config_t *step_plan; /* where a config says nothing of it */
 } dao_place_origin_t;
 
 /* Checks a config for a place, of which `strategy` will be in effect. DAO_ERR_INVALID with a message. */

@@ -25,7 +25,7 @@
     X(pinned_system, PINNED, SYSTEM, false, true)
 
 static const dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = DEVICE_BYTES}};
-static const dao_serving_config_t no_serving = {.mode = DAO_SERVING_OFF};
+static const dao_step_plan_config_t no_serving = {.mode = DAO_STEP_PLAN_OFF};
 static const dao_backend_ops_t *ops;
 static dao_backend_t *backend;
 static dao_backend_device_t *device;
@@ -48,7 +48,7 @@ static int driver_open(void)
         !read_free_bytes(&free_bytes)) {
         return 1;
     }
-    origin = (dao_place_origin_t){.ops = ops, .device = device, .serving = &no_serving};
+    origin = (dao_place_origin_t){.ops = ops, .device = device, .step_plan = &no_serving};
     subject_count++;
     return 0;
 }

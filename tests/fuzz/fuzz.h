@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fuzz targets share. fuzz_allocator: an input is a program, bytes that say which calls are made and
    with what; each part of the target runs it against an allocator and against a slow model that knows what
-   must be answered, and also when a request must not fail. fuzz_serving: the same for iterations that are
+   must be answered, and also when a request must not fail. fuzz_step_plan: the same for steps that are
    served from plans; or an input is a plan file, or its entries. fuzz_lifetimes: an input is a file, or the
    words of one. */
 #ifndef DAO_TESTS_FUZZ_FUZZ_H

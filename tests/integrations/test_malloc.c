@@ -383,11 +383,11 @@ static void run_step(void)
 
 static void a_step_that_repeats_is_served_from_a_plan(void)
 {
-    dao_serving_stats_t stats;
+    dao_step_plan_stats_t stats;
     run_step();
     for (int i = 0; i < 3; i++) {
         run_step();
-        CU_ASSERT_EQUAL(dao_serving_stats_get(dao_cpu_place(), &stats), DAO_OK);
+        CU_ASSERT_EQUAL(dao_step_plan_stats_get(dao_cpu_place(), &stats), DAO_OK);
         CU_ASSERT_EQUAL(stats.latest.hit_count, STEP_BLOCK_COUNT);
     }
     CU_ASSERT_EQUAL(dao_malloc_step_end(), (int)DAO_ERR_INVALID);

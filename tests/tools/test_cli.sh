@@ -383,7 +383,7 @@ expect 2 "are for --deviate" replay "$events" --seed 3
 expect 1 "none is left to be served" replay "$events" --record 1..9
 expect 2 "behind the recorded steps" replay "$events" --record 1..2 --serve 2..
 expect 2 "not A or A..B" replay "$events" --record 0
-expect 1 "no mode of serving" replay "$events" --mode fast
+expect 1 "no mode of step plans" replay "$events" --mode fast
 expect 1 "No such file" replay "$folder/nothing.csv"
 
 # Steps are run.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dao replay FILE`: the recorded steps of a program, each an iteration at a place that is served from plans.
+/* `dao replay FILE`: the recorded steps of a program, each a step at a place that is served from plans.
    How well it is served is printed, a step a row. With --deviate the steps are made: the first one as it is,
    and others that deviate from it. Then all of it is run without plans, too, for what the place takes
    then.                                              */
@@ -148,20 +148,20 @@ static int read_deviation(const char *command, const settings_t *settings, repla
 
 static dao_status_t read_place(const settings_t *settings, dao_replay_config_t *config)
 {
-    dao_serving_config_t *serving = &config->place_config.serving;
+    dao_step_plan_config_t *step_plan = &config->place_config.step_plan;
     dao_status_t status = DAO_OK;
     config->place = dao_place_of(dao_cpu_place());
-    serving->mode = DAO_SERVING_OFFSETS;
+    step_plan->mode = DAO_STEP_PLAN_OFFSETS;
     if (settings->place != NULL) {
         status = dao_place_parse(settings->place, &config->place);
     }
     if (status == DAO_OK && settings->mode != NULL) {
-        status = dao_serving_mode_parse(settings->mode, &serving->mode);
+        status = dao_step_plan_mode_parse(settings->mode, &step_plan->mode);
     }
     if (status == DAO_OK && settings->method != NULL) {
-        status = dao_plan_method_parse(settings->method, &serving->method);
+        status = dao_plan_method_parse(settings->method, &step_plan->method);
     }
-    if (status == DAO_OK && serving->mode == DAO_SERVING_OFF) {
+    if (status == DAO_OK && step_plan->mode == DAO_STEP_PLAN_OFF) {
         status = dao_error(DAO_ERR_INVALID, "--mode: there is nothing to be seen of off");
     }
     if (status == DAO_OK && settings->is_touched && config->place.kind == DAO_PLACE_KIND_DEVICE) {
@@ -170,8 +170,8 @@ static dao_status_t read_place(const settings_t *settings, dao_replay_config_t *
     if (status == DAO_OK && settings->is_prefaulted && config->place.kind == DAO_PLACE_KIND_DEVICE) {
         status = dao_error(DAO_ERR_INVALID, "--prefault: a device's memory is not touched from here");
     }
-    serving->prefault = settings->is_prefaulted;
-    serving->trusts_program = settings->is_trusted;
+    step_plan->prefault = settings->is_prefaulted;
+    step_plan->trusts_program = settings->is_trusted;
     config->place_config.no_page_mapping = settings->has_segments;
     config->has_keys = settings->has_keys;
     config->is_touched = settings->is_touched;
@@ -188,7 +188,7 @@ static void print_head(const replay_t *replay)
 
 static void print_text(const replay_t *replay, const dao_replay_row_t *row)
 {
-    const dao_iteration_stats_t *counts = &row->counts;
+    const dao_step_counts_t *counts = &row->counts;
     (void)printf("%5" PRIu64 " %9.4f %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %12.4f %12" PRIu64, row->step,
                  row->served, counts->hit_count, counts->missed_count,
                  counts->unplanned_count + counts->null_bin_count, row->total_ratio,
@@ -201,7 +201,7 @@ static void print_text(const replay_t *replay, const dao_replay_row_t *row)
 
 static void add_json(const replay_t *replay, dao_json_rows_t *rows, const dao_replay_row_t *row)
 {
-    const dao_iteration_stats_t *counts = &row->counts;
+    const dao_step_counts_t *counts = &row->counts;
     dao_json_rows_begin(rows);
     dao_json_rows_count(rows, "step", row->step);
     dao_json_rows_decimal(rows, "served", row->served, RATIO_DECIMALS);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each step is an iteration of the place, or is not:
+/* Each step is a step of the place, or is not:
 
-       steps before those recorded   run without iterations
+       steps before those recorded   run without steps
        recorded                      a plan serves after the last of them
        between                       pass by the plan
        served                        a row each
 
-   Without plans all of them run without iterations, for what the place takes then up to each step. A block's
+   Without plans all of them run without steps, for what the place takes then up to each step. A block's
    range of addresses is among the live ones from its allocation to its free; blocks of one run alone are held
    against each other. */
 #include "tools/replay/replay_steps.h"
@@ -93,8 +93,8 @@ static dao_status_t do_record(replay_t *replay, const dao_event_record_t *record
     if (!record->is_alloc) {
         return do_free(replay, record->tensor);
     }
-    (void)dao_serving_key_set(replay->config->has_keys ? record->operator_index - replay->first_operator + 1
-                                                       : 0);
+    (void)dao_step_plan_key_set(replay->config->has_keys ? record->operator_index - replay->first_operator + 1
+                                                         : 0);
     return do_alloc(replay, record->tensor);
 }
 
@@ -128,8 +128,8 @@ static dao_status_t peak_get(const replay_t *replay, uint64_t *out_bytes)
 static dao_status_t show_step(const replay_t *replay)
 {
     dao_replay_row_t row = {.step = replay->step, .total_ratio = 1, .reserved_ratio = 1};
-    dao_serving_stats_t stats;
-    dao_status_t status = dao_serving_stats_get(replay->config->place, &stats);
+    dao_step_plan_stats_t stats;
+    dao_status_t status = dao_step_plan_stats_get(replay->config->place, &stats);
     status = status == DAO_OK ? peak_get(replay, &row.reserved_bytes) : status;
     if (status != DAO_OK) {
         return status;
@@ -159,11 +159,11 @@ static dao_status_t do_step(replay_t *replay)
 {
     const dao_replay_config_t *config = replay->config;
     bool is_served = !replay->is_alone && is_in(config->served, replay->step);
-    bool is_iteration = is_served || (!replay->is_alone && is_in(config->recorded, replay->step));
-    dao_status_t status = is_iteration ? dao_iteration_begin(config->place) : DAO_OK;
+    bool is_step = is_served || (!replay->is_alone && is_in(config->recorded, replay->step));
+    dao_status_t status = is_step ? dao_step_begin(config->place) : DAO_OK;
     status = status == DAO_OK ? do_records(replay) : status;
-    if (status == DAO_OK && is_iteration) {
-        status = dao_iteration_end(config->place);
+    if (status == DAO_OK && is_step) {
+        status = dao_step_end(config->place);
     }
     if (status == DAO_OK && replay->is_alone) {
         status = peak_get(replay, &replay->alone_bytes[replay->step]);
@@ -193,9 +193,9 @@ static dao_status_t configure(const replay_t *replay)
 {
     const dao_replay_config_t *config = replay->config;
     dao_place_config_t place_config = config->place_config;
-    place_config.serving.max_count = (uint32_t)(config->recorded.last - config->recorded.first);
+    place_config.step_plan.max_count = (uint32_t)(config->recorded.last - config->recorded.first);
     if (replay->is_alone) {
-        place_config.serving = (dao_serving_config_t){.mode = DAO_SERVING_OFF};
+        place_config.step_plan = (dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFF};
     }
     return dao_place_configure(config->place, &place_config);
 }

@@ -15,7 +15,7 @@ typedef struct dao_replay_span {
     uint64_t last;
 } dao_replay_span_t;
 
-/* The steps before those recorded, and between them and those served, run as they come: without iterations,
+/* The steps before those recorded, and between them and those served, run as they come: without steps,
    and past the plan. */
 typedef struct dao_replay_config {
     dao_place_t place;
@@ -30,7 +30,7 @@ typedef struct dao_replay_config {
 /* What came of a served step. */
 typedef struct dao_replay_row {
     uint64_t step;
-    dao_iteration_stats_t counts;
+    dao_step_counts_t counts;
     double served; /* share of the requests that the arena served */
     double
         total_ratio; /* arena and memory beside it at most, over the most bytes that were alive at one time */
@@ -51,7 +51,7 @@ typedef struct dao_replay_overlaps {
 
 /* Runs the steps of a file, with dao_init() before and dao_finalize() behind each run, and shows a row a
    served step. DAO_ERR_INVALID with a message: none is left to be served, or the place's config is not valid;
-   as dao_alloc() and dao_iteration_begin() otherwise. Blocks that share bytes are counted, which is no error
+   as dao_alloc() and dao_step_begin() otherwise. Blocks that share bytes are counted, which is no error
    here. */
 DAO_NODISCARD dao_status_t dao_replay_run(const dao_event_file_t *file, const dao_replay_config_t *config,
                                           dao_replay_visit_t visit, void *user,

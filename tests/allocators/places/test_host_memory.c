@@ -85,7 +85,7 @@ static void stop_at_warning(dao_log_level_t level, const char *message, void *us
 }
 
 /* The place keeps its memory in regions, or in pages where plans are served. */
-static void warn_and_alloc(dao_serving_mode_t mode)
+static void warn_and_alloc(dao_step_plan_mode_t mode)
 {
     dao_status_t status = DAO_OK;
     dao_config_t config = {.host = {.numa = DAO_NUMA_NODE, .numa_node = 1023},
@@ -93,7 +93,7 @@ static void warn_and_alloc(dao_serving_mode_t mode)
                            .log_user = &status,
                            .log_level = DAO_LOG_LEVEL_WARNING};
     CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
-    CU_ASSERT_EQUAL(dao_place_configure(host, &(dao_place_config_t){.serving = {.mode = mode}}), DAO_OK);
+    CU_ASSERT_EQUAL(dao_place_configure(host, &(dao_place_config_t){.step_plan = {.mode = mode}}), DAO_OK);
     void *block = dao_alloc(host, 1 * MIB);
     CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
     CU_ASSERT_PTR_NOT_NULL(block);
@@ -103,8 +103,8 @@ static void warn_and_alloc(dao_serving_mode_t mode)
 
 static void a_log_line_cannot_stop_the_library_under_an_allocation(void)
 {
-    warn_and_alloc(DAO_SERVING_OFF);
-    warn_and_alloc(DAO_SERVING_OFFSETS);
+    warn_and_alloc(DAO_STEP_PLAN_OFF);
+    warn_and_alloc(DAO_STEP_PLAN_OFFSETS);
 }
 
 static void wrong_texts_are_named(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serving from plans, the allocator: the contract in front of other allocators, what happens to requests that
+/* step plans, the allocator: the contract in front of other allocators, what happens to requests that
    keep to the plan and to those that do not, and that no two blocks ever share a byte. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
@@ -23,10 +23,10 @@ static dao_allocator_t *allocator;
 
 /* ---- make ---- */
 
-static dao_status_t stack(const dao_serving_config_t *serving, dao_allocator_t *inner,
+static dao_status_t stack(const dao_step_plan_config_t *step_plan, dao_allocator_t *inner,
                           dao_allocator_t **out_allocator)
 {
-    dao_planned_config_t config = {.name = "device:0", .serving = *serving};
+    dao_planned_config_t config = {.name = "device:0", .step_plan = *step_plan};
     dao_status_t status = dao_planned_create(&config, inner, out_allocator);
     if (status != DAO_OK) {
         inner->ops->destroy(inner);
@@ -35,7 +35,7 @@ static dao_status_t stack(const dao_serving_config_t *serving, dao_allocator_t *
 }
 
 /* In front of slabs over device memory. */
-static dao_status_t device_create(const dao_serving_config_t *serving, uint64_t device_page_bytes,
+static dao_status_t device_create(const dao_step_plan_config_t *step_plan, uint64_t device_page_bytes,
                                   dao_allocator_t **out_allocator)
 {
     heap = heap_backend_create(CAPACITY_BYTES, device_page_bytes);
@@ -50,7 +50,7 @@ static dao_status_t device_create(const dao_serving_config_t *serving, uint64_t 
         inner->ops->destroy(inner);
     }
     if (status == DAO_OK) {
-        status = stack(serving, slab, out_allocator);
+        status = stack(step_plan, slab, out_allocator);
     }
     if (status != DAO_OK) {
         CU_ASSERT_TRUE(heap_backend_destroy(heap));
@@ -64,15 +64,15 @@ static void device_destroy(dao_allocator_t *planned)
     CU_ASSERT_TRUE(heap_backend_destroy(heap));
 }
 
-static const dao_serving_config_t small_offsets = {
-    .mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .trusts_program = true};
+static const dao_step_plan_config_t small_offsets = {
+    .mode = DAO_STEP_PLAN_OFFSETS, .allocation_count = 1000, .trusts_program = true};
 
 /* 0: the arena is a block; else a window. */
 static uint64_t page_bytes = DAO_PAGE_BYTES;
 
-static void begin_with(const dao_serving_config_t *serving)
+static void begin_with(const dao_step_plan_config_t *step_plan)
 {
-    CU_ASSERT_EQUAL_FATAL(device_create(serving, page_bytes, &allocator), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(device_create(step_plan, page_bytes, &allocator), DAO_OK);
 }
 
 static void begin(void)
@@ -92,7 +92,7 @@ static void end(void)
     device_destroy(allocator);
 }
 
-/* ---- the contract: outside of iterations, and while one is recorded ---- */
+/* ---- the contract: outside of steps, and while one is recorded ---- */
 
 static dao_status_t idle_create(dao_allocator_t **out_allocator)
 {
@@ -166,9 +166,9 @@ static void step_end(void)
     CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
 }
 
-static dao_serving_stats_t serving_now(void)
+static dao_step_plan_stats_t stats_now(void)
 {
-    dao_serving_stats_t stats;
+    dao_step_plan_stats_t stats;
     dao_planned_stats_get(allocator, &stats);
     return stats;
 }
@@ -215,11 +215,11 @@ static void whole_step(bool extra)
 static void equal_steps_are_served_whole(void)
 {
     whole_step(false);
-    CU_ASSERT_FALSE(serving_now().is_serving);
+    CU_ASSERT_FALSE(stats_now().has_plan);
     for (int i = 0; i < 5; i++) {
         whole_step(false);
-        dao_serving_stats_t stats = serving_now();
-        CU_ASSERT_TRUE(stats.is_serving);
+        dao_step_plan_stats_t stats = stats_now();
+        CU_ASSERT_TRUE(stats.has_plan);
         CU_ASSERT_EQUAL(stats.latest.request_count, 4 * LAYER_COUNT);
         CU_ASSERT_EQUAL(stats.latest.hit_count, 4 * LAYER_COUNT);
         CU_ASSERT_TRUE(stats.total_bytes <= stats.arena_bytes);
@@ -235,11 +235,11 @@ static void an_extra_block_costs_no_other_its_place(void)
     step_begin();
     run_step(true);
     CU_ASSERT_EQUAL(dao_planned_end(allocator), DAO_OK);
-    dao_serving_stats_t stats = serving_now();
+    dao_step_plan_stats_t stats = stats_now();
     CU_ASSERT_EQUAL(stats.latest.hit_count, 4 * LAYER_COUNT);
     CU_ASSERT_EQUAL(stats.latest.unplanned_count, 1);
     whole_step(true); /* learnt meanwhile */
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT + 1);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT + 1);
 }
 
 /* Ten times the usual step in one, behind a few requests that the first one did not have and that stay to its
@@ -267,8 +267,8 @@ static void front_shifted_steps_stay_served(void)
     shifted_step(0);
     for (uint32_t step = 1; step <= 2 * FRONT_COUNT; step++) {
         shifted_step(step % (FRONT_COUNT + 1));
-        dao_serving_stats_t stats = serving_now();
-        const dao_iteration_stats_t *counts = &stats.latest;
+        dao_step_plan_stats_t stats = stats_now();
+        const dao_step_counts_t *counts = &stats.latest;
         uint64_t served_count = counts->hit_count + counts->borrowed_count;
         CU_ASSERT_TRUE(1000 * served_count >= 995 * counts->request_count);
         CU_ASSERT_TRUE(1000 * stats.total_bytes <= 1002 * stats.bound_bytes);
@@ -355,9 +355,9 @@ static void a_step_that_strays_from_a_new_plan_has_no_hits_any_more(void)
     CU_ASSERT_PTR_NOT_NULL(dao_planned_of(allocator)->shadow);
     run_step_behind_strays();
     step_end();
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 0);
     step_often();
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 static void a_step_that_went_astray_is_forgotten(void)
@@ -367,11 +367,11 @@ static void a_step_that_went_astray_is_forgotten(void)
     run_step_behind_strays();
     step_end();
     if (page_bytes == 0) {
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
-        CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, 0);
+        CU_ASSERT_TRUE(stats_now().latest.borrowed_count > 0);
     }
     step_often();
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 /* A step of a few large blocks, all alive at one time. */
@@ -412,17 +412,17 @@ static void an_arena_may_be_a_part_of_the_plan(void)
     void *middle = learn_and_part(50 * MIB, 0);
     for (int i = 0; i < 8; i++) {
         large_step();
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, 3);
-        CU_ASSERT_TRUE(serving_now().arena_bytes > 0 && serving_now().arena_bytes < serving_now().plan_bytes);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, 3);
+        CU_ASSERT_TRUE(stats_now().arena_bytes > 0 && stats_now().arena_bytes < stats_now().plan_bytes);
         CU_ASSERT_EQUAL(dao_planned_of(allocator)->arena.take_count,
                         1); /* it is not taken again for nothing */
     }
-    CU_ASSERT_EQUAL(serving_now().failed_count, 0);
+    CU_ASSERT_EQUAL(stats_now().failed_count, 0);
     give(middle);
     for (int i = 0; i < 16; i++) { /* it is looked at now and then */
         large_step();
     }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4);
     CU_ASSERT_EQUAL(dao_planned_of(allocator)->arena.take_count, 2);
 }
 
@@ -433,8 +433,8 @@ static void less_than_half_of_the_plan_is_no_arena(void)
     }
     void *middle = learn_and_part(24 * MIB, 24 * MIB);
     large_step();
-    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
-    CU_ASSERT_EQUAL(serving_now().failed_count, 1);
+    CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
+    CU_ASSERT_EQUAL(stats_now().failed_count, 1);
     give(middle);
 }
 
@@ -460,15 +460,15 @@ static void a_small_block_keeps_no_arena_from_growing(void)
     step_of(LARGE_BYTES, 0);
     CU_ASSERT_EQUAL(allocator->ops->trim(allocator, 0, &released_bytes), DAO_OK);
     step_begin();
-    CU_ASSERT_EQUAL(serving_now().arena_bytes, LARGE_BYTES);
+    CU_ASSERT_EQUAL(stats_now().arena_bytes, LARGE_BYTES);
     void *large = take(LARGE_BYTES);
     void *kept = take(8000);
     give(large);
     step_end();
     step_of(LARGE_BYTES, EXTRA_BYTES);
     step_of(LARGE_BYTES, EXTRA_BYTES);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 2);
-    CU_ASSERT_TRUE(serving_now().arena_bytes >= LARGE_BYTES + EXTRA_BYTES);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 2);
+    CU_ASSERT_TRUE(stats_now().arena_bytes >= LARGE_BYTES + EXTRA_BYTES);
     CU_ASSERT_TRUE(page_bytes != 0 || reserved_now() <= LARGE_BYTES + EXTRA_BYTES + 2 * DAO_PAGE_BYTES);
     give(kept);
 }
@@ -500,7 +500,7 @@ static void an_arena_that_is_to_go_is_not_filled_again(void)
     step_end();
     step_begin();
     CU_ASSERT_FALSE(planned->is_draining);
-    CU_ASSERT_TRUE(serving_now().arena_bytes >= serving_now().plan_bytes);
+    CU_ASSERT_TRUE(stats_now().arena_bytes >= stats_now().plan_bytes);
     step_end();
 }
 
@@ -517,7 +517,7 @@ static void blocks_may_outlive_a_step(void)
         run_step(false);
         step_end();
     }
-    CU_ASSERT_TRUE(serving_now().latest.hit_count >= 4 * LAYER_COUNT);
+    CU_ASSERT_TRUE(stats_now().latest.hit_count >= 4 * LAYER_COUNT);
     give(last);
     CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
 }
@@ -527,7 +527,7 @@ static void wrong_frees_are_told_apart_in_the_arena(void)
     whole_step(false);
     step_begin();
     char *block = take(layer_bytes(0, 0));
-    CU_ASSERT_EQUAL(serving_now().is_serving, true);
+    CU_ASSERT_EQUAL(stats_now().has_plan, true);
     CU_ASSERT_EQUAL(dao_allocator_free(allocator, block + 256), DAO_ERR_INTERIOR_POINTER);
     give(block);
     CU_ASSERT_EQUAL(dao_allocator_free(allocator, block), DAO_ERR_DOUBLE_FREE);
@@ -544,15 +544,15 @@ static void limits_and_trimming_count_the_arena(void)
     dao_stats_t stats;
     allocator->ops->stats_get(allocator, &stats);
     CU_ASSERT_EQUAL(stats.reserved_bytes, 0);
-    CU_ASSERT_FALSE(serving_now().is_serving);
+    CU_ASSERT_FALSE(stats_now().has_plan);
     whole_step(false); /* with a new arena */
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
     CU_ASSERT_EQUAL(allocator->ops->limit_set(allocator, 2 * MIB), DAO_OK);
     step_begin(); /* there is no room for the arena, if it is a block */
-    CU_ASSERT_EQUAL(serving_now().is_serving, page_bytes != 0);
+    CU_ASSERT_EQUAL(stats_now().has_plan, page_bytes != 0);
     give(take(MIB));
     step_end();
-    CU_ASSERT_EQUAL(serving_now().failed_count > 0, page_bytes == 0);
+    CU_ASSERT_EQUAL(stats_now().failed_count > 0, page_bytes == 0);
 }
 
 static void nested_and_concurrent_steps_are_one(void)
@@ -561,9 +561,9 @@ static void nested_and_concurrent_steps_are_one(void)
     step_begin();
     run_step(false);
     CU_ASSERT_EQUAL(dao_planned_end(allocator), DAO_OK);
-    CU_ASSERT_EQUAL(serving_now().iteration_count, 0);
+    CU_ASSERT_EQUAL(stats_now().step_count, 0);
     step_end();
-    CU_ASSERT_EQUAL(serving_now().iteration_count, 1);
+    CU_ASSERT_EQUAL(stats_now().step_count, 1);
     CU_ASSERT_EQUAL(dao_planned_end(allocator), DAO_ERR_INVALID);
 }
 
@@ -579,11 +579,11 @@ static void requests_pass_by_while_it_is_disabled(void)
     give(other);
     step_end();
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().all.hit_count, 0);
-    CU_ASSERT_EQUAL(serving_now().latest.request_count, 0); /* not those of the step before */
+    CU_ASSERT_EQUAL(stats_now().all.hit_count, 0);
+    CU_ASSERT_EQUAL(stats_now().latest.request_count, 0); /* not those of the step before */
     dao_planned_enable(allocator, true);
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 static void a_plan_that_nobody_keeps_to_is_given_up(void)
@@ -601,31 +601,31 @@ static void a_plan_that_nobody_keeps_to_is_given_up(void)
         }
         step_end();
     }
-    CU_ASSERT_TRUE(serving_now().given_up_count > 0 || serving_now().latest.served_bytes > 0);
+    CU_ASSERT_TRUE(stats_now().given_up_count > 0 || stats_now().latest.planned_bytes > 0);
 }
 
 static void counts_of_steps_rule_when_a_plan_serves(void)
 {
     end();
-    begin_with(&(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
-                                       .allocation_count = 1000,
-                                       .start_iteration = 2,
-                                       .stable_count = 1,
-                                       .max_count = 10});
+    begin_with(&(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
+                                         .allocation_count = 1000,
+                                         .start_step = 2,
+                                         .stable_count = 1,
+                                         .max_count = 10});
     for (int i = 1; i <= 5; i++) { /* 3 is new, 4 and 5 change nothing: two in a row are more than one */
         whole_step(false);
-        CU_ASSERT_EQUAL(serving_now().learn_count, i < 3 ? 0 : i - 2);
-        CU_ASSERT_FALSE(serving_now().is_serving);
+        CU_ASSERT_EQUAL(stats_now().learn_count, i < 3 ? 0 : i - 2);
+        CU_ASSERT_FALSE(stats_now().has_plan);
     }
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 static void frees_are_put_off_to_the_end(void)
 {
     end();
-    begin_with(
-        &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .allocation_count = 1000, .defers_frees = true});
+    begin_with(&(dao_step_plan_config_t){
+        .mode = DAO_STEP_PLAN_OFFSETS, .allocation_count = 1000, .defers_frees = true});
     for (int i = 0; i < 4; i++) {
         step_begin();
         void *block = take(MIB);
@@ -638,7 +638,7 @@ static void frees_are_put_off_to_the_end(void)
         step_end();
         CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
     }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 2);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 2);
 }
 
 /* A program that tries larger buffers first, before every few of its requests. */
@@ -660,21 +660,21 @@ static void requests_that_fail_cost_no_other_its_place(void)
             give(blocks[i]);
         }
         step_end();
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : LAYER_COUNT);
-        CU_ASSERT_EQUAL(serving_now().latest.request_count, LAYER_COUNT);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : LAYER_COUNT);
+        CU_ASSERT_EQUAL(stats_now().latest.request_count, LAYER_COUNT);
     }
 }
 
 static void a_step_larger_than_its_room_is_learnt_the_next_time(void)
 {
     end();
-    begin_with(&(dao_serving_config_t){
-        .mode = DAO_SERVING_OFFSETS, .allocation_count = 3 * LAYER_COUNT, .trusts_program = true});
+    begin_with(&(dao_step_plan_config_t){
+        .mode = DAO_STEP_PLAN_OFFSETS, .allocation_count = 3 * LAYER_COUNT, .trusts_program = true});
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.dropped_count, LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.dropped_count, LAYER_COUNT);
     whole_step(false);
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 /* ---- plans as text ---- */
@@ -703,7 +703,7 @@ static void a_saved_plan_serves_the_first_step(void)
     CU_ASSERT_EQUAL(dao_planned_reset(allocator), DAO_OK);
     CU_ASSERT_EQUAL(dao_planned_load(allocator, text.bytes, text.length), DAO_OK);
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
     CU_ASSERT_EQUAL(dao_planned_save(allocator, text_add, &again), DAO_OK);
     CU_ASSERT_EQUAL(text.length, again.length);
     CU_ASSERT_EQUAL(memcmp(text.bytes, again.bytes, text.length), 0);
@@ -727,7 +727,7 @@ static void a_damaged_plan_is_refused(void)
         CU_ASSERT_EQUAL(dao_planned_load(allocator, damaged, length) != DAO_OK, is_damaged);
     }
     whole_step(false);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 4 * LAYER_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 4 * LAYER_COUNT);
 }
 
 /* ---- random deviations, against a model ---- */
@@ -801,7 +801,7 @@ static void random_deviations_never_overlap(void)
     model_t model = {0};
     for (int step = 0; step < MODEL_STEP_COUNT; step++) {
         model_step(&model, &seed, step % 3 == 0 ? 0 : step % 3 == 1 ? 5 : 50);
-        bool is_recorded = serving_now().given_up_count == 0; /* else it rests, and knows of fewer */
+        bool is_recorded = stats_now().given_up_count == 0; /* else it rests, and knows of fewer */
         CU_ASSERT_TRUE(!is_recorded || dao_planned_of(allocator)->live_bytes == model.live_bytes);
     }
     while (model.count > 0) {
@@ -809,7 +809,7 @@ static void random_deviations_never_overlap(void)
     }
     CU_ASSERT_EQUAL(model.overlap_count, 0);
     CU_ASSERT_EQUAL(allocator->ops->used_get(allocator), 0);
-    CU_ASSERT_TRUE(serving_now().all.hit_count > 100);
+    CU_ASSERT_TRUE(stats_now().all.hit_count > 100);
 }
 
 /* ---- failures ---- */
@@ -882,7 +882,7 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"planned, outside of iterations, contract", NULL, NULL, idle_begin,
+    CU_SuiteInfo suites[] = {{"planned, outside of steps, contract", NULL, NULL, idle_begin,
                               allocator_contract_end, allocator_contract_tests},
                              {"planned, recording, contract", NULL, NULL, recording_begin,
                               allocator_contract_end, allocator_contract_tests},

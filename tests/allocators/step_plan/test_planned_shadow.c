@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shadow of a place that is served from plans, against the same place without them: as many bytes for the
-   same requests, within iterations and outside, and what limits, trims and leases do to it, also while it is
+   same requests, within steps and outside, and what limits, trims and leases do to it, also while it is
    made. */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
@@ -13,8 +13,8 @@
 #define PAGE           ((size_t)DAO_PAGE_BYTES)
 #define CAPACITY_BYTES (512 * PAGE)
 
-/* Blocks that live at one time in an iteration, and outside; one request in DEVIATING_PART is not as in other
-   iterations. */
+/* Blocks that live at one time in a step, and outside; one request in DEVIATING_PART is not as in other
+   steps. */
 enum { BLOCK_COUNT = 120, LASTING_COUNT = 20, REQUEST_COUNT = 400, STEP_COUNT = 10, DEVIATING_PART = 20 };
 
 /* A place over a backend of its own. */
@@ -43,7 +43,7 @@ static void begin(void)
 {
     dao_planned_config_t config = {
         .name = "device:0",
-        .serving = {.mode = DAO_SERVING_OFFSETS, .allocation_count = 10000, .work_limit = 1}};
+        .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS, .allocation_count = 10000, .work_limit = 1}};
     make_alone(&alone);
     make_alone(&served);
     CU_ASSERT_EQUAL_FATAL(dao_planned_create(&config, served.allocator, &served.allocator), DAO_OK);
@@ -148,7 +148,7 @@ static void get_a_shadow(uint64_t *random)
 static void run_until_served(uint64_t *random)
 {
     enum { STEP_COUNT_MAX = 300 };
-    dao_serving_stats_t stats = {0};
+    dao_step_plan_stats_t stats = {0};
     for (uint32_t step = 0; stats.latest.hit_count < REQUEST_COUNT && step < STEP_COUNT_MAX; step++) {
         run_step(random, 0);
         dao_planned_stats_get(served.allocator, &stats);
@@ -165,7 +165,7 @@ static void it_has_what_the_place_has_without_a_plan(void)
     uint32_t right_count = 0;
     get_a_shadow(&random);
     for (uint32_t step = 0; step < STEP_COUNT; step++) {
-        for (uint32_t i = 0; i < LASTING_COUNT / 4; i++) { /* between iterations */
+        for (uint32_t i = 0; i < LASTING_COUNT / 4; i++) { /* between steps */
             twin_t *block = &lasting[dao_test_random(&random) % LASTING_COUNT];
             give(block);
             *block = take((size_t)(dao_test_random(&random) % (3 * PAGE)) + 1);

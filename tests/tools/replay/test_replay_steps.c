@@ -90,7 +90,7 @@ static void collect(const dao_replay_row_t *row, void *user)
 static dao_replay_config_t config_of(const char *place)
 {
     dao_replay_config_t config = {
-        .place_config = {.serving = {.mode = DAO_SERVING_OFFSETS}}, .recorded = {2, 2}, .served = {4, 5}};
+        .place_config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}}, .recorded = {2, 2}, .served = {4, 5}};
     CU_ASSERT_EQUAL_FATAL(dao_place_parse(place, &config.place), DAO_OK);
     return config;
 }

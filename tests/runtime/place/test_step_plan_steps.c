@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a plan is made and when it serves, at each kind of place: settings of iterations, first ones in which
+/* When a plan is made and when it serves, at each kind of place: settings of steps, first ones in which
    there is nothing to be planned, blocks that outlive the plan that they came from, frees that are put off;
    arenas of one block, and who is served from them. */
 #include <dao/dao.h>
@@ -24,9 +24,9 @@ static void must(dao_status_t status)
     CU_ASSERT_EQUAL_FATAL(status, DAO_OK);
 }
 
-static void begin_at(size_t index, const dao_serving_config_t *serving)
+static void begin_at(size_t index, const dao_step_plan_config_t *step_plan)
 {
-    dao_place_config_t config = {.serving = *serving};
+    dao_place_config_t config = {.step_plan = *step_plan};
     place = places[index];
     must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 256 * MIB}}));
     must(dao_place_configure(place, &config));
@@ -38,10 +38,10 @@ static void end(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-static dao_serving_stats_t serving_now(void)
+static dao_step_plan_stats_t stats_now(void)
 {
-    dao_serving_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_serving_stats_get(place, &stats), DAO_OK);
+    dao_step_plan_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_step_plan_stats_get(place, &stats), DAO_OK);
     return stats;
 }
 
@@ -63,7 +63,7 @@ static void give_from(void *blocks[BLOCK_COUNT], uint32_t first)
 static void whole_step(void)
 {
     void *blocks[BLOCK_COUNT];
-    DAO_ITERATION(place);
+    DAO_STEP(place);
     take_all(blocks, MIB);
     give_from(blocks, 0);
 }
@@ -72,46 +72,46 @@ static void whole_step(void)
 
 static void a_block_of_code_is_an_iteration_at_several_places(void)
 {
-    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
-    begin_at(0, &config.serving);
+    dao_place_config_t config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
+    begin_at(0, &config.step_plan);
     must(dao_place_configure(dao_device_place(0), &config));
     for (uint64_t step = 1; step <= 3; step++) {
-        dao_serving_stats_t stats;
+        dao_step_plan_stats_t stats;
         {
-            DAO_ITERATION(place);
-            DAO_ITERATION(dao_device_place(0));
+            DAO_STEP(place);
+            DAO_STEP(dao_device_place(0));
             {
-                DAO_ITERATION(place); /* a part of it */
+                DAO_STEP(place); /* a part of it */
             }
-            CU_ASSERT_EQUAL(dao_serving_reset(place), DAO_ERR_BUSY);
+            CU_ASSERT_EQUAL(dao_step_plan_reset(place), DAO_ERR_BUSY);
         }
-        must(dao_serving_stats_get(dao_device_place(0), &stats));
-        CU_ASSERT_EQUAL(stats.iteration_count, step);
-        CU_ASSERT_EQUAL(serving_now().iteration_count, step);
+        must(dao_step_plan_stats_get(dao_device_place(0), &stats));
+        CU_ASSERT_EQUAL(stats.step_count, step);
+        CU_ASSERT_EQUAL(stats_now().step_count, step);
     }
     {
-        DAO_ITERATION(dao_device_place(99)); /* never begins, and ends none */
+        DAO_STEP(dao_device_place(99)); /* never begins, and ends none */
     }
-    CU_ASSERT_EQUAL(serving_now().iteration_count, 3);
+    CU_ASSERT_EQUAL(stats_now().step_count, 3);
     end();
 }
 
 /* Learns equal steps, which are stable only after 20; they serve from step `first_served` on. */
-static void learn_until(uint32_t max_count, uint32_t stop_iteration, uint32_t first_served)
+static void learn_until(uint32_t max_count, uint32_t stop_step, uint32_t first_served)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
-                                            .stable_count = 20,
-                                            .max_count = max_count,
-                                            .stop_iteration = stop_iteration});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
+                                              .stable_count = 20,
+                                              .max_count = max_count,
+                                              .stop_step = stop_step});
         for (uint32_t step = 1; step < first_served; step++) {
             whole_step();
-            CU_ASSERT_EQUAL(serving_now().learn_count, step);
-            CU_ASSERT_FALSE(serving_now().is_serving);
+            CU_ASSERT_EQUAL(stats_now().learn_count, step);
+            CU_ASSERT_FALSE(stats_now().has_plan);
         }
         whole_step();
-        CU_ASSERT_EQUAL(serving_now().learn_count, first_served - 1);
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        CU_ASSERT_EQUAL(stats_now().learn_count, first_served - 1);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
         end();
     }
 }
@@ -132,14 +132,14 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *weights[BLOCK_COUNT];
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
-        must(dao_iteration_begin(place));
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .trusts_program = true});
+        must(dao_step_begin(place));
         take_all(weights, MIB);
-        must(dao_iteration_end(place));
+        must(dao_step_end(place));
         whole_step();
-        CU_ASSERT_EQUAL(serving_now().plan_bytes, 0);
+        CU_ASSERT_EQUAL(stats_now().plan_bytes, 0);
         whole_step();
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
         give_from(weights, 0);
         end();
     }
@@ -149,18 +149,18 @@ static void a_step_without_a_plan_is_not_the_last_to_be_learnt(void)
 static void a_request_that_fails_is_not_planned(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .trusts_program = true});
         must(dao_limit_set(place, 128 * MIB));
         whole_step();
         for (int step = 0; step < 6; step++) {
             void *blocks[BLOCK_COUNT];
-            must(dao_iteration_begin(place));
+            must(dao_step_begin(place));
             take_all(blocks, MIB);
             CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
             give_from(blocks, 0);
-            must(dao_iteration_end(place));
-            CU_ASSERT_TRUE(serving_now().plan_bytes <= (BLOCK_COUNT + 1) * MIB);
-            CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+            must(dao_step_end(place));
+            CU_ASSERT_TRUE(stats_now().plan_bytes <= (BLOCK_COUNT + 1) * MIB);
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
         }
         end();
     }
@@ -187,17 +187,17 @@ static void a_block_that_stays_costs_its_bin_no_other_place(void)
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *blocks[BLOCK_COUNT];
         text.length = 0;
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_BINS});
         whole_step();
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         take_all(blocks, MIB);
         give_from(blocks, 1);
-        must(dao_iteration_end(place));
-        must(dao_serving_save(place, text_add, &text));
-        must(dao_serving_load(place, text.bytes, text.length));
+        must(dao_step_end(place));
+        must(dao_step_plan_save(place, text_add, &text));
+        must(dao_step_plan_load(place, text.bytes, text.length));
         whole_step();
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT - 1);
-        CU_ASSERT_EQUAL(serving_now().latest.missed_count, 1);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT - 1);
+        CU_ASSERT_EQUAL(stats_now().latest.missed_count, 1);
         must(dao_free(place, blocks[0]));
         end();
     }
@@ -207,14 +207,14 @@ static void more_frees_are_put_off_than_there_was_room_for(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *blocks[BLOCK_COUNT];
-        begin_at(i, &(dao_serving_config_t){
-                        .mode = DAO_SERVING_OFFSETS, .allocation_count = 1, .defers_frees = true});
-        must(dao_iteration_begin(place));
+        begin_at(i, &(dao_step_plan_config_t){
+                        .mode = DAO_STEP_PLAN_OFFSETS, .allocation_count = 1, .defers_frees = true});
+        must(dao_step_begin(place));
         take_all(blocks, MIB);
         size_t used_bytes = dao_used(place);
         give_from(blocks, 0);
         CU_ASSERT_EQUAL(dao_used(place), used_bytes);
-        must(dao_iteration_end(place));
+        must(dao_step_end(place));
         end();
     }
 }
@@ -223,12 +223,12 @@ static void frees_that_were_put_off_are_no_leaks(void)
 {
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         void *blocks[BLOCK_COUNT];
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .defers_frees = true});
-        must(dao_iteration_begin(place));
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .defers_frees = true});
+        must(dao_step_begin(place));
         take_all(blocks, MIB);
         give_from(blocks, 0);
         CU_ASSERT_TRUE(dao_used(place) > 0);
-        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* within the iteration */
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK); /* within the step */
     }
 }
 
@@ -240,12 +240,12 @@ enum { PINNED = 1 };
 static void earn_an_arena(void)
 {
     enum { NOT_SERVED = 2, SERVED = 4 };
-    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
-    for (uint32_t step = 1; step <= SERVED && serving_now().latest.hit_count == 0; step++) {
-        CU_ASSERT(step > NOT_SERVED || serving_now().arena_bytes == 0);
+    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
+    for (uint32_t step = 1; step <= SERVED && stats_now().latest.hit_count == 0; step++) {
+        CU_ASSERT(step > NOT_SERVED || stats_now().arena_bytes == 0);
         whole_step();
     }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
 }
 
 static void a_block_serves_who_keeps_to_the_plan(void)
@@ -255,26 +255,26 @@ static void a_block_serves_who_keeps_to_the_plan(void)
         void *one_more = dao_alloc(place, KIB);
         whole_step();
         must(dao_free(place, one_more));
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
     }
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 0);
     end();
 }
 
 static void a_block_does_not_serve_who_never_repeats(void)
 {
     enum { STEP_COUNT = 12 };
-    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
     for (uint32_t step = 0; step < STEP_COUNT; step++) {
         void *blocks[BLOCK_COUNT];
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         take_all(blocks, (1 + step) * MIB);
         give_from(blocks, 0);
-        must(dao_iteration_end(place));
-        CU_ASSERT_FALSE(serving_now().is_serving);
-        CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+        must(dao_step_end(place));
+        CU_ASSERT_FALSE(stats_now().has_plan);
+        CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
     }
-    CU_ASSERT_TRUE(serving_now().learn_count < STEP_COUNT); /* it is looked at less and less */
+    CU_ASSERT_TRUE(stats_now().learn_count < STEP_COUNT); /* it is looked at less and less */
     end();
 }
 
@@ -283,15 +283,15 @@ static void a_block_serves_what_there_is_once_nothing_more_is_learnt(void)
 {
     enum { STOP = 10, STEP_COUNT = 12 };
     for (uint32_t stop = 2; stop <= STOP; stop++) {
-        begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .stop_iteration = stop});
+        begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .stop_step = stop});
         for (uint32_t step = 1; step <= STEP_COUNT; step++) {
             void *blocks[BLOCK_COUNT];
-            must(dao_iteration_begin(place));
+            must(dao_step_begin(place));
             take_all(blocks, step * 100 * KIB);
             give_from(blocks, 0);
-            must(dao_iteration_end(place));
+            must(dao_step_end(place));
         }
-        CU_ASSERT_EQUAL(serving_now().plan_count, 1);
+        CU_ASSERT_EQUAL(stats_now().plan_count, 1);
         end();
     }
 }
@@ -303,16 +303,16 @@ static void a_block_is_not_lost_by_requests_that_fail(void)
     must(dao_limit_set(place, 128 * MIB));
     for (uint32_t step = 0; step < 3; step++) {
         void *blocks[BLOCK_COUNT];
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         take_all(blocks, MIB);
         for (uint32_t i = 0; i < TRY_COUNT; i++) {
             CU_ASSERT_PTR_NULL(dao_alloc(place, 200 * MIB));
         }
         give_from(blocks, 0);
-        must(dao_iteration_end(place));
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        must(dao_step_end(place));
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
     }
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 0);
     end();
 }
 
@@ -344,22 +344,22 @@ static void who_departs_loses_a_plan_that_costs_pages(void)
     for (int is_trusted = 0; is_trusted <= 1; is_trusted++) {
         void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
         begin_at(DEVICE,
-                 &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = is_trusted != 0});
+                 &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .trusts_program = is_trusted != 0});
         whole_step();
         whole_step();
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
-        must(dao_iteration_begin(place));
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
+        must(dao_step_begin(place));
         take_between_holes(blocks, large);
-        must(dao_iteration_end(place));
-        CU_ASSERT_EQUAL(serving_now().given_up_count, is_trusted ? 0 : 1);
+        must(dao_step_end(place));
+        CU_ASSERT_EQUAL(stats_now().given_up_count, is_trusted ? 0 : 1);
         give_from(blocks, 0);
         give_large(large);
         for (uint32_t step = 1; step <= PROOF_COUNT; step++) {
             whole_step();
-            CU_ASSERT_TRUE(serving_now().latest.hit_count == 0 || is_trusted);
+            CU_ASSERT_TRUE(stats_now().latest.hit_count == 0 || is_trusted);
         }
         whole_step(); /* it is seen to keep to its steps again */
-        CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
+        CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
         end();
     }
 }
@@ -370,13 +370,13 @@ static void a_plan_is_kept_where_the_place_would_grow_without_it(void)
 {
     enum { DEVICE = 2 };
     void *blocks[BLOCK_COUNT], *large[LARGE_COUNT];
-    begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    begin_at(DEVICE, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
     whole_step();
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     take_between_holes(blocks, large);
-    must(dao_iteration_end(place));
-    CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    must(dao_step_end(place));
+    CU_ASSERT_TRUE(stats_now().latest.hit_count < stats_now().latest.request_count);
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 0);
     give_from(blocks, 0);
     give_large(large);
     end();
@@ -386,7 +386,7 @@ static void departing_step(void)
 {
     enum { EXTRA_COUNT = 4 };
     void *extra[EXTRA_COUNT];
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     for (uint32_t i = 0; i < EXTRA_COUNT; i++) {
         extra[i] = dao_alloc(place, MIB);
     }
@@ -394,8 +394,8 @@ static void departing_step(void)
     for (uint32_t i = 0; i < EXTRA_COUNT; i++) {
         must(dao_free(place, extra[i]));
     }
-    must(dao_iteration_end(place));
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    must(dao_step_end(place));
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 0);
 }
 
 /* What others have come to take there is no cost of the plan: neither of one that was kept to so far, nor of
@@ -404,18 +404,18 @@ static void who_departs_keeps_a_plan_that_costs_nothing(void)
 {
     enum { DEVICE = 2 };
     for (int has_departed = 0; has_departed <= 1; has_departed++) {
-        begin_at(DEVICE, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        begin_at(DEVICE, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
         whole_step();
         if (has_departed) {
             departing_step();
-            CU_ASSERT_TRUE(serving_now().latest.hit_count < serving_now().latest.request_count);
+            CU_ASSERT_TRUE(stats_now().latest.hit_count < stats_now().latest.request_count);
         } else {
             whole_step();
         }
         void *weights = dao_alloc(place, 64 * MIB);
         CU_ASSERT_PTR_NOT_NULL(weights);
         departing_step();
-        CU_ASSERT_TRUE(has_departed || serving_now().latest.hit_count < serving_now().latest.request_count);
+        CU_ASSERT_TRUE(has_departed || stats_now().latest.hit_count < stats_now().latest.request_count);
         must(dao_free(place, weights));
         departing_step(); /* without them, which is no cost either */
         end();
@@ -446,32 +446,32 @@ static void who_departs_loses_the_plan_that_is_made(void)
 {
     enum { LARGE_BYTES = 100 << 20, STEP_COUNT = 4 };
     held_t held = {0};
-    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS,
-                                             .worker = DAO_SERVING_WORKER_SUBMIT,
-                                             .submit = hold,
-                                             .submit_user = &held});
-    for (uint32_t step = 0; step < 2 * STEP_COUNT && serving_now().latest.hit_count == 0; step++) {
+    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
+                                               .worker = DAO_STEP_PLAN_WORKER_SUBMIT,
+                                               .submit = hold,
+                                               .submit_user = &held});
+    for (uint32_t step = 0; step < 2 * STEP_COUNT && stats_now().latest.hit_count == 0; step++) {
         whole_step();
         run_held(&held);
     }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT);
-    must(dao_iteration_begin(place)); /* a little beside the plan: it is made anew */
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT);
+    must(dao_step_begin(place)); /* a little beside the plan: it is made anew */
     must(dao_free(place, dao_alloc(place, 100 * KIB)));
-    must(dao_iteration_end(place));
+    must(dao_step_end(place));
     for (uint32_t step = 0; step < STEP_COUNT && held.run == NULL; step++) {
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         must(dao_free(place, dao_alloc(place, 100 * KIB)));
-        must(dao_iteration_end(place));
+        must(dao_step_end(place));
     }
     CU_ASSERT_PTR_NOT_NULL_FATAL(held.run);
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
-    must(dao_iteration_end(place));
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
+    must(dao_step_end(place));
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 1);
     run_held(&held);
     for (uint32_t step = 0; step < STEP_COUNT; step++) {
         whole_step();
-        CU_ASSERT_FALSE(serving_now().is_serving);
+        CU_ASSERT_FALSE(stats_now().has_plan);
     }
     end();
 }
@@ -488,24 +488,24 @@ static void who_departs_loses_the_plan_once_its_arena_is_empty(void)
 {
     enum { LARGE_BYTES = 100 << 20 };
     earn_an_arena();
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     void *large = dao_alloc(place, LARGE_BYTES); /* nobody has room for it */
     void *left = dao_alloc(place, MIB);
     must(dao_free(place, large));
-    must(dao_iteration_end(place));
-    CU_ASSERT_TRUE(serving_now().is_serving);
+    must(dao_step_end(place));
+    CU_ASSERT_TRUE(stats_now().has_plan);
     uint64_t before_bytes = reserved_now();
     whole_step();
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT - 1);
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 0);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT - 1);
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 0);
     CU_ASSERT_TRUE(reserved_now() <= before_bytes);
     must(dao_free(place, left));
-    must(dao_iteration_begin(place));
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
-    CU_ASSERT_FALSE(serving_now().is_serving);
-    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    must(dao_step_begin(place));
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 1);
+    CU_ASSERT_FALSE(stats_now().has_plan);
+    CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
     CU_ASSERT_EQUAL(reserved_now(), 0); /* what the program makes itself suits it better */
-    must(dao_iteration_end(place));
+    must(dao_step_end(place));
     end();
 }
 
@@ -514,22 +514,22 @@ static void who_departs_loses_the_plan_at_last(void)
 {
     enum { LARGE_BYTES = 100 << 20, STEP_COUNT = 17 };
     earn_an_arena();
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     void *large = dao_alloc(place, LARGE_BYTES);
     void *left = dao_alloc(place, MIB);
     must(dao_free(place, large));
-    must(dao_iteration_end(place));
+    must(dao_step_end(place));
     for (uint32_t step = 0; step < STEP_COUNT; step++) {
         whole_step();
     }
-    CU_ASSERT_EQUAL(serving_now().given_up_count, 1);
-    CU_ASSERT_FALSE(serving_now().is_serving);
-    CU_ASSERT_TRUE(serving_now().arena_bytes > 0);
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, 0);
-    CU_ASSERT_TRUE(serving_now().latest.borrowed_count > 0);
+    CU_ASSERT_EQUAL(stats_now().given_up_count, 1);
+    CU_ASSERT_FALSE(stats_now().has_plan);
+    CU_ASSERT_TRUE(stats_now().arena_bytes > 0);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, 0);
+    CU_ASSERT_TRUE(stats_now().latest.borrowed_count > 0);
     must(dao_free(place, left));
     whole_step();
-    CU_ASSERT_EQUAL(serving_now().arena_bytes, 0);
+    CU_ASSERT_EQUAL(stats_now().arena_bytes, 0);
     end();
 }
 
@@ -540,14 +540,14 @@ static void who_departs_does_not_take_both(void)
     earn_an_arena();
     uint64_t before_bytes = reserved_now();
     void *blocks[BLOCK_COUNT];
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     take_all(blocks, MIB);
     must(dao_free(place, dao_alloc(place, SMALL_BYTES)));
     CU_ASSERT_EQUAL(reserved_now(), before_bytes + SMALL_BYTES);
     must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
     CU_ASSERT_EQUAL(reserved_now(), before_bytes + LARGE_BYTES);
     give_from(blocks, 0);
-    must(dao_iteration_end(place));
+    must(dao_step_end(place));
     end();
 }
 
@@ -556,7 +556,7 @@ static uint32_t earn_again(void)
 {
     enum { STEP_COUNT_MAX = 200 };
     uint32_t count = 0;
-    for (whole_step(); serving_now().latest.hit_count == 0 && count < STEP_COUNT_MAX; count++) {
+    for (whole_step(); stats_now().latest.hit_count == 0 && count < STEP_COUNT_MAX; count++) {
         whole_step();
     }
     return count;
@@ -568,10 +568,10 @@ static void who_departs_has_to_prove_more(void)
     static const uint32_t first_runs[TIMES] = {4, 8, 16}; /* equal steps behind a new one */
     earn_an_arena();
     for (uint32_t i = 0; i < TIMES; i++) {
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         must(dao_free(place, dao_alloc(place, LARGE_BYTES)));
-        must(dao_iteration_end(place));
-        CU_ASSERT_EQUAL(serving_now().given_up_count, i + 1);
+        must(dao_step_end(place));
+        CU_ASSERT_EQUAL(stats_now().given_up_count, i + 1);
         CU_ASSERT_EQUAL(earn_again(), 1 + first_runs[i]);
     }
     end();
@@ -582,19 +582,19 @@ static void who_departs_has_to_prove_more(void)
 static uint32_t equal_steps_until_served(size_t large_bytes, uint32_t changed_count)
 {
     uint32_t equal_count = 0;
-    begin_at(PINNED, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
-    for (uint32_t step = 0; serving_now().latest.hit_count == 0 && equal_count < 100; step++) {
+    begin_at(PINNED, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
+    for (uint32_t step = 0; stats_now().latest.hit_count == 0 && equal_count < 100; step++) {
         uint32_t size_step = step < changed_count ? step : changed_count;
         void *blocks[BLOCK_COUNT];
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         void *large = dao_alloc(place, large_bytes);
         take_all(blocks, MIB + size_step * KIB);
         give_from(blocks, 0);
         must(dao_free(place, large));
-        must(dao_iteration_end(place));
+        must(dao_step_end(place));
         equal_count += step >= changed_count;
     }
-    CU_ASSERT_EQUAL(serving_now().latest.hit_count, BLOCK_COUNT + 1);
+    CU_ASSERT_EQUAL(stats_now().latest.hit_count, BLOCK_COUNT + 1);
     end();
     return equal_count;
 }
@@ -618,18 +618,18 @@ static void what_was_given_back_before_a_plan_counts(void)
     static const size_t paged[] = {0, 2};
     for (size_t i = 0; i < sizeof(paged) / sizeof(paged[0]); i++) {
         void *weights[BLOCK_COUNT], *holes[BLOCK_COUNT], *blocks[BLOCK_COUNT];
-        begin_at(paged[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        begin_at(paged[i], &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
         for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
             weights[k] = dao_alloc(place, 5 * MIB / 4);
             holes[k] = dao_alloc(place, 5 * MIB / 4);
         }
         give_from(holes, 0);
         for (uint32_t step = 0; step < 4; step++) {
-            must(dao_iteration_begin(place));
+            must(dao_step_begin(place));
             take_all(blocks, 4 * MIB);
             give_from(blocks, 0);
-            must(dao_iteration_end(place));
-            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : BLOCK_COUNT);
+            must(dao_step_end(place));
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : BLOCK_COUNT);
             must(dao_trim(place, 0, NULL));
         }
         dao_stats_t stats;
@@ -703,7 +703,7 @@ static void team_step(uint32_t idle_count)
     for (uint32_t i = 0; i < idle_count; i++) {
         must(dao_thread_start(&idle[i], "idle", do_nothing, &team));
     }
-    must(dao_iteration_begin(place));
+    must(dao_step_begin(place));
     void *own = dao_alloc(place, 3 * MIB);
     for (uint32_t i = 0; i < WORKER_COUNT; i++) {
         workers[i] = (worker_t){.team = &team, .number = i};
@@ -713,7 +713,7 @@ static void team_step(uint32_t idle_count)
         dao_thread_join(&workers[i].thread);
     }
     must(dao_free(place, own));
-    must(dao_iteration_end(place));
+    must(dao_step_end(place));
     atomic_store(&team.is_over, true);
     for (uint32_t i = 0; i < idle_count; i++) {
         dao_thread_join(&idle[i]);
@@ -724,11 +724,11 @@ static void threads_that_are_begun_anew_are_served(void)
 {
     enum { STEP_COUNT = 12 };
     for (size_t i = 0; i < PLACE_COUNT; i++) {
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .trusts_program = true});
         for (uint32_t step = 0; step < STEP_COUNT; step++) {
             team_step(step % (IDLE_COUNT_MAX + 1));
-            CU_ASSERT_EQUAL(serving_now().latest.request_count, 1 + WORKER_COUNT * ROUND_COUNT);
-            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : 1 + WORKER_COUNT * ROUND_COUNT);
+            CU_ASSERT_EQUAL(stats_now().latest.request_count, 1 + WORKER_COUNT * ROUND_COUNT);
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : 1 + WORKER_COUNT * ROUND_COUNT);
         }
         end();
     }
@@ -739,17 +739,17 @@ static void many_threads_in_a_step_are_served(void)
 {
     enum { STEP_COUNT = 4, THREAD_COUNT = 40 };
     for (size_t i = 0; i < PLACE_COUNT; i++) {
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .trusts_program = true});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .trusts_program = true});
         for (uint32_t step = 0; step < STEP_COUNT; step++) {
-            must(dao_iteration_begin(place));
+            must(dao_step_begin(place));
             for (uint32_t k = 0; k < THREAD_COUNT; k++) {
                 team_t team = {.worker_count = 1};
                 worker_t worker = {.team = &team};
                 must(dao_thread_start(&worker.thread, "works", work, &worker));
                 dao_thread_join(&worker.thread);
             }
-            must(dao_iteration_end(place));
-            CU_ASSERT_EQUAL(serving_now().latest.hit_count, step == 0 ? 0 : THREAD_COUNT * ROUND_COUNT);
+            must(dao_step_end(place));
+            CU_ASSERT_EQUAL(stats_now().latest.hit_count, step == 0 ? 0 : THREAD_COUNT * ROUND_COUNT);
         }
         end();
     }
@@ -784,11 +784,11 @@ static void another_thread_frees_across_borders(void)
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         handover_t handover = {.is_over = false};
         dao_thread_t thread;
-        begin_at(i, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        begin_at(i, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
         must(dao_free(place, dao_alloc(place, 1)));
         must(dao_thread_start(&thread, "frees", free_what_comes, &handover));
         for (size_t step = 0; step < FREE_STEP_COUNT; step++) {
-            DAO_ITERATION(place);
+            DAO_STEP(place);
             for (uint32_t k = 0; k < BLOCK_COUNT; k++) {
                 _Atomic(void *) *slot = &handover.blocks[step % 2 * BLOCK_COUNT + k];
                 while (atomic_load(slot) != NULL) {
@@ -807,7 +807,7 @@ static void another_thread_frees_across_borders(void)
 }
 
 static CU_TestInfo tests[] = {
-    {"a block of code is an iteration at several places", a_block_of_code_is_an_iteration_at_several_places},
+    {"a block of code is a step at several places", a_block_of_code_is_an_iteration_at_several_places},
     {"every step counts until a plan serves", every_step_counts_until_a_plan_serves},
     {"what was learnt serves once nothing more is", what_was_learnt_serves_once_nothing_more_is},
     {"a step without a plan is not the last to be learnt",
@@ -841,6 +841,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"the course of serving", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"steps with plans", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

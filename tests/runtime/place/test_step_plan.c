@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serving from plans by the public calls: settings, each kind of place, threads, streams, who makes the
+/* step plans by the public calls: settings, each kind of place, threads, streams, who makes the
    plans. */
 #define _GNU_SOURCE /* setenv */
 #include <dao/dao.h>
@@ -34,16 +34,16 @@ static void library_stop(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
-static void serve_at(dao_place_t place, const dao_serving_config_t *serving)
+static void serve_at(dao_place_t place, const dao_step_plan_config_t *step_plan)
 {
-    dao_place_config_t config = {.serving = *serving};
+    dao_place_config_t config = {.step_plan = *step_plan};
     must(dao_place_configure(place, &config));
 }
 
-static dao_serving_stats_t stats_of(dao_place_t place)
+static dao_step_plan_stats_t stats_of(dao_place_t place)
 {
-    dao_serving_stats_t stats = {0};
-    CU_ASSERT_EQUAL(dao_serving_stats_get(place, &stats), DAO_OK);
+    dao_step_plan_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_step_plan_stats_get(place, &stats), DAO_OK);
     return stats;
 }
 
@@ -76,7 +76,7 @@ static void run_step(dao_place_t place)
 
 static void whole_step(dao_place_t place)
 {
-    DAO_ITERATION(place);
+    DAO_STEP(place);
     run_step(place);
 }
 
@@ -85,16 +85,16 @@ static void whole_step(dao_place_t place)
 static void every_place_can_be_served(void)
 {
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        serve_at(places[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .prefault = true});
+        serve_at(places[i], &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .prefault = true});
     }
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         for (int step = 0; step < 4; step++) {
             whole_step(places[i]);
         }
-        dao_serving_stats_t stats = stats_of(places[i]);
-        CU_ASSERT_TRUE(stats.is_serving);
+        dao_step_plan_stats_t stats = stats_of(places[i]);
+        CU_ASSERT_TRUE(stats.has_plan);
         CU_ASSERT_EQUAL(stats.latest.hit_count, BLOCK_COUNT);
-        CU_ASSERT_EQUAL(stats.iteration_count, 4);
+        CU_ASSERT_EQUAL(stats.step_count, 4);
     }
 }
 
@@ -104,11 +104,11 @@ static void a_prefaulted_arena_counts_no_block(void)
     for (int i = 0; i < 2; i++) {
         library_stop();
         library_start();
-        serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .prefault = i == 1});
+        serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .prefault = i == 1});
         for (int step = 0; step < 4; step++) {
             whole_step(host);
         }
-        CU_ASSERT_TRUE(stats_of(host).is_serving);
+        CU_ASSERT_TRUE(stats_of(host).has_plan);
         must(dao_stats_get(host, &stats[i]));
     }
     CU_ASSERT_EQUAL(stats[1].alloc_count, stats[0].alloc_count);
@@ -125,16 +125,16 @@ static dao_status_t misuse_while_writing(const char *text, size_t text_bytes, vo
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_REENTRANT);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         size_t released_bytes;
-        dao_serving_stats_t stats;
-        CU_ASSERT_EQUAL(dao_iteration_begin(places[i]), DAO_ERR_REENTRANT);
-        CU_ASSERT_EQUAL(dao_serving_stats_get(places[i], &stats), DAO_ERR_REENTRANT);
+        dao_step_plan_stats_t stats;
+        CU_ASSERT_EQUAL(dao_step_begin(places[i]), DAO_ERR_REENTRANT);
+        CU_ASSERT_EQUAL(dao_step_plan_stats_get(places[i], &stats), DAO_ERR_REENTRANT);
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, &released_bytes), DAO_OK);
         run_step(places[i]);
     }
     return DAO_OK;
 }
 
-static void misuse_while_looking(const dao_serving_lifetime_t *lifetime, void *user)
+static void misuse_while_looking(const dao_step_plan_lifetime_t *lifetime, void *user)
 {
     CU_ASSERT_TRUE(lifetime->size_bytes > 0);
     CU_ASSERT_EQUAL(misuse_while_writing("", 0, user), DAO_OK);
@@ -151,17 +151,17 @@ static dao_status_t refuse_text(const char *text, size_t text_bytes, void *user)
 static void a_plan_is_shown_to_who_may_do_all_but_serve_and_stop(void)
 {
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        serve_at(places[i], &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+        serve_at(places[i], &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
     }
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         whole_step(places[i]);
         whole_step(places[i]);
     }
-    CU_ASSERT_EQUAL(dao_serving_save(host, misuse_while_writing, NULL), DAO_OK);
-    CU_ASSERT_EQUAL(dao_serving_save(host, refuse_text, NULL), DAO_ERR_IO);
+    CU_ASSERT_EQUAL(dao_step_plan_save(host, misuse_while_writing, NULL), DAO_OK);
+    CU_ASSERT_EQUAL(dao_step_plan_save(host, refuse_text, NULL), DAO_ERR_IO);
     CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_IO);
-    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_serving_save"));
-    CU_ASSERT_EQUAL(dao_serving_walk(host, misuse_while_looking, NULL), DAO_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_step_plan_save"));
+    CU_ASSERT_EQUAL(dao_step_plan_walk(host, misuse_while_looking, NULL), DAO_OK);
 }
 
 /* A plan as text. */
@@ -179,13 +179,13 @@ static dao_status_t keep_text(const char *text, size_t text_bytes, void *user)
     return DAO_OK;
 }
 
-/* A log callback that begins an iteration. */
+/* A log callback that begins a step. */
 static void begin_at_warning(dao_log_level_t level, const char *message, void *user)
 {
     (void)message;
     dao_status_t *status = user;
     if (level == DAO_LOG_LEVEL_WARNING) {
-        *status = dao_iteration_begin(host);
+        *status = dao_step_begin(host);
     }
 }
 
@@ -196,31 +196,31 @@ static void a_log_line_of_the_arena_does_not_wait_for_itself(void)
     static plan_text_t plan;
     dao_status_t status = DAO_OK;
     plan.size_bytes = 0;
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_BINS});
     whole_step(host);
-    must(dao_serving_save(host, keep_text, &plan));
+    must(dao_step_plan_save(host, keep_text, &plan));
     library_stop();
     must(dao_init(&(dao_config_t){
         .host = {.numa = DAO_NUMA_NODE, .numa_node = 1023, .huge_pages = DAO_HUGE_PAGES_EXPLICIT},
         .log_callback = begin_at_warning,
         .log_user = &status,
         .log_level = DAO_LOG_LEVEL_WARNING}));
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
-    must(dao_serving_load(host, plan.bytes, plan.size_bytes));
-    must(dao_iteration_begin(host));
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_BINS});
+    must(dao_step_plan_load(host, plan.bytes, plan.size_bytes));
+    must(dao_step_begin(host));
     CU_ASSERT_EQUAL(status, DAO_ERR_REENTRANT);
-    must(dao_iteration_end(host));
+    must(dao_step_end(host));
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     library_start();
 }
 
 static void bins_serve_every_order(void)
 {
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_BINS});
     whole_step(host);
     for (int step = 0; step < 4; step++) {
         void *blocks[BLOCK_COUNT];
-        must(dao_iteration_begin(host));
+        must(dao_step_begin(host));
         for (uint32_t i = 0; i < BLOCK_COUNT; i += 2) { /* in another order, and each freed at once */
             blocks[i] = dao_alloc(host, block_bytes(BLOCK_COUNT - 1 - i));
             CU_ASSERT_PTR_NOT_NULL_FATAL(blocks[i]);
@@ -228,8 +228,8 @@ static void bins_serve_every_order(void)
         }
         must(dao_free(host, dao_alloc(host, 90 * MIB)));
         must(dao_free(host, dao_alloc(host, 100)));
-        must(dao_iteration_end(host));
-        dao_serving_stats_t stats = stats_of(host);
+        must(dao_step_end(host));
+        dao_step_plan_stats_t stats = stats_of(host);
         CU_ASSERT_TRUE(step > 0 || stats.latest.hit_count == BLOCK_COUNT / 2);
         CU_ASSERT_EQUAL(stats.latest.small_count, 1);
         CU_ASSERT_EQUAL(stats.latest.null_bin_count + stats.latest.hit_count + stats.latest.missed_count,
@@ -245,7 +245,7 @@ enum { BIN_STEP_COUNT = 6, BIN_BLOCK_COUNT = 200, BIN_LIVE_COUNT = 32 };
 static void changing_step(dao_place_t place, uint64_t *state)
 {
     void *live[BIN_LIVE_COUNT] = {NULL};
-    DAO_ITERATION(place);
+    DAO_STEP(place);
     for (uint32_t i = 0; i < BIN_BLOCK_COUNT + BIN_LIVE_COUNT; i++) {
         void **slot = &live[i % BIN_LIVE_COUNT];
         must(dao_free(place, *slot));
@@ -259,18 +259,18 @@ static void changing_step(dao_place_t place, uint64_t *state)
 static void bins_at_the_host_serve_as_in_pinned_memory(void)
 {
     const dao_place_t both[] = {host, pinned};
-    dao_iteration_stats_t all[2];
+    dao_step_counts_t all[2];
     uint64_t seed = dao_test_seed("bins at two places", 11);
     for (int i = 0; i < 2; i++) {
         uint64_t state = seed;
-        serve_at(both[i], &(dao_serving_config_t){.mode = DAO_SERVING_BINS});
+        serve_at(both[i], &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_BINS});
         void *stays = dao_alloc(both[i], 3 * MIB);
         for (int step = 0; step < BIN_STEP_COUNT; step++) {
             changing_step(both[i], &state);
         }
         must(dao_free(both[i], stays));
         all[i] = stats_of(both[i]).all;
-        CU_ASSERT_TRUE(stats_of(both[i]).is_serving);
+        CU_ASSERT_TRUE(stats_of(both[i]).has_plan);
     }
     CU_ASSERT_EQUAL(all[0].request_count, all[1].request_count);
     CU_ASSERT_EQUAL(all[0].hit_count, all[1].hit_count);
@@ -281,57 +281,58 @@ static void bins_at_the_host_serve_as_in_pinned_memory(void)
 
 static void a_place_that_is_not_configured_has_no_plans(void)
 {
-    dao_serving_stats_t stats;
-    must(dao_iteration_begin(host));
-    must(dao_iteration_end(host));
-    CU_ASSERT_EQUAL(dao_serving_stats_get(host, &stats), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_serving_enable(host, true), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_serving_reset(host), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_serving_wait(host, 0), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_serving_load(host, "", 0), DAO_ERR_UNSUPPORTED);
-    CU_ASSERT_EQUAL(dao_iteration_begin(dao_device_place(7)), DAO_ERR_NO_DEVICE);
+    dao_step_plan_stats_t stats;
+    must(dao_step_begin(host));
+    must(dao_step_end(host));
+    CU_ASSERT_EQUAL(dao_step_plan_stats_get(host, &stats), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_step_plan_enable(host, true), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_step_plan_reset(host), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_step_plan_wait(host, 0), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_step_plan_load(host, "", 0), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_step_begin(dao_device_place(7)), DAO_ERR_NO_DEVICE);
 }
 
 static void wrong_settings_are_refused(void)
 {
-    static const dao_serving_config_t wrong[] = {
-        {.mode = (dao_serving_mode_t)9},       {.mode = (dao_serving_mode_t)-1},
-        {.worker = DAO_SERVING_WORKER_SUBMIT}, {.worker = (dao_serving_worker_t)3},
-        {.method = DAO_PLAN_METHOD_COUNT},     {.allocation_count = DAO_SERVING_ALLOCATION_COUNT_MAX + 1},
+    static const dao_step_plan_config_t wrong[] = {
+        {.mode = (dao_step_plan_mode_t)9},       {.mode = (dao_step_plan_mode_t)-1},
+        {.worker = DAO_STEP_PLAN_WORKER_SUBMIT}, {.worker = (dao_step_plan_worker_t)3},
+        {.method = DAO_PLAN_METHOD_COUNT},       {.allocation_count = DAO_STEP_PLAN_ALLOCATION_COUNT_MAX + 1},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        dao_place_config_t config = {.serving = wrong[i]};
+        dao_place_config_t config = {.step_plan = wrong[i]};
         CU_ASSERT_EQUAL(dao_place_configure(host, &config), DAO_ERR_INVALID);
     }
-    dao_serving_mode_t mode = DAO_SERVING_DEFAULT;
-    CU_ASSERT_EQUAL(dao_serving_mode_parse("bins", &mode), DAO_OK);
-    CU_ASSERT_EQUAL(mode, DAO_SERVING_BINS);
-    CU_ASSERT_EQUAL(dao_serving_mode_parse("bin", &mode), DAO_ERR_INVALID);
-    CU_ASSERT_STRING_EQUAL(dao_serving_mode_name(DAO_SERVING_OFFSETS), "offsets");
+    dao_step_plan_mode_t mode = DAO_STEP_PLAN_DEFAULT;
+    CU_ASSERT_EQUAL(dao_step_plan_mode_parse("bins", &mode), DAO_OK);
+    CU_ASSERT_EQUAL(mode, DAO_STEP_PLAN_BINS);
+    CU_ASSERT_EQUAL(dao_step_plan_mode_parse("bin", &mode), DAO_ERR_INVALID);
+    CU_ASSERT_STRING_EQUAL(dao_step_plan_mode_name(DAO_STEP_PLAN_OFFSETS), "offsets");
 }
 
 static void the_environment_says_what_a_config_does_not(void)
 {
     library_stop();
-    CU_ASSERT_EQUAL(setenv("DAO_SERVING", "slabs", 1), 0);
+    CU_ASSERT_EQUAL(setenv("DAO_STEP_PLAN", "slabs", 1), 0);
     CU_ASSERT_EQUAL(dao_init(NULL), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(setenv("DAO_SERVING", "offsets", 1), 0);
-    CU_ASSERT_EQUAL(setenv("DAO_SERVING_START", "x", 1), 0);
+    CU_ASSERT_EQUAL(setenv("DAO_STEP_PLAN", "offsets", 1), 0);
+    CU_ASSERT_EQUAL(setenv("DAO_STEP_PLAN_START", "x", 1), 0);
     CU_ASSERT_EQUAL(dao_init(NULL), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(setenv("DAO_SERVING_START", "1", 1), 0);
+    CU_ASSERT_EQUAL(setenv("DAO_STEP_PLAN_START", "1", 1), 0);
     library_start();
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).learn_count, 0);
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).learn_count, 1);
-    CU_ASSERT_EQUAL(unsetenv("DAO_SERVING") + unsetenv("DAO_SERVING_START"), 0);
+    CU_ASSERT_EQUAL(unsetenv("DAO_STEP_PLAN") + unsetenv("DAO_STEP_PLAN_START"), 0);
 }
 
 static void a_thread_makes_the_plan(void)
 {
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .worker = DAO_SERVING_WORKER_THREAD});
+    serve_at(host,
+             &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .worker = DAO_STEP_PLAN_WORKER_THREAD});
     whole_step(host);
-    must(dao_serving_wait(host, UINT64_MAX));
+    must(dao_step_plan_wait(host, UINT64_MAX));
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, BLOCK_COUNT);
 }
@@ -348,12 +349,13 @@ static void submit(dao_plan_run_func_t run, void *argument, void *user)
 
 static void the_programs_executor_makes_the_plan(void)
 {
-    serve_at(host, &(dao_serving_config_t){
-                       .mode = DAO_SERVING_OFFSETS, .worker = DAO_SERVING_WORKER_SUBMIT, .submit = submit});
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS,
+                                             .worker = DAO_STEP_PLAN_WORKER_SUBMIT,
+                                             .submit = submit});
     submitted_run = NULL;
     whole_step(host);
-    CU_ASSERT_EQUAL(dao_serving_wait(host, 0), DAO_ERR_NOT_READY);
-    CU_ASSERT_EQUAL(dao_serving_reset(host), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_step_plan_wait(host, 0), DAO_ERR_NOT_READY);
+    CU_ASSERT_EQUAL(dao_step_plan_reset(host), DAO_ERR_BUSY);
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, 0);
     while (submitted_run != NULL) {
@@ -361,32 +363,32 @@ static void the_programs_executor_makes_the_plan(void)
         submitted_run = NULL;
         run(submitted_argument);
     }
-    must(dao_serving_wait(host, UINT64_MAX));
+    must(dao_step_plan_wait(host, UINT64_MAX));
     whole_step(host);
     CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, BLOCK_COUNT);
 }
 
 static void keys_tell_requests_apart_in_any_order(void)
 {
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
     for (uint32_t step = 0; step < 3; step++) {
         void *blocks[BLOCK_COUNT];
-        must(dao_iteration_begin(host));
+        must(dao_step_begin(host));
         for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
             uint32_t index = step % 2 == 0 ? i : BLOCK_COUNT - 1 - i;
-            CU_ASSERT_EQUAL(dao_serving_key_set(index + 1), 0);
+            CU_ASSERT_EQUAL(dao_step_plan_key_set(index + 1), 0);
             blocks[i] = dao_alloc(host, block_bytes(index));
-            CU_ASSERT_EQUAL(dao_serving_key_set(0), index + 1);
+            CU_ASSERT_EQUAL(dao_step_plan_key_set(0), index + 1);
         }
         for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
             must(dao_free(host, blocks[i]));
         }
-        must(dao_iteration_end(host));
+        must(dao_step_end(host));
         CU_ASSERT_EQUAL(stats_of(host).latest.hit_count, step == 0 ? 0 : BLOCK_COUNT);
     }
 }
 
-static void note(const dao_serving_lifetime_t *lifetime, void *user)
+static void note(const dao_step_plan_lifetime_t *lifetime, void *user)
 {
     uint32_t *count = user;
     CU_ASSERT_EQUAL(lifetime->begin, *count);
@@ -399,19 +401,20 @@ static void note(const dao_serving_lifetime_t *lifetime, void *user)
 static void lifetimes_can_be_looked_at(void)
 {
     uint32_t count = 0;
-    serve_at(host, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .records_time = true});
+    serve_at(host, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .records_time = true});
     whole_step(host);
-    must(dao_serving_walk(host, note, &count));
+    must(dao_step_plan_walk(host, note, &count));
     CU_ASSERT_EQUAL(count, BLOCK_COUNT);
-    must(dao_iteration_begin(host));
-    CU_ASSERT_EQUAL(dao_serving_walk(host, note, &count), DAO_ERR_BUSY);
-    must(dao_iteration_end(host));
-    CU_ASSERT_EQUAL(dao_iteration_end(host), DAO_ERR_INVALID);
+    must(dao_step_begin(host));
+    CU_ASSERT_EQUAL(dao_step_plan_walk(host, note, &count), DAO_ERR_BUSY);
+    must(dao_step_end(host));
+    CU_ASSERT_EQUAL(dao_step_end(host), DAO_ERR_INVALID);
 }
 
 static void a_hardened_place_is_served_behind_its_guards(void)
 {
-    dao_place_config_t config = {.hardening = DAO_HARDENING_GUARD, .serving = {.mode = DAO_SERVING_OFFSETS}};
+    dao_place_config_t config = {.hardening = DAO_HARDENING_GUARD,
+                                 .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
     must(dao_place_configure(host, &config));
     whole_step(host);
     whole_step(host);
@@ -426,8 +429,7 @@ static void *thread_run(void *user)
     (void)user;
     for (int step = 0; step < 20; step++) {
         whole_step(device);
-        void *block =
-            dao_alloc(device, 3 * MIB); /* outside of this thread's iteration, perhaps not of others' */
+        void *block = dao_alloc(device, 3 * MIB); /* outside of this thread's step, perhaps not of others' */
         CU_ASSERT_PTR_NOT_NULL_FATAL(block);
         must(dao_free(device, block));
     }
@@ -438,7 +440,7 @@ static void threads_share_iterations(void)
 {
     dao_thread_t threads[THREAD_COUNT];
     serve_at(device,
-             &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS, .worker = DAO_SERVING_WORKER_THREAD});
+             &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS, .worker = DAO_STEP_PLAN_WORKER_THREAD});
     for (int i = 0; i < THREAD_COUNT; i++) {
         must(dao_thread_start(&threads[i], "steps", thread_run, NULL));
     }
@@ -452,7 +454,7 @@ static void threads_share_iterations(void)
     for (int i = 0; i < THREAD_COUNT; i++) {
         dao_thread_join(&threads[i]);
     }
-    must(dao_serving_wait(device, UINT64_MAX));
+    must(dao_step_plan_wait(device, UINT64_MAX));
     CU_ASSERT_EQUAL(stats_of(device).all.dropped_count, 0);
 }
 
@@ -468,13 +470,13 @@ static void fill_slowly(void *user)
 static void the_order_of_streams_is_kept_in_the_arena(void)
 {
     dao_stream_t *first = NULL, *second = NULL;
-    serve_at(device, &(dao_serving_config_t){.mode = DAO_SERVING_OFFSETS});
+    serve_at(device, &(dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFFSETS});
     must(dao_stream_create(0, &first));
     must(dao_stream_create(0, &second));
     for (int step = 0; step < 6; step++) {
         unsigned char *block, *other;
         unsigned char bytes[16];
-        must(dao_iteration_begin(device));
+        must(dao_step_begin(device));
         block = dao_alloc_async(device, block_bytes(0), first);
         CU_ASSERT_PTR_NOT_NULL_FATAL(block);
         must(dao_stream_host_func(first, fill_slowly, block));
@@ -486,7 +488,7 @@ static void the_order_of_streams_is_kept_in_the_arena(void)
         must(dao_copy(host, bytes, device, other, sizeof(bytes)));
         CU_ASSERT_EQUAL(bytes[7], 0xee);
         must(dao_free_async(device, other, second));
-        must(dao_iteration_end(device));
+        must(dao_step_end(device));
         CU_ASSERT_TRUE(step == 0 || stats_of(device).latest.hit_count == 2);
     }
     must(dao_stream_synchronize(first));
@@ -510,13 +512,14 @@ static CU_TestInfo tests[] = {
     {"keys tell requests apart in any order", keys_tell_requests_apart_in_any_order},
     {"lifetimes can be looked at", lifetimes_can_be_looked_at},
     {"a hardened place is served behind its guards", a_hardened_place_is_served_behind_its_guards},
-    {"threads share iterations", threads_share_iterations},
+    {"threads share steps", threads_share_iterations},
     {"the order of streams is kept in the arena", the_order_of_streams_is_kept_in_the_arena},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"serving", NULL, NULL, library_start, library_stop, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"step_plan", NULL, NULL, library_start, library_stop, tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The figures of serving: what is made of the rows of steps, what is over a limit, and that every goal can be
+/* The figures of step plans: what is made of the rows of steps, what is over a limit, and that every goal can be
    run. */
 #define _GNU_SOURCE
-#include "bench/plan/bench_serve.h"
+#include "bench/plan/bench_replay.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/suite.h"
 
@@ -19,22 +19,22 @@ enum { TEXT_BYTES = 200 };
 
 static void every_goal_can_be_run(void)
 {
-    CU_ASSERT(dao_serve_model_count > 0 && dao_serve_goal_count > 0);
-    for (size_t i = 0; i < dao_serve_goal_count; i++) {
-        const dao_serve_goal_t *goal = &dao_serve_goals[i];
+    CU_ASSERT(dao_replay_model_count > 0 && dao_replay_goal_count > 0);
+    for (size_t i = 0; i < dao_replay_goal_count; i++) {
+        const dao_replay_goal_t *goal = &dao_replay_goals[i];
         dao_place_t place;
         size_t model_count = 0;
         CU_ASSERT_EQUAL(dao_place_parse(goal->place, &place), DAO_OK);
         CU_ASSERT(goal->first_step >= 2);
         CU_ASSERT(goal->reserved_ratio_most > 0 || (goal->served_least > 0 && goal->total_ratio_most > 0));
-        for (size_t k = 0; k < dao_serve_model_count; k++) {
-            model_count += dao_serve_goal_takes(goal, &dao_serve_models[k]);
+        for (size_t k = 0; k < dao_replay_model_count; k++) {
+            model_count += dao_replay_goal_takes(goal, &dao_replay_models[k]);
         }
         CU_ASSERT(model_count > 0);
     }
-    for (size_t k = 0; k < dao_serve_model_count; k++) {
+    for (size_t k = 0; k < dao_replay_model_count; k++) {
         char file[4096];
-        const char *stand_in = dao_serve_models[k].stand_in;
+        const char *stand_in = dao_replay_models[k].stand_in;
         (void)snprintf(file, sizeof(file), "%s/%s", DAO_TEST_SOURCE_DIR, stand_in != NULL ? stand_in : "");
         CU_ASSERT_EQUAL(access(file, R_OK), 0);
     }
@@ -43,14 +43,15 @@ static void every_goal_can_be_run(void)
 /* Each model has its recorded steps at each place under the limits of its kind, and no others. */
 static void every_model_has_its_limits(void)
 {
-    for (size_t k = 0; k < dao_serve_model_count; k++) {
+    for (size_t k = 0; k < dao_replay_model_count; k++) {
         size_t recorded_count = 0;
-        for (size_t i = 0; i < dao_serve_goal_count; i++) {
-            const dao_serve_goal_t *goal = &dao_serve_goals[i];
-            if (dao_serve_goal_takes(goal, &dao_serve_models[k]) && goal->steps == DAO_SERVE_STEPS_RECORDED) {
+        for (size_t i = 0; i < dao_replay_goal_count; i++) {
+            const dao_replay_goal_t *goal = &dao_replay_goals[i];
+            if (dao_replay_goal_takes(goal, &dao_replay_models[k]) &&
+                goal->steps == DAO_REPLAY_STEPS_RECORDED) {
                 recorded_count++;
-                CU_ASSERT_EQUAL(goal->served_least, dao_serve_models[k].differs ? 0.95 : 0.995);
-                CU_ASSERT_EQUAL(goal->total_ratio_most, dao_serve_models[k].differs ? 1.10 : 1.002);
+                CU_ASSERT_EQUAL(goal->served_least, dao_replay_models[k].differs ? 0.95 : 0.995);
+                CU_ASSERT_EQUAL(goal->total_ratio_most, dao_replay_models[k].differs ? 1.10 : 1.002);
             }
         }
         CU_ASSERT_EQUAL(recorded_count, 4);
@@ -59,7 +60,7 @@ static void every_model_has_its_limits(void)
 
 static void the_worst_of_the_steps_counts(void)
 {
-    static const dao_serve_goal_t goal = {.first_step = 3, .reserved_ratio_most = 1.05};
+    static const dao_replay_goal_t goal = {.first_step = 3, .reserved_ratio_most = 1.05};
     static const dao_replay_row_t rows[2][4] = {
         {{.step = 2, .served = 0, .total_ratio = 9, .reserved_ratio = 9}, /* is not looked at */
          {.step = 3, .served = 0.5, .total_ratio = 1.5, .reserved_ratio = 1.06},
@@ -70,11 +71,11 @@ static void the_worst_of_the_steps_counts(void)
          {.step = 4, .served = 0.75, .total_ratio = 1, .reserved_ratio = 1},
          {.step = 5, .served = 1, .total_ratio = 1, .reserved_ratio = 1.05}}};
     static const dao_replay_overlaps_t overlaps = {.block_count = 100, .overlap_count = 1};
-    dao_serve_result_t result = {.goal = &goal, .instance = "x"};
-    dao_serve_result_add(&result, rows[0], 4, &overlaps);
+    dao_replay_result_t result = {.goal = &goal, .instance = "x"};
+    dao_replay_result_add(&result, rows[0], 4, &overlaps);
     CU_ASSERT_EQUAL(result.served_least, 0.5);
     CU_ASSERT_EQUAL(result.last_ratio, 1.01);
-    dao_serve_result_add(&result, rows[1], 4, &overlaps);
+    dao_replay_result_add(&result, rows[1], 4, &overlaps);
     CU_ASSERT_EQUAL(result.step_count, 6);
     CU_ASSERT_EQUAL(result.cell_count, 2);
     CU_ASSERT_EQUAL(result.cells_over, 1);
@@ -90,46 +91,46 @@ static void the_worst_of_the_steps_counts(void)
 /* A result that keeps each limit exactly, and breaks one after the other. */
 static void results_are_held_to_their_limits(void)
 {
-    static const dao_serve_goal_t goal = {
+    static const dao_replay_goal_t goal = {
         .served_least = 0.995, .total_ratio_most = 1.002, .reserved_ratio_most = 1.05};
-    static const dao_serve_result_t kept = {.goal = &goal,
-                                            .instance = "x",
-                                            .step_count = 140,
-                                            .cell_count = 20,
-                                            .served_least = 0.995,
-                                            .total_ratio = 1.002,
-                                            .reserved_ratio = 1.05,
-                                            .block_count = 1000};
+    static const dao_replay_result_t kept = {.goal = &goal,
+                                             .instance = "x",
+                                             .step_count = 140,
+                                             .cell_count = 20,
+                                             .served_least = 0.995,
+                                             .total_ratio = 1.002,
+                                             .reserved_ratio = 1.05,
+                                             .block_count = 1000};
     char text[TEXT_BYTES];
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&kept, text, sizeof(text)), 0);
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&kept, text, sizeof(text)), 0);
     CU_ASSERT_STRING_EQUAL(text, "");
-    dao_serve_result_t broken = kept;
+    dao_replay_result_t broken = kept;
     broken.served_least = 0.9949;
     broken.total_ratio = 1.0021;
     broken.reserved_ratio = 1.0501;
     broken.cells_over = 3;
     broken.overlap_count = 7;
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&broken, text, sizeof(text)), 4);
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&broken, text, sizeof(text)), 4);
     CU_ASSERT_STRING_EQUAL(text,
                            "served under 0.995, total/bound over 1.002, reserved/alone over 1.05 in 3 of "
                            "20 cells, 7 overlaps");
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&broken, text, 8), 4); /* the text is cut */
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&broken, text, 8), 4); /* the text is cut */
     CU_ASSERT_STRING_EQUAL(text, "served ");
-    dao_serve_goal_describe(&goal, text, sizeof(text));
+    dao_replay_goal_describe(&goal, text, sizeof(text));
     CU_ASSERT_STRING_EQUAL(text,
                            "served at least 0.995, total/bound 1.002, reserved/alone 1.05, no overlaps");
     broken = kept;
     broken.step_count = 0;
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&broken, text, sizeof(text)), 1);
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&broken, text, sizeof(text)), 1);
     CU_ASSERT_STRING_EQUAL(text, "nothing was looked at");
 }
 
-static dao_serve_result_t run(const dao_serve_goal_t *goal, uint64_t budget_ns, uint32_t seed_count)
+static dao_replay_result_t run(const dao_replay_goal_t *goal, uint64_t budget_ns, uint32_t seed_count)
 {
-    dao_serve_result_t result = {.goal = goal, .instance = "x"};
+    dao_replay_result_t result = {.goal = goal, .instance = "x"};
     dao_event_file_t file;
     CU_ASSERT_EQUAL_FATAL(dao_event_file_read(EXAMPLE, &file), DAO_OK);
-    CU_ASSERT_EQUAL(dao_serve_result_run(&result, &file, budget_ns, seed_count), DAO_OK);
+    CU_ASSERT_EQUAL(dao_replay_result_run(&result, &file, budget_ns, seed_count), DAO_OK);
     dao_event_file_finish(&file);
     return result;
 }
@@ -137,22 +138,22 @@ static dao_serve_result_t run(const dao_serve_goal_t *goal, uint64_t budget_ns, 
 /* It stands in for the recorded step, and keeps its limits: two requests of each step are new. */
 static void the_example_is_served(void)
 {
-    static const dao_serve_goal_t recorded = {
+    static const dao_replay_goal_t recorded = {
         .place = "cpu", .first_step = 2, .served_least = 0.995, .total_ratio_most = 1.002};
-    static const dao_serve_goal_t equal = {.place = "pinned:0",
-                                           .steps = DAO_SERVE_STEPS_EQUAL,
-                                           .first_step = 4,
-                                           .served_least = 0.995,
-                                           .total_ratio_most = 1.002};
+    static const dao_replay_goal_t equal = {.place = "pinned:0",
+                                            .steps = DAO_REPLAY_STEPS_EQUAL,
+                                            .first_step = 4,
+                                            .served_least = 0.995,
+                                            .total_ratio_most = 1.002};
     char text[TEXT_BYTES];
-    dao_serve_result_t result = run(&recorded, 0, 1);
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&result, text, sizeof(text)), 0);
+    dao_replay_result_t result = run(&recorded, 0, 1);
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&result, text, sizeof(text)), 0);
     CU_ASSERT_EQUAL(result.step_count, 2);
     CU_ASSERT_EQUAL(result.cell_count, 1);
     CU_ASSERT_EQUAL(result.block_count, 11371);
     CU_ASSERT(result.served_least < 1);
     result = run(&equal, 0, 1);
-    CU_ASSERT_EQUAL(dao_serve_result_judge(&result, text, sizeof(text)), 0);
+    CU_ASSERT_EQUAL(dao_replay_result_judge(&result, text, sizeof(text)), 0);
     CU_ASSERT_EQUAL(result.step_count, 10);
     CU_ASSERT_EQUAL(result.served_least, 1);
 }
@@ -161,11 +162,11 @@ static void the_example_is_served(void)
    its own. */
 static void the_example_deviates(void)
 {
-    static const dao_serve_goal_t goal = {.place = "device:0",
-                                          .steps = DAO_SERVE_STEPS_DEVIATING,
-                                          .first_step = 2,
-                                          .reserved_ratio_most = 1.05};
-    dao_serve_result_t result = run(&goal, 1, 2);
+    static const dao_replay_goal_t goal = {.place = "device:0",
+                                           .steps = DAO_REPLAY_STEPS_DEVIATING,
+                                           .first_step = 2,
+                                           .reserved_ratio_most = 1.05};
+    dao_replay_result_t result = run(&goal, 1, 2);
     CU_ASSERT_EQUAL(result.cell_count, 1);
     CU_ASSERT_EQUAL(result.step_count, 7);
     CU_ASSERT_EQUAL(result.overlap_count, 0);
@@ -176,17 +177,17 @@ static void the_example_deviates(void)
 
 static void places_that_are_not_here_are_told(void)
 {
-    static const dao_serve_goal_t host = {.place = "cpu"}, pinned = {.place = "pinned:0"},
-                                  pages = {.place = "device:0"},
-                                  segments = {.place = "device:0", .has_segments = true},
-                                  none = {.place = "device:63"}, nothing = {.place = "x"};
-    CU_ASSERT(dao_serve_goal_has_place(&host) && dao_serve_goal_has_place(&pinned));
-    CU_ASSERT(dao_serve_goal_has_place(&pages) && dao_serve_goal_has_place(&segments));
-    CU_ASSERT_FALSE(dao_serve_goal_has_place(&none));
-    CU_ASSERT_FALSE(dao_serve_goal_has_place(&nothing));
+    static const dao_replay_goal_t host = {.place = "cpu"}, pinned = {.place = "pinned:0"},
+                                   pages = {.place = "device:0"},
+                                   segments = {.place = "device:0", .has_segments = true},
+                                   none = {.place = "device:63"}, nothing = {.place = "x"};
+    CU_ASSERT(dao_replay_goal_has_place(&host) && dao_replay_goal_has_place(&pinned));
+    CU_ASSERT(dao_replay_goal_has_place(&pages) && dao_replay_goal_has_place(&segments));
+    CU_ASSERT_FALSE(dao_replay_goal_has_place(&none));
+    CU_ASSERT_FALSE(dao_replay_goal_has_place(&nothing));
     CU_ASSERT_EQUAL(setenv("DAO_CPU_NO_PAGE_MAPPING", "1", 1), 0);
-    CU_ASSERT_FALSE(dao_serve_goal_has_place(&pages));
-    CU_ASSERT(dao_serve_goal_has_place(&segments));
+    CU_ASSERT_FALSE(dao_replay_goal_has_place(&pages));
+    CU_ASSERT(dao_replay_goal_has_place(&segments));
     CU_ASSERT_EQUAL(unsetenv("DAO_CPU_NO_PAGE_MAPPING"), 0);
 }
 
@@ -203,6 +204,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"bench_serve", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"bench_replay", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

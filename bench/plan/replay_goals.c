@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line a model, and a line a figure and place. Files are those of the folder of data; docs/lifetimes.md
    says what they are. */
-#include "bench/plan/bench_serve.h"
+#include "bench/plan/bench_replay.h"
 
 #define STEP(name, b) "torch-steps/" name "/" name "." b ".events.csv"
 #define OWN_STEP      "examples/traces/mobilenet_v2/mobilenet_v2.4.events.csv"
@@ -17,26 +17,26 @@
 /* The file's own steps: two or three requests more at the front, or other sizes. */
 #define ALIKE(...)                                                                                           \
     {                                                                                                        \
-        .figure = "served", .steps = DAO_SERVE_STEPS_RECORDED, .leaves_out_differing = true,                 \
+        .figure = "served", .steps = DAO_REPLAY_STEPS_RECORDED, .leaves_out_differing = true,                \
         .first_step = 2, .served_least = 0.995, .total_ratio_most = 1.002, __VA_ARGS__                       \
     }
 #define DIFFER(...)                                                                                          \
     {                                                                                                        \
-        .figure = "served", .steps = DAO_SERVE_STEPS_RECORDED, .leaves_out_alike = true, .first_step = 2,    \
+        .figure = "served", .steps = DAO_REPLAY_STEPS_RECORDED, .leaves_out_alike = true, .first_step = 2,   \
         .served_least = 0.95, .total_ratio_most = 1.10, __VA_ARGS__                                          \
     }
 #define EQUAL(from, ...)                                                                                     \
     {                                                                                                        \
-        .figure = "served", .steps = DAO_SERVE_STEPS_EQUAL, .first_step = from, .served_least = 0.995,       \
+        .figure = "served", .steps = DAO_REPLAY_STEPS_EQUAL, .first_step = from, .served_least = 0.995,      \
         .total_ratio_most = 1.002, __VA_ARGS__                                                               \
     }
 #define DEVIATING(...)                                                                                       \
     {                                                                                                        \
-        .figure = "deviating", .steps = DAO_SERVE_STEPS_DEVIATING, .first_step = 2,                          \
+        .figure = "deviating", .steps = DAO_REPLAY_STEPS_DEVIATING, .first_step = 2,                         \
         .reserved_ratio_most = 1.05, __VA_ARGS__                                                             \
     }
 
-const dao_serve_model_t dao_serve_models[] = {
+const dao_replay_model_t dao_replay_models[] = {
     {.file = STEP("gpt2_small", "1")},
     {.file = STEP("lstm", "8")},
     {.file = STEP("mobilenet_v2", "4"), .stand_in = OWN_STEP},
@@ -44,9 +44,9 @@ const dao_serve_model_t dao_serve_models[] = {
     {.file = STEP("resnet50", "8")},
 };
 
-const size_t dao_serve_model_count = sizeof(dao_serve_models) / sizeof(dao_serve_models[0]);
+const size_t dao_replay_model_count = sizeof(dao_replay_models) / sizeof(dao_replay_models[0]);
 
-const dao_serve_goal_t dao_serve_goals[] = {
+const dao_replay_goal_t dao_replay_goals[] = {
     ALIKE(.place = "cpu"),
     ALIKE(PAGES),
     ALIKE(.place = "pinned:0", TRUSTED),
@@ -65,4 +65,4 @@ const dao_serve_goal_t dao_serve_goals[] = {
     DEVIATING(SEGMENTS),
 };
 
-const size_t dao_serve_goal_count = sizeof(dao_serve_goals) / sizeof(dao_serve_goals[0]);
+const size_t dao_replay_goal_count = sizeof(dao_replay_goals) / sizeof(dao_replay_goals[0]);

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The borders of iterations: what was seen is learnt, a plan that is ready begins to serve, the arena is made
+/* The borders of steps: what was seen is learnt, a plan that is ready begins to serve, the arena is made
    to fit it.
 
        begin                 end                                          begin
-         |  the iteration     |  is it served well? -- no --> learn ------> |  the plan is ready: it serves from here on
+         |  the step     |  is it served well? -- no --> learn ------> |  the plan is ready: it serves from here on
          |  is recorded       |                              the planner    |  not yet: the one before goes on
                                                              works: in the  |
                                                              caller, a thread, the program's executor
 
    When is it learnt anew? When too many requests did not get their place, or too much lay beside the arena.
    Each time that a script was learnt it takes longer to the next one, so that a program which never repeats
-   itself pays less and less. When POOR_RUN iterations in a row found no use for a plan it is given up, and
+   itself pays less and less. When POOR_RUN steps in a row found no use for a plan it is given up, and
    nothing is learnt for a while. A plan that the program departs from at the cost of memory is given up at
    once; the next one is to be proved, wherever the arena lies.
 
    From an arena that is a block a plan serves only a program that is seen to keep to it, and is given up when
    that departs: what is idle in a block nobody else can have, and what finds its place taken there makes the
-   place larger. It serves on while anything lives in the block, at most LEAVING_MAX iterations; then the
+   place larger. It serves on while anything lives in the block, at most LEAVING_MAX steps; then the
    block is for all, until it is empty. From a window a plan is given up, too, once the program has left it
    and the place is larger than without it: while the program is not seen to keep to its plan, a shadow knows
    how large that would be (planned_shadow.c).
 
-   Lifetimes that go over a border are known one iteration later: then the iteration before is learnt once
+   Lifetimes that go over a border are known one step later: then the step before is learnt once
    more, first.
 
    A window is as large as the plan asks for. An arena that is a block is replaced only while nothing lives in
-   it. Where it does not fit the plan any more and something does live in it, what outlives an iteration is
+   it. Where it does not fit the plan any more and something does live in it, what outlives a step is
    kept out of it (is_draining), and what lies above its end is not served, until it is empty.
 
    What holds between calls:
 
-       depth > 0 within an iteration; is_open implies it
+       depth > 0 within a step; is_open implies it
        learning  a script that does not serve yet; nobody learns while it is there */
 #include "allocators/step_plan/planned_internal.h"
 
@@ -43,44 +43,44 @@
 
 #include <string.h>
 
-/* An iteration is served well if at most this part of its requests are no hits, and what lay beside the arena
+/* A step is served well if at most this part of its requests are no hits, and what lay beside the arena
    comes to at most this part of it. */
 #define GOOD_PART_REQUESTS 200u
 #define GOOD_PART_BYTES    1024u
 
-/* A program is seen to keep to what was learnt once so many iterations in a row change nothing; fewer do
+/* A program is seen to keep to what was learnt once so many steps in a row change nothing; fewer do
    where the place has room for what departs. Twice as many for each doubt, at most PROOF_RUN_MAX: an
-   iteration that changed something when WARM_UP_COUNT were learnt already, and a plan that was given up. */
+   step that changed something when WARM_UP_COUNT were learnt already, and a plan that was given up. */
 #define PROOF_RUN      8u
 #define PROOF_RUN_SAFE 2u
 #define PROOF_RUN_MAX  1024u
 #define WARM_UP_COUNT  3u
 
-/* So many iterations in a row that change nothing, and are not served well, are learnt anew, as if there were
+/* So many steps in a row that change nothing, and are not served well, are learnt anew, as if there were
    none before them: what was larger or lived longer at one time would keep its room for ever. Twice as many
    after each time, up to RENEWAL_COUNT_MAX times. */
 #define RENEWAL_RUN       4u
 #define RENEWAL_COUNT_MAX 8u
 
-/* A plan that is given up serves so many iterations more at most while blocks live in its arena. */
+/* A plan that is given up serves so many steps more at most while blocks live in its arena. */
 #define LEAVING_MAX ((uint64_t)16)
 
-/* Iterations in a row of which the arena served less than half, after which a plan is given up. */
+/* Steps in a row of which the arena served less than half, after which a plan is given up. */
 #define POOR_RUN 4u
 
-/* A program has left a plan that serves from a window if more than this part of an iteration's requests were
+/* A program has left a plan that serves from a window if more than this part of a step's requests were
    no hits. */
 #define LEFT_PART 20u
 
-/* Iterations in which nothing is learnt after a plan was given up: at first, and at most. */
+/* Steps in which nothing is learnt after a plan was given up: at first, and at most. */
 #define REST_FIRST ((uint64_t)16)
 #define REST_MAX   ((uint64_t)4096)
 
-/* Learning waits one iteration more for so many that went into the script. */
+/* Learning waits one step more for so many that went into the script. */
 #define LEARN_SLOWER  4u
 #define LEARN_GAP_MAX 64u
 
-/* Iterations between two attempts to get an arena, at most. */
+/* Steps between two attempts to get an arena, at most. */
 #define ARENA_GAP_MAX ((uint64_t)64)
 
 /* An arena may be larger than the plan by this part of it. */
@@ -90,26 +90,26 @@
 
 static _Thread_local bool is_at_border;
 
-void dao_planned_border_lock(dao_planned_t *planned)
+void dao_planned_boundary_lock(dao_planned_t *planned)
 {
     dao_mutex_lock(&planned->border);
     is_at_border = true;
 }
 
-bool dao_planned_border_try_lock(dao_planned_t *planned)
+bool dao_planned_boundary_try_lock(dao_planned_t *planned)
 {
     bool is_taken = !is_at_border && dao_mutex_try_lock(&planned->border);
     is_at_border = is_at_border || is_taken;
     return is_taken;
 }
 
-void dao_planned_border_unlock(dao_planned_t *planned)
+void dao_planned_boundary_unlock(dao_planned_t *planned)
 {
     is_at_border = false;
     dao_mutex_unlock(&planned->border);
 }
 
-bool dao_planned_at_border(void)
+bool dao_planned_at_boundary(void)
 {
     return is_at_border;
 }
@@ -139,12 +139,12 @@ static dao_status_t bins_create(dao_planned_t *planned, const dao_script_t *scri
     return status;
 }
 
-/* Makes what serving a script needs, and takes it over in any case. */
+/* Makes what using a script needs, and takes it over in any case. */
 static dao_status_t served_init(dao_planned_t *planned, dao_script_t *script, dao_served_t *served)
 {
     *served = (dao_served_t){.script = script, .arena_bytes = script->arena_bytes};
     dao_status_t status = dao_follow_init(&served->follow, script);
-    if (status == DAO_OK && planned->config.mode == DAO_SERVING_BINS) {
+    if (status == DAO_OK && planned->config.mode == DAO_STEP_PLAN_BINS) {
         status = bins_create(planned, script, &served->bins);
         served->arena_bytes = status == DAO_OK ? dao_bins_total_bytes(served->bins) : 0;
     } else if (status == DAO_OK) {
@@ -156,7 +156,7 @@ static dao_status_t served_init(dao_planned_t *planned, dao_script_t *script, da
     return status;
 }
 
-/* Lets a script serve, or nothing for NULL; takes it over in any case. No iteration is under way. */
+/* Lets a script serve, or nothing for NULL; takes it over in any case. No step is under way. */
 static dao_status_t serve(dao_planned_t *planned, dao_script_t *script)
 {
     dao_served_t next = {0};
@@ -234,7 +234,7 @@ static void learning_release(dao_learning_t *learning)
     }
 }
 
-/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that iteration is not
+/* Copies what was recorded: blocks may be freed while it is learnt. An empty copy where that step is not
    there. */
 static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_lifetimes_t *out_copy)
 {
@@ -256,7 +256,7 @@ static dao_status_t recording_copy(dao_planned_t *planned, uint32_t serial, dao_
     return status;
 }
 
-/* Tells whether blocks of an iteration were freed in the next one: they may be freed meanwhile. */
+/* Tells whether blocks of a step were freed in the next one: they may be freed meanwhile. */
 static bool goes_over(dao_planned_t *planned, uint32_t serial)
 {
     dao_spin_lock(&planned->lock);
@@ -265,7 +265,7 @@ static bool goes_over(dao_planned_t *planned, uint32_t serial)
     return goes;
 }
 
-/* Learns one iteration; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its
+/* Learns one step; *script is what was learnt so far, which the caller owns, or NULL, with `base` in its
    place. */
 static dao_status_t learn_one(const dao_script_t *base, const dao_lifetimes_t *recording,
                               dao_script_t **script)
@@ -289,7 +289,7 @@ static bool is_renewal(const dao_planned_t *planned)
            planned->course.stable_run >= RENEWAL_RUN << planned->course.renewal_count;
 }
 
-/* Learns the iteration that has ended, and before it what has become known of the one before; anew, or with
+/* Learns the step that has ended, and before it what has become known of the one before; anew, or with
    what is known. */
 static dao_status_t learn(dao_planned_t *planned, bool renews, dao_script_t **out_script)
 {
@@ -318,12 +318,12 @@ static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script
     dao_planner_config_t config = {
         .method = planned->config.method,
         .work_limit = planned->config.work_limit,
-        .submit = planned->config.worker == DAO_SERVING_WORKER_SUBMIT ? planned->config.submit : NULL,
+        .submit = planned->config.worker == DAO_STEP_PLAN_WORKER_SUBMIT ? planned->config.submit : NULL,
         .submit_user = planned->config.submit_user};
     dao_learning_t *learning = dao_host_calloc(1, sizeof(*learning));
     dao_status_t status = DAO_ERR_NO_HOST_MEMORY;
     if (learning != NULL) {
-        bool has_bins = planned->config.mode == DAO_SERVING_BINS;
+        bool has_bins = planned->config.mode == DAO_STEP_PLAN_BINS;
         *learning = (dao_learning_t){.script = script, .reference_count = 1, .is_under_way = !has_bins};
         status = has_bins ? DAO_OK
                           : dao_script_planner(script, planned->config.margin, &config, &learning->planner);
@@ -337,10 +337,10 @@ static dao_status_t learning_create(dao_planned_t *planned, dao_script_t *script
     return DAO_OK;
 }
 
-/* Tells whether nothing is learnt any more so many iterations from now. */
+/* Tells whether nothing is learnt any more so many steps from now. */
 static bool has_stopped(const dao_planned_t *planned, uint64_t later)
 {
-    uint32_t stop = planned->config.stop_iteration;
+    uint32_t stop = planned->config.stop_step;
     return stop != 0 && planned->number + later >= stop;
 }
 
@@ -354,10 +354,10 @@ static bool has_block(const dao_planned_t *planned)
 static bool needs_proof(const dao_planned_t *planned)
 {
     return (has_block(planned) || planned->course.has_departed) &&
-           planned->config.mode == DAO_SERVING_OFFSETS && !planned->config.trusts_program;
+           planned->config.mode == DAO_STEP_PLAN_OFFSETS && !planned->config.trusts_program;
 }
 
-/* Tells whether so many iterations in a row have changed nothing, or more where there is doubt. */
+/* Tells whether so many steps in a row have changed nothing, or more where there is doubt. */
 static bool has_run(const dao_course_t *course, uint64_t run)
 {
     for (uint32_t i = 0; i < course->doubt_count && run < PROOF_RUN_MAX; i++) {
@@ -384,7 +384,7 @@ static bool is_proved(dao_planned_t *planned, const dao_script_t *script)
 /* Tells whether what was learnt may serve, as far as the config says. */
 static bool is_settled(const dao_planned_t *planned)
 {
-    const dao_serving_config_t *config = &planned->config;
+    const dao_step_plan_config_t *config = &planned->config;
     bool waits = config->stable_count != 0 || config->max_count != 0;
     return !waits || planned->course.stable_run > config->stable_count ||
            (config->max_count != 0 && planned->course.learnt_count > config->max_count);
@@ -411,7 +411,7 @@ static void learn_and_ask(dao_planned_t *planned)
     bool is_last = planned->served.arena_bytes > 0 || has_stopped(planned, 1); /* it has to do */
     bool serves = is_last || is_settled(planned);
     bool is_proving = !is_last && needs_proof(planned) && course->stable_run > 0;
-    if (serves && !is_proving) { /* until it may, as far as the config says, every iteration counts */
+    if (serves && !is_proving) { /* until it may, as far as the config says, every step counts */
         uint32_t gap = 1 + course->learnt_count / LEARN_SLOWER;
         course->next_learn = planned->number + (gap < LEARN_GAP_MAX ? gap : LEARN_GAP_MAX);
     }
@@ -426,7 +426,7 @@ static void learn_and_ask(dao_planned_t *planned)
 static void learning_start(dao_planned_t *planned, dao_learning_t *learning)
 {
     dao_status_t status = DAO_ERR_THREAD;
-    if (planned->config.worker != DAO_SERVING_WORKER_CALLER) {
+    if (planned->config.worker != DAO_STEP_PLAN_WORKER_CALLER) {
         status = dao_planner_start(learning->planner);
     }
     if (status !=
@@ -434,14 +434,14 @@ static void learning_start(dao_planned_t *planned, dao_learning_t *learning)
         bool is_done;
         status = dao_planner_work(learning->planner, UINT64_MAX, &is_done);
     }
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     learning->is_under_way = false;
     learning_release(learning);
     dao_cond_broadcast(&planned->changed);
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
 }
 
-/* Lets a plan serve that is ready. No iteration is under way. */
+/* Lets a plan serve that is ready. No step is under way. */
 static void learning_adopt(dao_planned_t *planned)
 {
     dao_learning_t *learning = planned->learning;
@@ -463,7 +463,7 @@ static void learning_adopt(dao_planned_t *planned)
     learning_release(learning);
 }
 
-void dao_planned_border_finish(dao_planned_t *planned)
+void dao_planned_boundary_finish(dao_planned_t *planned)
 {
     if (planned->learning != NULL) {
         DAO_ASSERT(!planned->learning->is_under_way && planned->learning->reference_count == 1);
@@ -523,7 +523,7 @@ static void leave(dao_planned_t *planned)
 
 static bool is_recorded(const dao_planned_t *planned)
 {
-    return planned->is_enabled && planned->number > planned->config.start_iteration &&
+    return planned->is_enabled && planned->number > planned->config.start_step &&
            planned->number > planned->course.rest_until;
 }
 
@@ -536,7 +536,7 @@ static void lanes_free_locked(dao_planned_t *planned)
     }
 }
 
-static void iteration_open(dao_planned_t *planned)
+static void step_open(dao_planned_t *planned)
 {
     planned->number++;
     if (planned->course.leaving_until > 0) {
@@ -561,7 +561,7 @@ static void iteration_open(dao_planned_t *planned)
     planned->stray_count = 0;
     planned->is_astray = false;
     planned->has_grown = false;
-    planned->counts = (dao_iteration_stats_t){0};
+    planned->counts = (dao_step_counts_t){0};
     planned->own = (dao_planned_own_t){0};
     planned->refusals = (dao_planned_refusals_t){0};
     atomic_store_explicit(&planned->small_count, 0, memory_order_relaxed);
@@ -574,18 +574,18 @@ dao_status_t dao_planned_begin(dao_allocator_t *allocator)
     dao_planned_t *planned = dao_planned_of(allocator);
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     if (planned->depth++ == 0) {
-        iteration_open(planned);
+        step_open(planned);
         (void)dao_error_restore(&record); /* what failed on the way is no failure of this call */
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return DAO_OK;
 }
 
 /* ---- end ---- */
 
-/* Carries out the frees that were put off. No iteration is open any more. */
+/* Carries out the frees that were put off. No step is open any more. */
 static void put_off_carry_out(dao_planned_t *planned)
 {
     for (size_t i = 0; i < planned->put_off_count; i++) {
@@ -597,17 +597,17 @@ static void put_off_carry_out(dao_planned_t *planned)
     planned->put_off_count = 0;
 }
 
-static void counts_add(dao_iteration_stats_t *sum, const dao_iteration_stats_t *counts)
+static void counts_add(dao_step_counts_t *sum, const dao_step_counts_t *counts)
 {
 #define COUNT_ADD(name, text) sum->name += counts->name;
-    DAO_ITERATION_STATS_LIST(COUNT_ADD)
+    DAO_STEP_COUNTS_LIST(COUNT_ADD)
 #undef COUNT_ADD
 }
 
-/* Closes the books of an iteration. */
+/* Closes the books of a step. */
 static void figures_take(dao_planned_t *planned)
 {
-    dao_serving_stats_t *stats = &planned->stats;
+    dao_step_plan_stats_t *stats = &planned->stats;
     dao_spin_lock(&planned->lock);
     stats->latest = planned->counts;
     stats->bound_bytes = planned->recordings[planned->serial & 1].bound_bytes;
@@ -621,7 +621,7 @@ static void figures_take(dao_planned_t *planned)
     counts_add(&stats->all, &stats->latest);
 }
 
-/* Makes room for more where an iteration had too little. Without memory for it the next one lacks it, too. */
+/* Makes room for more where a step had too little. Without memory for it the next one lacks it, too. */
 static void room_make(dao_planned_t *planned)
 {
     uint32_t wanted = 2 * planned->config.allocation_count;
@@ -645,11 +645,11 @@ static void room_make(dao_planned_t *planned)
     dao_lifetimes_finish(&larger[1]);
 }
 
-/* Tells whether the program has left the plan in the iteration that ended, so that the plan costs the place
+/* Tells whether the program has left the plan in the step that ended, so that the plan costs the place
    memory. */
 static bool has_left(dao_planned_t *planned)
 {
-    const dao_iteration_stats_t *counts = &planned->stats.latest;
+    const dao_step_counts_t *counts = &planned->stats.latest;
     if (planned->config.trusts_program) {
         return false;
     }
@@ -660,18 +660,18 @@ static bool has_left(dao_planned_t *planned)
     return other_count > counts->request_count / LEFT_PART && dao_planned_window_costs(planned);
 }
 
-/* Looks at how an iteration was served; tells whether it should be learnt. */
+/* Looks at how a step was served; tells whether it should be learnt. */
 static bool judge(dao_planned_t *planned)
 {
     dao_course_t *course = &planned->course;
-    const dao_iteration_stats_t *counts = &planned->stats.latest;
+    const dao_step_counts_t *counts = &planned->stats.latest;
     bool is_served = planned->served.script != NULL && dao_planned_has_arena(planned);
     if (counts->request_count == 0 || counts->dropped_count > 0) {
         return false;
     }
     uint64_t other_count = counts->request_count - counts->hit_count;
     planned->is_unsure = other_count > counts->request_count / GOOD_PART_REQUESTS;
-    bool is_poor = is_served && counts->served_bytes < counts->requested_bytes / 2;
+    bool is_poor = is_served && counts->planned_bytes < counts->requested_bytes / 2;
     course->poor_run = is_poor ? course->poor_run + 1 : 0;
     if (course->leaving_until > 0 || course->poor_run >= POOR_RUN || (is_served && has_left(planned))) {
         leave(planned);
@@ -684,8 +684,8 @@ static bool judge(dao_planned_t *planned)
            planned->learning == NULL && planned->number >= course->next_learn;
 }
 
-/* Ends an iteration that is open; gives what somebody has to start, with a reference for whom does. */
-static dao_learning_t *iteration_close(dao_planned_t *planned)
+/* Ends a step that is open; gives what somebody has to start, with a reference for whom does. */
+static dao_learning_t *step_close(dao_planned_t *planned)
 {
     dao_spin_lock(&planned->lock);
     atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
@@ -716,21 +716,21 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
     dao_learning_t *learning = NULL;
     dao_error_record_t record;
     dao_error_save(&record, dao_last_status());
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     if (planned->depth == 0) {
-        dao_planned_border_unlock(planned);
-        return dao_error(DAO_ERR_INVALID, "%s: an iteration ends, but none has begun", planned->name);
+        dao_planned_boundary_unlock(planned);
+        return dao_error(DAO_ERR_INVALID, "%s: a step ends, but none has begun", planned->name);
     }
     if (--planned->depth == 0) {
-        planned->stats.iteration_count++;
+        planned->stats.step_count++;
         if (atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
-            learning = iteration_close(planned);
+            learning = step_close(planned);
         } else { /* it passed by, or does since its middle */
-            planned->stats.latest = (dao_iteration_stats_t){0};
+            planned->stats.latest = (dao_step_counts_t){0};
             planned->stats.bound_bytes = planned->stats.total_bytes = 0;
         }
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     if (learning != NULL) {
         learning_start(planned, learning);
     }
@@ -743,20 +743,19 @@ dao_status_t dao_planned_end(dao_allocator_t *allocator)
 void dao_planned_enable(dao_allocator_t *allocator, bool is_enabled)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     planned->is_enabled = is_enabled;
     if (!is_enabled && atomic_load_explicit(&planned->is_open, memory_order_relaxed)) {
         dao_spin_lock(&planned->lock);
         atomic_store_explicit(&planned->is_open, false, memory_order_relaxed);
-        dao_lifetimes_clear(&planned->recordings[planned->serial & 1],
-                            0); /* half an iteration is not learnt */
+        dao_lifetimes_clear(&planned->recordings[planned->serial & 1], 0); /* half a step is not learnt */
         dao_spin_unlock(&planned->lock);
         put_off_carry_out(planned);
     }
     if (!is_enabled) {
         dao_planned_shadow_fit(planned);
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
 }
 
 dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
@@ -765,7 +764,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
     bool is_late = false;
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     dao_learning_t *learning = planned->learning;
     if (learning != NULL) {
         learning->reference_count++;
@@ -773,7 +772,7 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
             is_late = !dao_cond_wait_until(&planned->changed, &planned->border, until_ns);
         }
         is_late = learning->is_under_way;
-        dao_planned_border_unlock(planned);
+        dao_planned_boundary_unlock(planned);
         now_ns = dao_clock_ns();
         if (!is_late && learning->planner != NULL) {
             uint64_t rest_ns = until_ns == UINT64_MAX ? UINT64_MAX
@@ -781,18 +780,18 @@ dao_status_t dao_planned_wait(dao_allocator_t *allocator, uint64_t timeout_ns)
                                                       : 0;
             is_late = dao_planner_wait(learning->planner, rest_ns) == DAO_ERR_NOT_READY;
         }
-        dao_planned_border_lock(planned);
+        dao_planned_boundary_lock(planned);
         learning_release(learning);
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return is_late ? dao_error(DAO_ERR_NOT_READY, "%s: a plan is still being made", planned->name) : DAO_OK;
 }
 
-/* Refuses what is for the time between iterations, while nobody learns. */
+/* Refuses what is for the time between steps, while nobody learns. */
 static dao_status_t check_idle(const dao_planned_t *planned, const char *what)
 {
     if (planned->depth > 0) {
-        return dao_error(DAO_ERR_BUSY, "%s: %s within an iteration", planned->name, what);
+        return dao_error(DAO_ERR_BUSY, "%s: %s within a step", planned->name, what);
     }
     return planned->learning != NULL
                ? dao_error(DAO_ERR_BUSY, "%s: %s while a plan is being made", planned->name, what)
@@ -820,32 +819,32 @@ static dao_status_t start_over(dao_planned_t *planned, dao_script_t *script)
 dao_status_t dao_planned_reset(dao_allocator_t *allocator)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     learning_adopt(planned);
-    dao_status_t status = check_idle(planned, "dao_serving_reset()");
+    dao_status_t status = check_idle(planned, "dao_step_plan_reset()");
     if (status == DAO_OK) {
         status = start_over(planned, NULL);
         dao_planned_shadow_fit(planned);
         (void)dao_planned_arena_give(planned); /* else it goes when it is empty, at a border */
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return status;
 }
 
 dao_status_t dao_planned_save(dao_allocator_t *allocator, dao_write_t write, void *user)
 {
     dao_planned_t *planned = dao_planned_of(allocator);
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     dao_status_t status = DAO_OK;
     if (planned->depth > 0) {
-        status = dao_error(DAO_ERR_BUSY, "%s: dao_serving_save() within an iteration", planned->name);
+        status = dao_error(DAO_ERR_BUSY, "%s: dao_step_plan_save() within a step", planned->name);
     } else {
         learning_adopt(planned);
         status = planned->served.script != NULL
                      ? dao_script_write(planned->served.script, write, user)
                      : dao_error(DAO_ERR_NOT_READY, "%s: there is no plan yet", planned->name);
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return status;
 }
 
@@ -858,14 +857,14 @@ dao_status_t dao_planned_load(dao_allocator_t *allocator, const char *text, size
         dao_error_prefix("%s: ", planned->name);
         return status;
     }
-    dao_planned_border_lock(planned);
+    dao_planned_boundary_lock(planned);
     learning_adopt(planned);
-    status = check_idle(planned, "dao_serving_load()");
+    status = check_idle(planned, "dao_step_plan_load()");
     if (status == DAO_OK) {
         status = start_over(planned, script);
     } else {
         dao_script_destroy(script);
     }
-    dao_planned_border_unlock(planned);
+    dao_planned_boundary_unlock(planned);
     return status;
 }

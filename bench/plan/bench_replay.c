@@ -7,7 +7,7 @@
 
    A result is made of the rows of all of them that the goal looks
    at.                                                     */
-#include "bench/plan/bench_serve.h"
+#include "bench/plan/bench_replay.h"
 
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
@@ -36,12 +36,12 @@ static const double share_percents[] = {0.1, 1, 5, 20, 50};
 
 /* ---- running ---- */
 
-bool dao_serve_goal_takes(const dao_serve_goal_t *goal, const dao_serve_model_t *model)
+bool dao_replay_goal_takes(const dao_replay_goal_t *goal, const dao_replay_model_t *model)
 {
     return model->differs ? !goal->leaves_out_differing : !goal->leaves_out_alike;
 }
 
-static bool has_device(const dao_serve_goal_t *goal, dao_place_t place)
+static bool has_device(const dao_replay_goal_t *goal, dao_place_t place)
 {
     int32_t device_count = 0;
     dao_device_info_t info;
@@ -52,7 +52,7 @@ static bool has_device(const dao_serve_goal_t *goal, dao_place_t place)
     return !needs_pages || (dao_device_query(place.index, &info) == DAO_OK && info.page_bytes > 0);
 }
 
-bool dao_serve_goal_has_place(const dao_serve_goal_t *goal)
+bool dao_replay_goal_has_place(const dao_replay_goal_t *goal)
 {
     dao_place_t place;
     if (dao_place_parse(goal->place, &place) != DAO_OK) {
@@ -65,8 +65,8 @@ bool dao_serve_goal_has_place(const dao_serve_goal_t *goal)
     return dao_finalize() == DAO_OK && is_here;
 }
 
-void dao_serve_result_add(dao_serve_result_t *result, const dao_replay_row_t *rows, size_t row_count,
-                          const dao_replay_overlaps_t *overlaps)
+void dao_replay_result_add(dao_replay_result_t *result, const dao_replay_row_t *rows, size_t row_count,
+                           const dao_replay_overlaps_t *overlaps)
 {
     double most = result->goal->reserved_ratio_most;
     bool is_over = false;
@@ -105,15 +105,15 @@ static void visit(const dao_replay_row_t *row, void *user)
     cell->rows[cell->row_count++] = *row;
 }
 
-static dao_status_t run_cell(dao_serve_result_t *result, const dao_event_file_t *file)
+static dao_status_t run_cell(dao_replay_result_t *result, const dao_event_file_t *file)
 {
-    const dao_serve_goal_t *goal = result->goal;
-    dao_replay_config_t config = {
-        .place_config = {.no_page_mapping = goal->has_segments,
-                         .serving = {.mode = DAO_SERVING_OFFSETS, .trusts_program = goal->trusts_program}},
-        .recorded = {1, 1},
-        .served = {2, UINT64_MAX},
-        .is_compared = goal->reserved_ratio_most > 0};
+    const dao_replay_goal_t *goal = result->goal;
+    dao_replay_config_t config = {.place_config = {.no_page_mapping = goal->has_segments,
+                                                   .step_plan = {.mode = DAO_STEP_PLAN_OFFSETS,
+                                                                 .trusts_program = goal->trusts_program}},
+                                  .recorded = {1, 1},
+                                  .served = {2, UINT64_MAX},
+                                  .is_compared = goal->reserved_ratio_most > 0};
     cell_t cell = {.rows = dao_host_calloc(file->step_count + 1, sizeof(*cell.rows))};
     dao_replay_overlaps_t overlaps;
     if (cell.rows == NULL) {
@@ -124,14 +124,14 @@ static dao_status_t run_cell(dao_serve_result_t *result, const dao_event_file_t 
         status = dao_replay_run(file, &config, visit, &cell, &overlaps);
     }
     if (status == DAO_OK) {
-        dao_serve_result_add(result, cell.rows, cell.row_count, &overlaps);
+        dao_replay_result_add(result, cell.rows, cell.row_count, &overlaps);
     }
     dao_host_free(cell.rows);
     return status;
 }
 
 /* The file's first step, and others that deviate from it. */
-static dao_status_t run_made(dao_serve_result_t *result, const dao_event_file_t *file,
+static dao_status_t run_made(dao_replay_result_t *result, const dao_event_file_t *file,
                              const dao_deviation_t *deviation)
 {
     dao_event_file_t made;
@@ -144,7 +144,7 @@ static dao_status_t run_made(dao_serve_result_t *result, const dao_event_file_t 
 }
 
 /* The cells of a seed; as far as there is time. */
-static dao_status_t run_seed(dao_serve_result_t *result, const dao_event_file_t *file, uint64_t seed,
+static dao_status_t run_seed(dao_replay_result_t *result, const dao_event_file_t *file, uint64_t seed,
                              uint64_t end_ns)
 {
     dao_status_t status = DAO_OK;
@@ -162,18 +162,18 @@ static dao_status_t run_seed(dao_serve_result_t *result, const dao_event_file_t 
     return status;
 }
 
-dao_status_t dao_serve_result_run(dao_serve_result_t *result, const dao_event_file_t *file,
-                                  uint64_t budget_ns, uint32_t seed_count)
+dao_status_t dao_replay_result_run(dao_replay_result_t *result, const dao_event_file_t *file,
+                                   uint64_t budget_ns, uint32_t seed_count)
 {
     static const dao_deviation_t none = {.repeats = EQUAL_STEP_COUNT};
     uint64_t end_ns = budget_ns > 0 ? dao_measure_thread_ns() + budget_ns : UINT64_MAX;
     dao_status_t status = DAO_OK;
     switch (result->goal->steps) {
-    case DAO_SERVE_STEPS_RECORDED:
+    case DAO_REPLAY_STEPS_RECORDED:
         return run_cell(result, file);
-    case DAO_SERVE_STEPS_EQUAL:
+    case DAO_REPLAY_STEPS_EQUAL:
         return run_made(result, file, &none);
-    case DAO_SERVE_STEPS_DEVIATING:
+    case DAO_REPLAY_STEPS_DEVIATING:
         break;
     }
     for (uint64_t seed = 1; seed <= seed_count && status == DAO_OK; seed++) {
@@ -184,9 +184,9 @@ dao_status_t dao_serve_result_run(dao_serve_result_t *result, const dao_event_fi
 
 /* ---- limits ---- */
 
-size_t dao_serve_result_judge(const dao_serve_result_t *result, char *out_text, size_t text_bytes)
+size_t dao_replay_result_judge(const dao_replay_result_t *result, char *out_text, size_t text_bytes)
 {
-    const dao_serve_goal_t *goal = result->goal;
+    const dao_replay_goal_t *goal = result->goal;
     dao_text_list_t list = dao_text_list_begin(out_text, text_bytes);
     if (result->step_count == 0 || result->block_count == 0) {
         dao_text_list_add(&list, "nothing was looked at");
@@ -207,7 +207,7 @@ size_t dao_serve_result_judge(const dao_serve_result_t *result, char *out_text, 
     return list.count;
 }
 
-void dao_serve_goal_describe(const dao_serve_goal_t *goal, char *out_text, size_t text_bytes)
+void dao_replay_goal_describe(const dao_replay_goal_t *goal, char *out_text, size_t text_bytes)
 {
     dao_text_list_t list = dao_text_list_begin(out_text, text_bytes);
     if (goal->served_least > 0) {
@@ -225,29 +225,29 @@ void dao_serve_goal_describe(const dao_serve_goal_t *goal, char *out_text, size_
 /* ---- rows ---- */
 
 /* Writes the place as options of `dao replay`. */
-static void write_place(const dao_serve_goal_t *goal, char out_text[PLACE_TEXT_BYTES])
+static void write_place(const dao_replay_goal_t *goal, char out_text[PLACE_TEXT_BYTES])
 {
     (void)snprintf(out_text, PLACE_TEXT_BYTES, "%s%s%s", goal->place, goal->has_segments ? " --segments" : "",
                    goal->trusts_program ? " --trust" : "");
 }
 
 /* Writes which steps are looked at. */
-static void write_steps(const dao_serve_goal_t *goal, char out_text[STEPS_TEXT_BYTES])
+static void write_steps(const dao_replay_goal_t *goal, char out_text[STEPS_TEXT_BYTES])
 {
     static const char *const names[] = {
 #define STEPS_NAME(symbol, name) name,
-        DAO_SERVE_STEPS_LIST(STEPS_NAME)
+        DAO_REPLAY_STEPS_LIST(STEPS_NAME)
 #undef STEPS_NAME
     };
     (void)snprintf(out_text, STEPS_TEXT_BYTES, "%s %" PRIu64 "..", names[goal->steps], goal->first_step);
 }
 
-static double served_mean(const dao_serve_result_t *result)
+static double served_mean(const dao_replay_result_t *result)
 {
     return result->step_count > 0 ? result->served_sum / (double)result->step_count : 0;
 }
 
-static void print_head(const dao_serve_goal_t *goal)
+static void print_head(const dao_replay_goal_t *goal)
 {
     (void)printf("\n%-10s %-26s %-28s", "figure", "instance", "place");
     if (goal->reserved_ratio_most > 0) {
@@ -258,10 +258,10 @@ static void print_head(const dao_serve_goal_t *goal)
     (void)printf(" %9s %8s  %s\n", "blocks", "overlaps", "limits");
 }
 
-void dao_serve_result_print(const dao_serve_result_t *result, bool is_first, const char *limits,
-                            const char *breaches)
+void dao_replay_result_print(const dao_replay_result_t *result, bool is_first, const char *limits,
+                             const char *breaches)
 {
-    const dao_serve_goal_t *goal = result->goal;
+    const dao_replay_goal_t *goal = result->goal;
     const char *slash = strrchr(result->instance, '/');
     char place[PLACE_TEXT_BYTES], steps[STEPS_TEXT_BYTES];
     write_place(goal, place);
@@ -280,10 +280,10 @@ void dao_serve_result_print(const dao_serve_result_t *result, bool is_first, con
                  breaches[0] != '\0' ? " [" : "", breaches, breaches[0] != '\0' ? "]" : "");
 }
 
-void dao_serve_result_add_json(const dao_serve_result_t *result, const char *limits, const char *breaches,
-                               dao_json_rows_t *json)
+void dao_replay_result_add_json(const dao_replay_result_t *result, const char *limits, const char *breaches,
+                                dao_json_rows_t *json)
 {
-    const dao_serve_goal_t *goal = result->goal;
+    const dao_replay_goal_t *goal = result->goal;
     char place[PLACE_TEXT_BYTES], steps[STEPS_TEXT_BYTES];
     write_place(goal, place);
     write_steps(goal, steps);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterations: the first one is recorded, the next ones get each buffer where a plan has a place for it. */
+/* Steps: the first one is recorded, the next ones get each buffer where a plan has a place for it. */
 #include <dao/dao.h>
 
 #include <inttypes.h>
@@ -40,17 +40,17 @@ static dao_status_t train_step(dao_device_place_t device)
 int main(void)
 {
     dao_device_place_t device = dao_device_place(0);
-    dao_place_config_t config = {.serving = {.mode = DAO_SERVING_OFFSETS}};
+    dao_place_config_t config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
     if (dao_place_configure(device, &config) != DAO_OK) {
         return fail("configure");
     }
     for (int i = 0; i < 3; i++) {
-        if (dao_iteration_begin(device) != DAO_OK || train_step(device) != DAO_OK ||
-            dao_iteration_end(device) != DAO_OK) {
+        if (dao_step_begin(device) != DAO_OK || train_step(device) != DAO_OK ||
+            dao_step_end(device) != DAO_OK) {
             return fail("step");
         }
-        dao_serving_stats_t stats;
-        if (dao_serving_stats_get(device, &stats) != DAO_OK) {
+        dao_step_plan_stats_t stats;
+        if (dao_step_plan_stats_get(device, &stats) != DAO_OK) {
             return fail("stats");
         }
         (void)printf("step %d: %" PRIu64 " of %" PRIu64 " requests served, %" PRIu64 " bytes for %" PRIu64

@@ -152,11 +152,11 @@ static void run_steps(dao_place_t place, const dao_event_file_t *file)
     CU_ASSERT_PTR_NOT_NULL_FATAL(blocks);
     for (size_t step = 0; step < file->step_count; step++) {
         size_t end = step + 1 < file->step_count ? file->steps[step + 1] : file->record_count;
-        must(dao_iteration_begin(place));
+        must(dao_step_begin(place));
         for (size_t i = file->steps[step]; i < end; i++) {
             do_record(place, file, &file->records[i], blocks);
         }
-        must(dao_iteration_end(place));
+        must(dao_step_end(place));
     }
     for (size_t i = 0; i < file->tensor_count; i++) {
         must(dao_free(place, blocks[i]));
@@ -167,41 +167,41 @@ static void run_steps(dao_place_t place, const dao_event_file_t *file)
 /* Whatever came before: after some steps that are equal all requests are hits. */
 static void check_again(dao_place_t place, const dao_event_file_t *steady)
 {
-    dao_serving_stats_t serving;
+    dao_step_plan_stats_t step_plan;
     for (int i = 0; i < AGAIN_COUNT; i++) {
         run_steps(place, steady);
     }
-    must(dao_serving_stats_get(place, &serving));
-    CU_ASSERT_EQUAL(serving.latest.hit_count, serving.latest.request_count);
-    CU_ASSERT_TRUE(serving.latest.hit_count > 0);
+    must(dao_step_plan_stats_get(place, &step_plan));
+    CU_ASSERT_EQUAL(step_plan.latest.hit_count, step_plan.latest.request_count);
+    CU_ASSERT_TRUE(step_plan.latest.hit_count > 0);
 }
 
 /* Runs steady steps, if the site has such, and those that deviate; gives the most that the place has taken.
    */
 static uint64_t run(const site_t *site, const dao_event_file_t *steady, const dao_event_file_t *file,
-                    dao_serving_mode_t mode)
+                    dao_step_plan_mode_t mode)
 {
     dao_place_t place = site->place;
-    dao_place_config_t config = {.serving = {.mode = mode, .trusts_program = site->trusts_program},
+    dao_place_config_t config = {.step_plan = {.mode = mode, .trusts_program = site->trusts_program},
                                  .no_page_mapping = site->has_segments};
-    dao_serving_stats_t serving = {0};
+    dao_step_plan_stats_t step_plan = {0};
     dao_stats_t stats;
     must(dao_init(&(dao_config_t){.cpu = {.device_count = 1, .device_bytes = 2 * GIB},
                                   .host = {.huge_pages = DAO_HUGE_PAGES_NEVER}}));
     must(dao_place_configure(place, &config));
     if (site->is_steady) {
         run_steps(place, steady);
-        must(mode != DAO_SERVING_OFF ? dao_serving_stats_get(place, &serving) : DAO_OK);
-        CU_ASSERT(mode == DAO_SERVING_OFF || serving.latest.hit_count == serving.latest.request_count);
+        must(mode != DAO_STEP_PLAN_OFF ? dao_step_plan_stats_get(place, &step_plan) : DAO_OK);
+        CU_ASSERT(mode == DAO_STEP_PLAN_OFF || step_plan.latest.hit_count == step_plan.latest.request_count);
     }
     run_steps(place, file);
     bool is_block = site->has_segments || place.kind == DAO_PLACE_KIND_PINNED;
-    if (mode != DAO_SERVING_OFF && is_block && !site->trusts_program && !site->is_steady) {
-        must(dao_serving_stats_get(place, &serving));
-        CU_ASSERT_EQUAL(serving.all.hit_count, 0);
+    if (mode != DAO_STEP_PLAN_OFF && is_block && !site->trusts_program && !site->is_steady) {
+        must(dao_step_plan_stats_get(place, &step_plan));
+        CU_ASSERT_EQUAL(step_plan.all.hit_count, 0);
     }
     must(dao_stats_get(place, &stats));
-    if (mode != DAO_SERVING_OFF && !is_block) {
+    if (mode != DAO_STEP_PLAN_OFF && !is_block) {
         check_again(place, steady);
     }
     must(dao_finalize());
@@ -231,15 +231,15 @@ static void check_kinds(const site_t *site, uint32_t kinds, size_t share_count)
         dao_deviation_t deviation = {.share = shares[i], .kinds = kinds, .repeats = STEP_COUNT, .seed = seed};
         dao_event_file_t file;
         must(dao_event_file_deviate(&step, &deviation, &file));
-        uint64_t alone_bytes = run(site, &steady, &file, DAO_SERVING_OFF);
-        uint64_t served_bytes = run(site, &steady, &file, DAO_SERVING_OFFSETS);
+        uint64_t alone_bytes = run(site, &steady, &file, DAO_STEP_PLAN_OFF);
+        uint64_t planned_bytes = run(site, &steady, &file, DAO_STEP_PLAN_OFFSETS);
         uint64_t most_bytes = alone_bytes + most_more(site, &file, alone_bytes);
-        if (served_bytes > most_bytes) {
+        if (planned_bytes > most_bytes) {
             (void)printf("place %d, segments %d, share %.2f, kinds %x: %zu bytes, alone %zu\n",
-                         (int)site->place.kind, site->has_segments, shares[i], kinds, (size_t)served_bytes,
+                         (int)site->place.kind, site->has_segments, shares[i], kinds, (size_t)planned_bytes,
                          (size_t)alone_bytes);
         }
-        CU_ASSERT(served_bytes <= most_bytes);
+        CU_ASSERT(planned_bytes <= most_bytes);
         dao_event_file_finish(&file);
     }
     dao_event_file_finish(&steady);

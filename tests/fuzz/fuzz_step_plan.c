@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fuzz target of serving from plans. The first byte of an input tells what the others are:
+/* The fuzz target of step plans. The first byte of an input tells what the others are:
 
        a plan file                  what is no plan is refused with a message
        entries of a plan file       with the right head and sum, so that what stands between them is looked at; what is read
                                     is valid, and written it is a file that is read and written as itself
-       a program of iterations      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
-                                    frees that come an iteration late. Blocks never overlap, all is given
+       a program of steps      that keeps to its steps or deviates: other sizes, more and fewer requests, another order,
+                                    frees that come a step late. Blocks never overlap, all is given
                                     back, and the place takes hardly more than one that has the same requests
                                     without plans
-       a more varied one            that also has keys, alignments, requests that fail, threads of one request each, iterations
-                                    within its iterations, and that disables, resets, saves and loads its
+       a more varied one            that also has keys, alignments, requests that fail, threads of one request each, steps
+                                    within its steps, and that disables, resets, saves and loads its
                                     plans */
 #include "allocators/paged/buddy.h"
 #include "allocators/places/caching.h"
@@ -138,7 +138,7 @@ static void run_entries(fuzz_input_t *input)
 
 /* ---- programs ---- */
 
-enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, ITERATION_COUNT_MAX = 24 };
+enum { SIZE_SHIFT = 4, STEP_COUNT_MAX = 24, LIVE_COUNT_MAX = 512, STEPS_RUN_MAX = 24 };
 
 #define CAPACITY_BYTES (2 * GIB)
 #define PAGE_BYTES     (64 * KIB)
@@ -259,7 +259,7 @@ static void vary(program_t *program, uint32_t position)
         FUZZ_REQUIRE(dao_allocator_alloc(program->allocator, 2 * CAPACITY_BYTES, &unused) != DAO_OK);
     } else if (byte % 16 == 4) {
         take_by(program, program->sizes[position], position + 1 + byte / 16 % 4, true);
-    } else if (byte % 16 == 5) { /* of the iteration that is under way, until it ends */
+    } else if (byte % 16 == 5) { /* of the step that is under way, until it ends */
         FUZZ_REQUIRE(dao_planned_begin(program->allocator) == DAO_OK);
         FUZZ_REQUIRE(dao_planned_end(program->allocator) == DAO_OK);
     } else if (byte == 6 || byte == 22) {
@@ -268,7 +268,7 @@ static void vary(program_t *program, uint32_t position)
     }
 }
 
-/* What a varied program does between its iterations. Nobody learns meanwhile. */
+/* What a varied program does between its steps. Nobody learns meanwhile. */
 static void control(program_t *program)
 {
     uint32_t byte = fuzz_byte(program->input);
@@ -279,7 +279,7 @@ static void control(program_t *program)
         program->saved->length = 0;
         dao_status_t status = dao_planned_save(program->allocator, text_add, program->saved);
         FUZZ_REQUIRE(status == DAO_OK || (status == DAO_ERR_NOT_READY && program->saved->length == 0));
-    } else if (byte % 16 == 3 && program->saved->length > 0) { /* of some iterations ago */
+    } else if (byte % 16 == 3 && program->saved->length > 0) { /* of some steps ago */
         FUZZ_REQUIRE(dao_planned_load(program->allocator, program->saved->bytes, program->saved->length) ==
                      DAO_OK);
     } else if (byte % 16 == 4) {
@@ -303,7 +303,7 @@ static void run_position(program_t *program, uint32_t position)
         size_bytes = draw_size(program->input);
     } else if (byte >= 208) {
         take(program, draw_size(program->input), position + 1 + byte % 8);
-    } else if (byte >= 192) { /* freed as the next iteration begins */
+    } else if (byte >= 192) { /* freed as the next step begins */
         free_at = UINT32_MAX;
     } else if (byte >= 176) { /* asked for in the place of another one */
         size_bytes = program->sizes[byte % program->count];
@@ -311,7 +311,7 @@ static void run_position(program_t *program, uint32_t position)
     take(program, size_bytes, free_at);
 }
 
-static void run_iteration(program_t *program)
+static void run_step(program_t *program)
 {
     FUZZ_REQUIRE(dao_planned_begin(program->allocator) == DAO_OK);
     for (uint32_t i = 0; i < program->live_count; i++) { /* what is over from the one before */
@@ -366,13 +366,14 @@ static void run_program(fuzz_input_t *input, bool is_varied)
     heap_backend_t *heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
     heap_backend_t *alone_heap = heap_backend_create(CAPACITY_BYTES, has_pages ? PAGE_BYTES : 0);
     FUZZ_REQUIRE(heap != NULL && alone_heap != NULL);
-    dao_planned_config_t config = {.name = "device:0",
-                                   .serving = {.mode = has_bins ? DAO_SERVING_BINS : DAO_SERVING_OFFSETS,
-                                               .allocation_count = 2 * STEP_COUNT_MAX,
-                                               .smallest_bytes = 1,
-                                               .work_limit = 1000,
-                                               .defers_frees = kind / 8 % 4 == 0,
-                                               .trusts_program = kind / 32 % 2 == 0}};
+    dao_planned_config_t config = {
+        .name = "device:0",
+        .step_plan = {.mode = has_bins ? DAO_STEP_PLAN_BINS : DAO_STEP_PLAN_OFFSETS,
+                      .allocation_count = 2 * STEP_COUNT_MAX,
+                      .smallest_bytes = 1,
+                      .work_limit = 1000,
+                      .defers_frees = kind / 8 % 4 == 0,
+                      .trusts_program = kind / 32 % 2 == 0}};
     program = (program_t){.input = input,
                           .count = 2 + fuzz_byte(input) % (STEP_COUNT_MAX - 1),
                           .is_varied = is_varied,
@@ -383,15 +384,15 @@ static void run_program(fuzz_input_t *input, bool is_varied)
         program.sizes[i] = draw_size(input);
         program.lives[i] = 1 + fuzz_byte(input) % 10;
     }
-    for (uint32_t i = 0; i < ITERATION_COUNT_MAX && input->left > 0; i++) {
-        run_iteration(&program);
+    for (uint32_t i = 0; i < STEPS_RUN_MAX && input->left > 0; i++) {
+        run_step(&program);
         if (is_varied) {
             control(&program);
         }
     }
     give_due(&program, UINT32_MAX);
     if (!has_bins && !program.was_controlled &&
-        !config.serving.defers_frees) { /* blocks of bins are larger; frees that are put off are memory */
+        !config.step_plan.defers_frees) { /* blocks of bins are larger; frees that are put off are memory */
         uint64_t alone_bytes = peak_of(program.alone);
         uint64_t few_pages = has_pages ? WINDOW_MORE_PAGES : BLOCK_MORE_PAGES;
         FUZZ_REQUIRE(peak_of(program.allocator) <=
